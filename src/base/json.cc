@@ -1,0 +1,23 @@
+#include "base/json.h"
+
+#include <fmt/format.h>
+
+#include "base/mapped_file.h"
+#include "kvik/error.h"
+
+namespace kvik {
+
+Json parse_json(std::string_view text, std::string_view origin) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& e) {
+    throw Error(Code::kBadModel,
+                fmt::format("{}: not valid JSON at byte {} of {}; the file may be truncated", origin, e.byte, text.size()));
+  } catch (const Json::exception& e) {  // a number out of every range, for instance
+    throw Error(Code::kBadModel, fmt::format("{}: not valid JSON ({})", origin, e.what()));
+  }
+}
+
+Json read_json_file(const std::filesystem::path& path) { return parse_json(MappedFile::open(path)->text(), path.string()); }
+
+}  // namespace kvik

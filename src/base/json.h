@@ -1,0 +1,16 @@
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace kvik {
+
+// Keeps the order of keys, so that what we print reads as it was written.
+using Json = nlohmann::ordered_json;
+
+// Throws Error(kBadModel) with `origin` (a file's path, "standard input") and the place of the fault.
+Json parse_json(std::string_view text, std::string_view origin);
+Json read_json_file(const std::filesystem::path& path);
+
+}  // namespace kvik

@@ -1,0 +1,55 @@
+#include "base/mapped_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kvik/error.h"
+
+namespace kvik {
+namespace {
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+[[noreturn]] void fail(const std::filesystem::path& path, std::string_view what) {
+  throw Error(Code::kIo, fmt::format("{}: {}", path.string(), what));
+}
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
+  // Without O_NONBLOCK a named pipe would wait for a writer for ever.
+  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) fail(path, fmt::format("cannot open the file ({})", std::strerror(errno)));
+  struct stat info {};
+  if (fstat(fd.get(), &info) != 0) fail(path, fmt::format("cannot read the file's size ({})", std::strerror(errno)));
+  if (S_ISDIR(info.st_mode)) fail(path, "is a folder; a file was expected");
+  if (!S_ISREG(info.st_mode)) fail(path, "is not a regular file");
+  const auto size_bytes = static_cast<size_t>(info.st_size);
+  if (size_bytes == 0) return std::shared_ptr<const MappedFile>(new MappedFile(path, nullptr, 0));
+  void* data = mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (data == MAP_FAILED) fail(path, fmt::format("cannot map {} bytes into memory ({})", size_bytes, std::strerror(errno)));
+  return std::shared_ptr<const MappedFile>(new MappedFile(path, static_cast<const std::byte*>(data), size_bytes));
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_bytes_);
+}
+
+}  // namespace kvik

@@ -1,0 +1,7 @@
+#include "cli/command.h"
+
+namespace kvik::cli {
+
+void add_all(Commands) {}
+
+}  // namespace kvik::cli

@@ -1,0 +1,35 @@
+#include "onnx/eval/kernel.h"
+
+#include <fmt/format.h>
+
+#include "kvik/error.h"
+
+namespace kvik::onnx {
+
+const Tensor& KernelCall::input(size_t i) const {
+  if (has(i)) return inputs[i];
+  throw Error(Code::kBadModel, fmt::format("input {} is missing", i));
+}
+
+const Tensor& KernelCall::optional(size_t i) const {
+  static const Tensor kUndefined;
+  return has(i) ? inputs[i] : kUndefined;
+}
+
+Kernel KernelTable::find(std::string_view domain, std::string_view op) const {
+  const auto found = kernels_.find({domain, op});
+  return found == kernels_.end() ? nullptr : found->second;
+}
+
+std::vector<Tensor> run_kernel(const Node& node, std::span<const Tensor> inputs, const RunSubgraph& run_subgraph) {
+  const Kernel kernel = reference_kernels().find(node.domain, node.op);
+  if (kernel == nullptr) {
+    throw Error(Code::kUnsupported, fmt::format("{}: the reference evaluator has no operator {}{}{}", node.describe(), node.domain,
+                                                node.domain.empty() ? "" : ".", node.op));
+  }
+  try {
+    return kernel({node, inputs, run_subgraph});
+  } catch (const Error& e) { throw Error(e.code(), fmt::format("{}: {}", node.describe(), e.what())); }
+}
+
+}  // namespace kvik::onnx

@@ -1,0 +1,46 @@
+#include "onnx/external_data.h"
+
+#include <fmt/format.h>
+
+#include "kvik/error.h"
+
+namespace kvik::onnx {
+namespace {
+
+// Backslashes count as separators too: the same file may be opened on a system where they are.
+bool leaves_folder(std::string_view name) {
+  if (name.empty() || name.front() == '/' || name.front() == '\\') return true;
+  if (name.find('\0') != std::string_view::npos) return true;
+  if (name.size() >= 2 && name[1] == ':') return true;
+  size_t start = 0;
+  while (start <= name.size()) {
+    const size_t end = std::min(name.find_first_of("/\\", start), name.size());
+    if (name.substr(start, end - start) == "..") return true;
+    start = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> ExternalData::open(std::string_view name) {
+  if (leaves_folder(name)) {
+    throw Error(
+        Code::kBadModel,
+        fmt::format("external data is said to be in '{}', which is outside the model's folder; a relative name without '..' was expected",
+                    name));
+  }
+  if (const auto known = files_.find(name); known != files_.end()) return known->second;
+  if (!has_folder_)
+    throw Error(Code::kUnsupported,
+                fmt::format("external data in '{}' cannot be found for a model read from memory; open it by its path", name));
+  const std::filesystem::path path = folder_ / std::filesystem::path(name);
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    throw Error(Code::kIo,
+                fmt::format("the file '{}' with external data is missing in {}; copy it beside the model", name, folder_.string()));
+  }
+  return files_.emplace(name, MappedFile::open(path)).first->second;
+}
+
+}  // namespace kvik::onnx

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/mapped_file.h"
+
+namespace kvik::onnx {
+
+// The files beside a model that hold its weights, mapped once each.
+//
+// A name inside a model is not trusted: it must be relative and may not climb with "..". The folder itself, and links in
+// it, are the user's own and are followed (the Hugging Face cache is made of links).
+class ExternalData {
+ public:
+  // Without a folder (a model read from memory) every external name is refused.
+  ExternalData() = default;
+  explicit ExternalData(std::filesystem::path folder) : folder_(std::move(folder)), has_folder_(true) {}
+
+  // Throws Error(kBadModel) for a name that leaves the folder, Error(kIo) where there is no such file.
+  std::shared_ptr<const MappedFile> open(std::string_view name);
+
+ private:
+  std::filesystem::path folder_;
+  bool has_folder_ = false;
+  std::map<std::string, std::shared_ptr<const MappedFile>, std::less<>> files_;
+};
+
+}  // namespace kvik::onnx

@@ -1,0 +1,55 @@
+#include <sys/stat.h>
+
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "kvik/error.h"
+#include "support/paths.h"
+
+namespace kvik {
+namespace {
+
+std::string sentence_of(const std::filesystem::path& path) {
+  try {
+    MappedFile::open(path);
+  } catch (const Error& e) { return e.what(); }
+  return "";
+}
+
+TEST(MappedFile, HoldsTheBytesOfTheFile) {
+  const testing_support::TemporaryFolder folder;
+  EXPECT_EQ(MappedFile::open(folder.write("a", "hello"))->text(), "hello");
+}
+
+TEST(MappedFile, AnEmptyFileIsEmptyAndNotAnError) {
+  const testing_support::TemporaryFolder folder;
+  EXPECT_EQ(MappedFile::open(folder.write("a", ""))->size_bytes(), 0u);
+}
+
+TEST(MappedFile, FollowsTheUsersLinks) {
+  const testing_support::TemporaryFolder folder;
+  folder.write("blob", "weights");
+  std::filesystem::create_symlink("blob", folder.path() / "link");
+  EXPECT_EQ(MappedFile::open(folder.path() / "link")->text(), "weights");
+}
+
+TEST(MappedFile, AFolderAPipeAndAMissingFileGetASentenceAndDoNotHang) {
+  const testing_support::TemporaryFolder folder;
+  EXPECT_NE(sentence_of(folder.path()).find("is a folder"), std::string::npos);
+  EXPECT_NE(sentence_of(folder.path() / "none").find("cannot open"), std::string::npos);
+  ASSERT_EQ(mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
+  EXPECT_NE(sentence_of(folder.path() / "pipe").find("not a regular file"), std::string::npos);
+}
+
+TEST(Json, AFaultNamesTheFileAndThePlace) {
+  try {
+    parse_json("{\"a\": [1, 2", "config.json");
+    FAIL() << "half a file was read";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kBadModel);
+    EXPECT_NE(std::string(e.what()).find("config.json"), std::string::npos);
+    EXPECT_NE(std::string(e.what()).find("byte 12"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace kvik
