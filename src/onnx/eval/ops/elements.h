@@ -1,0 +1,41 @@
+#pragma once
+
+#include "onnx/eval/ops/common.h"
+
+// Elements as they are stored: copied without regard to what they mean, and widened to a type one can compute in.
+namespace kvik::onnx {
+
+bool is_small_float(DType dtype);  // a float under 32 bits
+
+// Small floats as f32, and packed integers (4, 2 bits) as i8 or u8; anything else as it is.
+Tensor widened(const Tensor& tensor);
+// The way back from f32, i8 or u8 to `dtype`, rounding to nearest even and saturating 8-bit floats; as it is where it has that dtype.
+Tensor narrowed(const Tensor& tensor, DType dtype);
+
+// Runs a kernel whose floats are all of one type: small floats are widened before and the f32 results are rounded once after.
+Tensors run_in_f32(Kernel kernel, const KernelCall& call);
+
+// The same as a Kernel, for the table.
+template <Kernel kKernel>
+Tensors in_f32(const KernelCall& call) {
+  return run_in_f32(kKernel, call);
+}
+
+// Copies runs of elements of any dtype, strings and packed types too, between tensors of one dtype.
+class ElementWriter {
+ public:
+  explicit ElementWriter(Tensor& target);
+  // Elements [from, from + n) of `source` become elements [to, to + n) of the target. The caller has checked the bounds.
+  void copy(const Tensor& source, int64_t from, int64_t to, int64_t n = 1);
+  // Element `from` of `source` becomes every one of [to, to + n).
+  void fill(const Tensor& source, int64_t from, int64_t to, int64_t n);
+
+ private:
+  void copy_packed(const Tensor& source, int64_t from, int64_t to, int64_t n);
+
+  std::byte* bytes_ = nullptr;
+  std::string* strings_ = nullptr;
+  size_t bits_;
+};
+
+}  // namespace kvik::onnx
