@@ -21,11 +21,11 @@ class Log {
   void warning(std::string_view sentence) const { say(LogLevel::kWarning, sentence); }
   void error(std::string_view sentence) const { say(LogLevel::kError, sentence); }
 
- private:
   void say(LogLevel level, std::string_view sentence) const {
     if (sink_) sink_(level, sentence);
   }
 
+ private:
   Sink sink_;
 };
 

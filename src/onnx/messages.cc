@@ -1,0 +1,423 @@
+#include "onnx/messages.h"
+
+#include <charconv>
+#include <fmt/format.h>
+
+#include "kvik/error.h"
+#include "onnx/wire.h"
+
+namespace kvik::onnx {
+namespace {
+
+constexpr int kDeepestNesting = 64;  // of graphs inside graphs, and of types inside types; real files have two or three
+
+enum class ModelField : protozero::pbf_tag_type {
+  kIrVersion = 1,
+  kProducerName = 2,
+  kProducerVersion = 3,
+  kGraph = 7,
+  kOpsetImport = 8,
+  kMetadata = 14,
+  kFunction = 25,
+};
+enum class OpsetField : protozero::pbf_tag_type { kDomain = 1, kVersion = 2 };
+enum class EntryField : protozero::pbf_tag_type { kKey = 1, kValue = 2 };
+enum class GraphField : protozero::pbf_tag_type {
+  kNode = 1,
+  kName = 2,
+  kInitializer = 5,
+  kInput = 11,
+  kOutput = 12,
+  kValueInfo = 13,
+  kSparseInitializer = 15,
+};
+enum class NodeField : protozero::pbf_tag_type { kInput = 1, kOutput = 2, kName = 3, kOp = 4, kAttribute = 5, kDomain = 7, kOverload = 8 };
+enum class AttributeField : protozero::pbf_tag_type {
+  kName = 1,
+  kFloat = 2,
+  kInt = 3,
+  kString = 4,
+  kTensor = 5,
+  kGraph = 6,
+  kFloats = 7,
+  kInts = 8,
+  kStrings = 9,
+  kTensors = 10,
+  kGraphs = 11,
+  kType = 20,
+  kReference = 21,
+};
+enum class AttributeType : int32_t {
+  kUndefined = 0,
+  kFloat = 1,
+  kInt = 2,
+  kString = 3,
+  kTensor = 4,
+  kGraph = 5,
+  kFloats = 6,
+  kInts = 7,
+  kStrings = 8,
+  kTensors = 9,
+  kGraphs = 10,
+};
+enum class ValueInfoField : protozero::pbf_tag_type { kName = 1, kType = 2 };
+enum class TypeField : protozero::pbf_tag_type { kTensor = 1, kSequence = 4, kMap = 5, kSparseTensor = 8, kOptional = 9 };
+enum class TensorTypeField : protozero::pbf_tag_type { kElement = 1, kShape = 2 };
+enum class ShapeField : protozero::pbf_tag_type { kDim = 1 };
+enum class DimField : protozero::pbf_tag_type { kValue = 1, kSymbol = 2 };
+enum class FunctionField : protozero::pbf_tag_type {
+  kName = 1,
+  kInput = 4,
+  kOutput = 5,
+  kNode = 7,
+  kOpsetImport = 9,
+  kDomain = 10,
+  kAttributeDefault = 11,
+  kOverload = 13,
+};
+
+constexpr std::string_view kNoText;
+
+std::string_view normal_domain(std::string_view domain) { return domain == "ai.onnx" ? kNoText : domain; }
+
+DType dtype_of(int64_t number, std::string_view where) {
+  if (number >= 1 && number <= kLastDType) return static_cast<DType>(number);
+  throw Error(Code::kBadModel, fmt::format("{} has the unknown element type {}; 1 to {} were expected", where, number, kLastDType));
+}
+
+// ---- types of values
+
+std::vector<Dim> parse_shape(std::string_view bytes) {
+  std::vector<Dim> dims;
+  auto shape = message_of<ShapeField>(bytes);
+  while (shape.next(ShapeField::kDim, protozero::pbf_wire_type::length_delimited)) {
+    Dim dim;
+    auto message = message_of<DimField>(view_of(shape.get_view()));
+    while (message.next()) {
+      switch (message.tag_and_type()) {
+        case tag_and_type(DimField::kValue, protozero::pbf_wire_type::varint): dim.value = message.get_int64(); break;
+        case tag_and_type(DimField::kSymbol, protozero::pbf_wire_type::length_delimited): dim.symbol = view_of(message.get_view()); break;
+        default: message.skip();
+      }
+    }
+    if (dim.value < 0) dim.value = -1;  // some exporters write -1 for unknown
+    dims.push_back(dim);
+  }
+  return dims;
+}
+
+ValueType parse_type(std::string_view bytes, std::string_view name) {
+  ValueType type;
+  auto message = message_of<TypeField>(bytes);
+  while (message.next()) {
+    switch (message.tag()) {
+      case TypeField::kTensor: {
+        type.kind = ValueType::Kind::kTensor;
+        auto tensor = message_of<TensorTypeField>(view_of(message.get_view()));
+        while (tensor.next()) {
+          switch (tensor.tag_and_type()) {
+            case tag_and_type(TensorTypeField::kElement, protozero::pbf_wire_type::varint):
+              if (const int64_t number = tensor.get_int32(); number != 0) type.dtype = dtype_of(number, fmt::format("value '{}'", name));
+              break;
+            case tag_and_type(TensorTypeField::kShape, protozero::pbf_wire_type::length_delimited):
+              type.dims = parse_shape(view_of(tensor.get_view()));
+              break;
+            default: tensor.skip();
+          }
+        }
+        break;
+      }
+      case TypeField::kSequence:
+        type.kind = ValueType::Kind::kSequence;
+        message.skip();
+        break;
+      case TypeField::kMap:
+        type.kind = ValueType::Kind::kMap;
+        message.skip();
+        break;
+      case TypeField::kSparseTensor:
+        type.kind = ValueType::Kind::kSparseTensor;
+        message.skip();
+        break;
+      case TypeField::kOptional:
+        type.kind = ValueType::Kind::kOptional;
+        message.skip();
+        break;
+      default: message.skip();
+    }
+  }
+  return type;
+}
+
+ValueInfoMessage parse_value_info(std::string_view bytes) {
+  ValueInfoMessage info;
+  std::string_view type;
+  auto message = message_of<ValueInfoField>(bytes);
+  while (message.next()) {
+    switch (message.tag_and_type()) {
+      case tag_and_type(ValueInfoField::kName, protozero::pbf_wire_type::length_delimited): info.name = view_of(message.get_view()); break;
+      case tag_and_type(ValueInfoField::kType, protozero::pbf_wire_type::length_delimited): type = view_of(message.get_view()); break;
+      default: message.skip();
+    }
+  }
+  if (type.data() != nullptr) info.type = parse_type(type, info.name);
+  return info;
+}
+
+std::pair<std::string_view, std::string_view> parse_entry(std::string_view bytes) {
+  std::pair<std::string_view, std::string_view> entry;
+  auto message = message_of<EntryField>(bytes);
+  while (message.next()) {
+    switch (message.tag_and_type()) {
+      case tag_and_type(EntryField::kKey, protozero::pbf_wire_type::length_delimited): entry.first = view_of(message.get_view()); break;
+      case tag_and_type(EntryField::kValue, protozero::pbf_wire_type::length_delimited): entry.second = view_of(message.get_view()); break;
+      default: message.skip();
+    }
+  }
+  return entry;
+}
+
+void parse_opset(std::string_view bytes, OpsetImports& opsets) {
+  std::string_view domain;
+  int64_t version = 0;
+  auto message = message_of<OpsetField>(bytes);
+  while (message.next()) {
+    switch (message.tag_and_type()) {
+      case tag_and_type(OpsetField::kDomain, protozero::pbf_wire_type::length_delimited): domain = view_of(message.get_view()); break;
+      case tag_and_type(OpsetField::kVersion, protozero::pbf_wire_type::varint): version = message.get_int64(); break;
+      default: message.skip();
+    }
+  }
+  opsets[normal_domain(domain)] = version;
+}
+
+// ---- attributes, nodes, graphs: they contain each other
+
+class Parser {
+ public:
+  explicit Parser(ParseContext& context) : context_(context) {}
+
+  NodeMessage node(std::string_view bytes) {
+    NodeMessage result;
+    auto message = message_of<NodeField>(bytes);
+    while (message.next()) {
+      switch (message.tag_and_type()) {
+        case tag_and_type(NodeField::kInput, protozero::pbf_wire_type::length_delimited):
+          result.inputs.push_back(view_of(message.get_view()));
+          break;
+        case tag_and_type(NodeField::kOutput, protozero::pbf_wire_type::length_delimited):
+          result.outputs.push_back(view_of(message.get_view()));
+          break;
+        case tag_and_type(NodeField::kName, protozero::pbf_wire_type::length_delimited): result.name = view_of(message.get_view()); break;
+        case tag_and_type(NodeField::kOp, protozero::pbf_wire_type::length_delimited): result.op = view_of(message.get_view()); break;
+        case tag_and_type(NodeField::kDomain, protozero::pbf_wire_type::length_delimited):
+          result.domain = normal_domain(view_of(message.get_view()));
+          break;
+        case tag_and_type(NodeField::kOverload, protozero::pbf_wire_type::length_delimited):
+          result.overload = view_of(message.get_view());
+          break;
+        case tag_and_type(NodeField::kAttribute, protozero::pbf_wire_type::length_delimited):
+          result.attributes.push_back(attribute(view_of(message.get_view())));
+          break;
+        default: message.skip();
+      }
+    }
+    if (result.op.empty()) throw Error(Code::kBadModel, fmt::format("node '{}' has no operator", result.name));
+    return result;
+  }
+
+  AttributeMessage attribute(std::string_view bytes);
+  GraphMessage graph(std::string_view bytes);
+
+  FunctionMessage function(std::string_view bytes) {
+    FunctionMessage result;
+    auto message = message_of<FunctionField>(bytes);
+    while (message.next()) {
+      switch (message.tag_and_type()) {
+        case tag_and_type(FunctionField::kName, protozero::pbf_wire_type::length_delimited):
+          result.name = view_of(message.get_view());
+          break;
+        case tag_and_type(FunctionField::kDomain, protozero::pbf_wire_type::length_delimited):
+          result.domain = normal_domain(view_of(message.get_view()));
+          break;
+        case tag_and_type(FunctionField::kOverload, protozero::pbf_wire_type::length_delimited):
+          result.overload = view_of(message.get_view());
+          break;
+        case tag_and_type(FunctionField::kInput, protozero::pbf_wire_type::length_delimited):
+          result.inputs.push_back(view_of(message.get_view()));
+          break;
+        case tag_and_type(FunctionField::kOutput, protozero::pbf_wire_type::length_delimited):
+          result.outputs.push_back(view_of(message.get_view()));
+          break;
+        case tag_and_type(FunctionField::kNode, protozero::pbf_wire_type::length_delimited):
+          result.nodes.push_back(node(view_of(message.get_view())));
+          break;
+        case tag_and_type(FunctionField::kOpsetImport, protozero::pbf_wire_type::length_delimited):
+          parse_opset(view_of(message.get_view()), result.opsets);
+          break;
+        case tag_and_type(FunctionField::kAttributeDefault, protozero::pbf_wire_type::length_delimited):
+          result.attribute_defaults.push_back(attribute(view_of(message.get_view())));
+          break;
+        default: message.skip();
+      }
+    }
+    return result;
+  }
+
+ private:
+  ParseContext& context_;
+  int depth_ = 0;
+};
+
+// What the fields of an attribute said, before its declared type chooses among them: a zero is often not written at all.
+struct AttributeFields {
+  AttributeType type = AttributeType::kUndefined;
+  float f = 0;
+  int64_t i = 0;
+  std::string_view s;
+  std::vector<TensorData> tensor_one, tensors;
+  std::vector<float> floats;
+  std::vector<int64_t> ints;
+  std::vector<std::string_view> strings;
+  AttributeType seen = AttributeType::kUndefined;  // IR before 2017 declared no type
+};
+
+Attribute::Data data_of(AttributeFields& fields, std::string_view name) {
+  switch (fields.type) {
+    case AttributeType::kFloat: return fields.f;
+    case AttributeType::kInt: return fields.i;
+    case AttributeType::kString: return fields.s;
+    case AttributeType::kTensor:
+      if (fields.tensor_one.empty()) throw Error(Code::kBadModel, fmt::format("attribute '{}' says it is a tensor and holds none", name));
+      return std::move(fields.tensor_one.back());
+    case AttributeType::kFloats: return std::move(fields.floats);
+    case AttributeType::kInts: return std::move(fields.ints);
+    case AttributeType::kStrings: return std::move(fields.strings);
+    case AttributeType::kTensors: return std::move(fields.tensors);
+    default: return std::monostate();  // graphs are kept apart; sparse tensors and types have no use here
+  }
+}
+
+template <class Reader, class Value, class One, class Many>
+void append_numbers(Reader& reader, std::vector<Value>& values, One one, Many many) {
+  if (reader.wire_type() != protozero::pbf_wire_type::length_delimited) {
+    values.push_back(one(reader));
+    return;
+  }
+  for (const auto value : many(reader)) values.push_back(value);
+}
+
+AttributeMessage Parser::attribute(std::string_view bytes) {
+  AttributeMessage result;
+  AttributeFields fields;
+  auto message = message_of<AttributeField>(bytes);
+  while (message.next()) {
+    switch (message.tag()) {
+      case AttributeField::kName: result.name = view_of(message.get_view()); break;
+      case AttributeField::kReference: result.reference = view_of(message.get_view()); break;
+      case AttributeField::kType: fields.type = static_cast<AttributeType>(message.get_int32()); break;
+      case AttributeField::kFloat: fields.f = message.get_float(), fields.seen = AttributeType::kFloat; break;
+      case AttributeField::kInt: fields.i = message.get_int64(), fields.seen = AttributeType::kInt; break;
+      case AttributeField::kString: fields.s = view_of(message.get_view()), fields.seen = AttributeType::kString; break;
+      case AttributeField::kTensor:
+        fields.tensor_one.push_back(parse_tensor(view_of(message.get_view()), context_));
+        fields.seen = AttributeType::kTensor;
+        break;
+      case AttributeField::kTensors:
+        fields.tensors.push_back(parse_tensor(view_of(message.get_view()), context_));
+        fields.seen = AttributeType::kTensors;
+        break;
+      case AttributeField::kGraph:
+        result.graphs = {std::make_shared<const GraphMessage>(graph(view_of(message.get_view())))};
+        fields.seen = AttributeType::kGraph;
+        break;
+      case AttributeField::kGraphs:
+        result.graphs.push_back(std::make_shared<const GraphMessage>(graph(view_of(message.get_view()))));
+        fields.seen = AttributeType::kGraphs;
+        break;
+      case AttributeField::kFloats:
+        append_numbers(
+            message, fields.floats, [](auto& r) { return r.get_float(); }, [](auto& r) { return r.get_packed_float(); });
+        fields.seen = AttributeType::kFloats;
+        break;
+      case AttributeField::kInts:
+        append_numbers(
+            message, fields.ints, [](auto& r) { return r.get_int64(); }, [](auto& r) { return r.get_packed_int64(); });
+        fields.seen = AttributeType::kInts;
+        break;
+      case AttributeField::kStrings: fields.strings.push_back(view_of(message.get_view())), fields.seen = AttributeType::kStrings; break;
+      default: message.skip();
+    }
+  }
+  if (fields.type == AttributeType::kUndefined) fields.type = fields.seen;
+  result.is_graph_list = fields.type == AttributeType::kGraphs;
+  if (result.reference.empty()) result.data = data_of(fields, result.name);
+  return result;
+}
+
+GraphMessage Parser::graph(std::string_view bytes) {
+  if (++depth_ > kDeepestNesting) throw Error(Code::kBadModel, fmt::format("graphs are nested more than {} deep", kDeepestNesting));
+  GraphMessage result;
+  auto message = message_of<GraphField>(bytes);
+  while (message.next()) {
+    switch (message.tag_and_type()) {
+      case tag_and_type(GraphField::kNode, protozero::pbf_wire_type::length_delimited):
+        result.nodes.push_back(node(view_of(message.get_view())));
+        break;
+      case tag_and_type(GraphField::kName, protozero::pbf_wire_type::length_delimited): result.name = view_of(message.get_view()); break;
+      case tag_and_type(GraphField::kInitializer, protozero::pbf_wire_type::length_delimited):
+        result.initializers.push_back(parse_tensor(view_of(message.get_view()), context_));
+        break;
+      case tag_and_type(GraphField::kInput, protozero::pbf_wire_type::length_delimited):
+        result.inputs.push_back(parse_value_info(view_of(message.get_view())));
+        break;
+      case tag_and_type(GraphField::kOutput, protozero::pbf_wire_type::length_delimited):
+        result.outputs.push_back(parse_value_info(view_of(message.get_view())));
+        break;
+      case tag_and_type(GraphField::kValueInfo, protozero::pbf_wire_type::length_delimited):
+        result.value_infos.push_back(parse_value_info(view_of(message.get_view())));
+        break;
+      case tag_and_type(GraphField::kSparseInitializer, protozero::pbf_wire_type::length_delimited):
+        throw Error(Code::kUnsupported, "the model has sparse initializers; export it with dense weights");
+      default: message.skip();
+    }
+  }
+  --depth_;
+  return result;
+}
+
+}  // namespace
+
+ModelMessage parse_model(std::string_view bytes, ParseContext& context) {
+  ModelMessage result;
+  Parser parser(context);
+  auto message = message_of<ModelField>(bytes);
+  while (message.next()) {
+    switch (message.tag_and_type()) {
+      case tag_and_type(ModelField::kIrVersion, protozero::pbf_wire_type::varint): result.ir_version = message.get_int64(); break;
+      case tag_and_type(ModelField::kProducerName, protozero::pbf_wire_type::length_delimited):
+        result.producer_name = view_of(message.get_view());
+        break;
+      case tag_and_type(ModelField::kProducerVersion, protozero::pbf_wire_type::length_delimited):
+        result.producer_version = view_of(message.get_view());
+        break;
+      case tag_and_type(ModelField::kGraph, protozero::pbf_wire_type::length_delimited):
+        if (result.graph) throw Error(Code::kBadModel, "the file holds two graphs; one was expected");
+        result.graph = parser.graph(view_of(message.get_view()));
+        break;
+      case tag_and_type(ModelField::kOpsetImport, protozero::pbf_wire_type::length_delimited):
+        parse_opset(view_of(message.get_view()), result.opsets);
+        break;
+      case tag_and_type(ModelField::kMetadata, protozero::pbf_wire_type::length_delimited):
+        result.metadata.push_back(parse_entry(view_of(message.get_view())));
+        break;
+      case tag_and_type(ModelField::kFunction, protozero::pbf_wire_type::length_delimited):
+        result.functions.push_back(parser.function(view_of(message.get_view())));
+        break;
+      default: message.skip();
+    }
+  }
+  return result;
+}
+
+}  // namespace kvik::onnx

@@ -1,0 +1,126 @@
+#include <charconv>
+#include <fmt/format.h>
+
+#include "kvik/error.h"
+#include "onnx/messages.h"
+#include "onnx/tensor_fields.h"
+#include "onnx/wire.h"
+
+namespace kvik::onnx {
+namespace {
+
+using protozero::pbf_wire_type;
+
+enum class EntryField : protozero::pbf_tag_type { kKey = 1, kValue = 2 };
+
+struct External {
+  bool used = false;
+  std::string_view location;
+  uint64_t offset_bytes = 0;
+  std::optional<uint64_t> length_bytes;
+};
+
+uint64_t number_of(std::string_view text, std::string_view key, std::string_view tensor) {
+  uint64_t number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault == std::errc() && end == text.data() + text.size()) return number;
+  throw Error(Code::kBadModel,
+              fmt::format("tensor '{}': the {} of its external data is '{}'; a number of bytes was expected", tensor, key, text));
+}
+
+void read_external_entry(std::string_view bytes, External& external, std::string_view tensor) {
+  std::string_view key, value;
+  auto message = message_of<EntryField>(bytes);
+  while (message.next()) {
+    switch (message.tag_and_type()) {
+      case tag_and_type(EntryField::kKey, pbf_wire_type::length_delimited): key = view_of(message.get_view()); break;
+      case tag_and_type(EntryField::kValue, pbf_wire_type::length_delimited): value = view_of(message.get_view()); break;
+      default: message.skip();
+    }
+  }
+  if (key == "location") external.location = value;
+  if (key == "offset") external.offset_bytes = number_of(value, key, tensor);
+  if (key == "length") external.length_bytes = number_of(value, key, tensor);
+}
+
+// Tensors in external files begin where they say and have the size of their shape, or the file is not theirs.
+void take_external(const External& external, TensorData& data, ExternalData& files) {
+  if (data.dtype == DType::kString)
+    throw Error(Code::kBadModel, fmt::format("tensor '{}' holds strings, which cannot be external data", data.name));
+  const std::shared_ptr<const MappedFile> file = files.open(external.location);
+  const uint64_t wanted = storage_bytes(data.dtype, data.n_elements);
+  const uint64_t length = external.length_bytes.value_or(wanted);
+  if (length != wanted) {
+    throw Error(Code::kBadModel, fmt::format("tensor '{}' of shape {} and type {} takes {} bytes, but its external data is {} bytes long",
+                                             data.name, to_string(data.dims), dtype_name(data.dtype), wanted, length));
+  }
+  if (external.offset_bytes > file->size_bytes() || length > file->size_bytes() - external.offset_bytes) {
+    throw Error(Code::kBadModel,
+                fmt::format("tensor '{}' is said to be at bytes {} to {} of '{}', which has only {}; the file may be truncated", data.name,
+                            external.offset_bytes, external.offset_bytes + length, external.location, file->size_bytes()));
+  }
+  data.form = TensorData::Form::kRaw;
+  data.stored = file->text().substr(external.offset_bytes, length);
+  data.owner = file;
+  data.external_file = external.location;
+}
+
+void take_raw(std::string_view raw, TensorData& data) {
+  if (data.dtype == DType::kString)
+    throw Error(Code::kBadModel, fmt::format("tensor '{}' holds strings as raw bytes; ONNX does not allow it", data.name));
+  const size_t wanted = storage_bytes(data.dtype, data.n_elements);
+  if (raw.size() != wanted) {
+    throw Error(Code::kBadModel, fmt::format("tensor '{}' of shape {} and type {} takes {} bytes, but {} are stored", data.name,
+                                             to_string(data.dims), dtype_name(data.dtype), wanted, raw.size()));
+  }
+  data.form = TensorData::Form::kRaw;
+  data.stored = raw;
+}
+
+}  // namespace
+
+TensorData parse_tensor(std::string_view bytes, ParseContext& context) {
+  TensorData data;
+  External external;
+  std::optional<std::string_view> raw;
+  std::vector<std::string_view> external_entries;
+  int64_t dtype = 0;
+  auto message = message_of<TensorField>(bytes);
+  while (message.next()) {
+    switch (message.tag_and_type()) {
+      case tag_and_type(TensorField::kDims, pbf_wire_type::varint): data.dims.push_back(message.get_int64()); break;
+      case tag_and_type(TensorField::kDims, pbf_wire_type::length_delimited):
+        for (const int64_t dim : message.get_packed_int64()) data.dims.push_back(dim);
+        break;
+      case tag_and_type(TensorField::kDataType, pbf_wire_type::varint): dtype = message.get_int32(); break;
+      case tag_and_type(TensorField::kName, pbf_wire_type::length_delimited): data.name = view_of(message.get_view()); break;
+      case tag_and_type(TensorField::kRawData, pbf_wire_type::length_delimited): raw = view_of(message.get_view()); break;
+      case tag_and_type(TensorField::kExternalData, pbf_wire_type::length_delimited):
+        external_entries.push_back(view_of(message.get_view()));
+        break;
+      case tag_and_type(TensorField::kDataLocation, pbf_wire_type::varint): external.used = message.get_int32() == 1; break;
+      case tag_and_type(TensorField::kSegment, pbf_wire_type::length_delimited):
+        throw Error(Code::kUnsupported, fmt::format("tensor '{}' is stored in segments, which no exporter writes", data.name));
+      default: message.skip();
+    }
+  }
+  if (dtype < 1 || dtype > kLastDType) {
+    throw Error(Code::kBadModel,
+                fmt::format("tensor '{}' has the unknown element type {}; 1 to {} were expected", data.name, dtype, kLastDType));
+  }
+  data.dtype = static_cast<DType>(dtype);
+  const std::optional<int64_t> n_elements = checked_elements(data.dims);
+  if (!n_elements) throw Error(Code::kBadModel, fmt::format("tensor '{}' has the impossible shape {}", data.name, to_string(data.dims)));
+  data.n_elements = *n_elements;
+  data.stored = bytes;
+  data.owner = context.owner;
+  for (const std::string_view entry : external_entries) read_external_entry(entry, external, data.name);
+  if (external.used) {
+    take_external(external, data, context.external);
+  } else if (raw) {
+    take_raw(*raw, data);
+  }
+  return data;
+}
+
+}  // namespace kvik::onnx
