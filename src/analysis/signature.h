@@ -77,6 +77,7 @@ struct Port {
   std::vector<onnx::Dim> dims;  // as declared
   bool has_shape = false;
   Role role = Role::kUnknown;
+  bool means_past = false;  // kKvLength: counts the positions before this step; otherwise those after it
 };
 
 // One piece of state that goes from an output of a step into an input of the next.
