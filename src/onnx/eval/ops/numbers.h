@@ -1,0 +1,47 @@
+#pragma once
+
+#include <initializer_list>
+#include <span>
+
+#include "onnx/eval/ops/common.h"
+
+// Tensors of any numeric type as plain numbers, for kernels that compute in double and round once at the end.
+// Everything throws Error(kBadModel) on a type or shape it cannot take.
+namespace kvik::onnx {
+
+// The elements of a numeric or bool tensor; exact but for 64-bit integers beyond 2^53.
+std::vector<double> doubles_of(const Tensor& tensor);
+
+// The elements of an integer (2 to 64 bits) or bool tensor.
+std::vector<int64_t> integers_of(const Tensor& tensor);
+
+// A tensor of `dtype` with these values: floats are rounded to nearest even, integers of up to 32 bits rounded and then
+// clamped to their range. `saturate` is for 8-bit floats, see Float8::cast.
+Tensor tensor_of(DType dtype, Dims dims, std::span<const double> values, bool saturate = true);
+
+// Rounds to a float type and back, as writing a value into a tensor of that type would.
+double rounded_to(DType dtype, double value);
+
+// -1 takes any size.
+void require_dims(const Tensor& tensor, std::initializer_list<int64_t> dims, std::string_view name);
+void require_float(const Tensor& tensor, std::string_view name);  // f32, f64, f16 or bf16
+
+// An attribute that must be there, at least 1 and below 2^31.
+int64_t positive_attribute(const Node& node, std::string_view attribute);
+// An attribute that names a type; kUndefined when absent.
+DType dtype_attribute(const Node& node, std::string_view attribute);
+
+// [outer, n, inner] around an axis.
+struct AxisSplit {
+  int64_t outer = 1, n = 1, inner = 1;
+};
+AxisSplit split_at(const Dims& dims, int axis);
+
+// Element i of values that are packed in bytes, lowest bits first.
+inline unsigned packed_bits(std::span<const uint8_t> bytes, size_t bits, size_t i) {
+  return (static_cast<unsigned>(bytes[i * bits / 8]) >> (i * bits % 8)) & ((1u << bits) - 1);
+}
+
+inline int64_t blocks_of(int64_t n, int64_t block) { return n / block + (n % block != 0 ? 1 : 0); }
+
+}  // namespace kvik::onnx

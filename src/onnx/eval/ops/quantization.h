@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace kvik::onnx {
+
+// An f32 tensor quantised to u8 by its own range, as DynamicQuantizeLinear does.
+struct DynamicQuantized {
+  std::vector<double> centred;  // code - zero_point
+  float scale = 1;
+  double zero_point = 0;
+};
+DynamicQuantized quantize_dynamically(const Tensor& x);
+
+}  // namespace kvik::onnx
