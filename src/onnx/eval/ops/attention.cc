@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "onnx/eval/groups.h"
+#include "onnx/eval/ops/attend.h"
+#include "onnx/eval/ops/numbers.h"
+
+// The standard Attention operator (opset 23 and later).
+namespace kvik::onnx {
+namespace {
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+Heads operand(const KernelCall& call, size_t input, std::string_view heads_attribute, std::string_view name) {
+  const Tensor& tensor = call.input(input);
+  require_float(tensor, name);
+  if (tensor.rank() == 4) return heads_of_4d(tensor, name);
+  return heads_of_3d(tensor, positive_attribute(call.node, heads_attribute), name);
+}
+
+// attn_mask: bool (true: may be seen) or additive; its axes broadcast to [batch, heads, queries, keys] from the right. It may
+// be shorter than the keys, which are then not seen beyond its end; opset 23 broadcasts a single column instead.
+class Mask {
+ public:
+  Mask(const Tensor& tensor, const Heads& q, int64_t n_keys, int opset) {
+    if (!tensor.defined()) return;
+    one_column_ = opset < 24 && tensor.rank() > 0 && tensor.dim(-1) == 1;
+    const Dims wanted = {q.batch, q.heads, q.length, n_keys};
+    dims_ = tensor.dims();
+    bool fits = !dims_.empty() && dims_.size() <= 4;
+    if (fits) dims_.insert(dims_.begin(), 4 - dims_.size(), 1);
+    for (size_t axis = 0; fits && axis < 3; ++axis) fits = dims_[axis] == 1 || dims_[axis] == wanted[axis];
+    require(fits && dims_[3] <= n_keys, "attn_mask has shape {}, one that broadcasts to {} was expected", to_string(tensor.dims()),
+            to_string(wanted));
+    values_ = doubles_of(tensor);
+    if (tensor.dtype() != DType::kBool) return;
+    for (double& value : values_) value = value != 0 ? 0.0 : kMinusInfinity;
+  }
+
+  void add_to(int64_t b, int64_t h, int64_t i, std::span<double> scores) const {
+    if (dims_.empty()) return;
+    const auto at = [&](size_t axis, int64_t index) { return dims_[axis] == 1 ? 0 : index; };
+    const auto width = static_cast<size_t>(dims_[3]);
+    const auto from = static_cast<size_t>((at(0, b) * dims_[1] + at(1, h)) * dims_[2] + at(2, i)) * width;
+    for (size_t j = 0; j < scores.size(); ++j) {
+      if (one_column_) {
+        scores[j] += values_[from];
+      } else if (j < width) {
+        scores[j] += values_[from + j];
+      } else {
+        scores[j] = kMinusInfinity;
+      }
+    }
+  }
+
+ private:
+  bool one_column_ = false;
+  Dims dims_;
+  std::vector<double> values_;
+};
+
+// Which keys the position of a query allows it to see.
+struct Visibility {
+  bool causal = false;
+  int64_t left = -1, right = -1;     // window; -1: unbounded
+  std::vector<int64_t> first_query;  // per batch: the position of query 0 among the keys
+  std::vector<int64_t> valid_keys;   // per batch; empty: all
+
+  bool sees(int64_t b, int64_t i, int64_t j) const {
+    const int64_t position = first_query[static_cast<size_t>(b)] + i;
+    if (!valid_keys.empty() && j >= valid_keys[static_cast<size_t>(b)]) return false;
+    if (causal && j > position) return false;
+    if (left >= 0 && j < position - left) return false;
+    return right < 0 || j <= position + right;
+  }
+};
+
+Visibility visibility(const KernelCall& call, const Heads& q, const Heads& k, int64_t past_length) {
+  Visibility result;
+  result.causal = call.node.int_or("is_causal", 0) != 0;
+  result.left = call.node.int_or("left_window_size", -1);
+  result.right = call.node.int_or("right_window_size", -1);
+  constexpr int64_t kFarthest = std::numeric_limits<int32_t>::max();
+  require(result.left >= -1 && result.right >= -1 && result.left <= kFarthest && result.right <= kFarthest,
+          "a window of {} keys before and {} after was found, -1 or more was expected", result.left, result.right);
+  result.first_query.assign(static_cast<size_t>(q.batch), past_length);
+  if (!call.has(6)) return result;
+  require_dims(call.input(6), {q.batch}, "nonpad_kv_seqlen");
+  require(!call.has(4), "nonpad_kv_seqlen and past_key were both given, one of them was expected");
+  result.valid_keys = integers_of(call.input(6));
+  for (size_t b = 0; b < result.valid_keys.size(); ++b) {
+    require(result.valid_keys[b] >= 0 && result.valid_keys[b] <= k.length, "nonpad_kv_seqlen[{}] is {}, there are {} keys", b,
+            result.valid_keys[b], k.length);
+    result.first_query[b] = result.valid_keys[b] - q.length;
+  }
+  return result;
+}
+
+double scale_of(const KernelCall& call, const Heads& q) {
+  if (!call.node.has("scale")) return 1.0 / std::sqrt(static_cast<double>(q.size));
+  return call.node.float_or("scale", 1.0f);
+}
+
+// The scores at the stage that qk_matmul_output_mode names, collected while attention runs.
+struct KeptScores {
+  Heads scores;  // [batch, heads, queries, keys]
+  AttendOptions::Stage stage;
+
+  static AttendOptions::Stage stage_of(int64_t mode) {
+    switch (mode) {
+      case 0: return AttendOptions::Stage::kScaled;
+      case 1: return AttendOptions::Stage::kCapped;
+      case 2: return AttendOptions::Stage::kMasked;
+      case 3: return AttendOptions::Stage::kProbabilities;
+      default: refuse("qk_matmul_output_mode is {}, 0 to 3 was expected", mode);
+    }
+  }
+};
+
+std::vector<Tensor> attention(const KernelCall& call) {
+  const Heads q = operand(call, 0, "q_num_heads", "Q");
+  Heads k = operand(call, 1, "kv_num_heads", "K");
+  Heads v = operand(call, 2, "kv_num_heads", "V");
+  require(call.has(4) == call.has(5), "one of past_key and past_value was given, both or none was expected");
+  int64_t past_length = 0;
+  if (call.has(4)) {
+    const Heads past_key = heads_of_4d(call.input(4), "past_key"), past_value = heads_of_4d(call.input(5), "past_value");
+    past_length = past_key.length;
+    k = joined(past_key, k, "past_key and K");
+    v = joined(past_value, v, "past_value and V");
+  }
+  const Mask mask(call.optional(3), q, k.length, call.node.opset);
+  const Visibility visible = visibility(call, q, k, past_length);
+
+  AttendOptions options;
+  options.scale = scale_of(call, q);
+  options.softcap = call.node.float_or("softcap", 0.0f);
+  options.mask = [&](int64_t b, int64_t h, int64_t i, std::span<double> scores) {
+    mask.add_to(b, h, i, scores);
+    for (size_t j = 0; j < scores.size(); ++j) {
+      if (!visible.sees(b, i, static_cast<int64_t>(j))) scores[j] = kMinusInfinity;
+    }
+  };
+  KeptScores kept{{}, KeptScores::stage_of(call.node.int_or("qk_matmul_output_mode", 0))};
+  if (call.wants(3)) {
+    kept.scores = Heads(q.batch, q.heads, q.length, k.length);
+    options.watch = [&](AttendOptions::Stage stage, int64_t b, int64_t h, int64_t i, std::span<double> scores) {
+      if (stage == kept.stage) std::ranges::copy(scores, kept.scores.row(b, h, i).begin());
+    };
+  }
+  const Heads y = attend(q, k, v, options);
+
+  const DType dtype = call.input(0).dtype();
+  std::vector<Tensor> outputs = {call.input(0).rank() == 4 ? tensor_4d(dtype, y) : tensor_3d(dtype, y), tensor_4d(call.input(1).dtype(), k),
+                                 tensor_4d(call.input(2).dtype(), v)};
+  if (call.wants(3)) outputs.push_back(tensor_4d(dtype, kept.scores));
+  return outputs;
+}
+
+}  // namespace
+
+void add_attention(KernelTable& table) { table.add("Attention", attention); }
+
+}  // namespace kvik::onnx
