@@ -5,7 +5,22 @@
 // Each file under ops/ adds its operators to the table through one function, declared here.
 namespace kvik::onnx {
 
+void add_activation(KernelTable& table);
+void add_binary(KernelTable& table);
+void add_blocks(KernelTable& table);
+void add_cast(KernelTable& table);
+void add_cumulative(KernelTable& table);
+void add_gather(KernelTable& table);
+void add_logic(KernelTable& table);
 void add_movement(KernelTable& table);
+void add_pad(KernelTable& table);
+void add_reduce(KernelTable& table);
+void add_scatter(KernelTable& table);
+void add_select(KernelTable& table);
+void add_shape_ops(KernelTable& table);
+void add_slicing(KernelTable& table);
+void add_softmax(KernelTable& table);
+void add_unary(KernelTable& table);
 
 void add_attention(KernelTable& table);
 void add_fused_activation(KernelTable& table);

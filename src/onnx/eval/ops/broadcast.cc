@@ -32,11 +32,7 @@ Dims broadcast_strides(const Dims& from, const Dims& to) {
 
 Tensor broadcast_to(const Tensor& tensor, const Dims& dims) {
   if (tensor.dims() == dims) return tensor;
-  Tensor result = new_tensor(tensor.dtype(), dims);
-  ElementWriter writer(result);
-  int64_t to = 0;
-  for (Walk<1> walk(dims, {broadcast_strides(tensor.dims(), dims)}); walk.more(); walk.next()) writer.copy(tensor, walk.offset(0), to++);
-  return result;
+  return strided_copy(tensor, 0, dims, broadcast_strides(tensor.dims(), dims));
 }
 
 }  // namespace kvik::onnx

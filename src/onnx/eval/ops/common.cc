@@ -82,4 +82,8 @@ int64_t product(const Dims& dims, int from, int to) {
   return n;
 }
 
+AxisSplit split_at(const Dims& dims, int axis) {
+  return {product(dims, 0, axis), dims[static_cast<size_t>(axis)], product(dims, axis + 1, static_cast<int>(dims.size()))};
+}
+
 }  // namespace kvik::onnx

@@ -52,4 +52,12 @@ void require_same_dtype(const Tensor& a, const Tensor& b);
 // Products of dims[from, to).
 int64_t product(const Dims& dims, int from, int to);
 
+// A dense tensor seen from one axis: element (o, i, k) stands at (o * n + i) * inner + k.
+struct AxisSplit {
+  int64_t outer;
+  int64_t n;
+  int64_t inner;
+};
+AxisSplit split_at(const Dims& dims, int axis);
+
 }  // namespace kvik::onnx

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "onnx/eval/ops/broadcast.h"
+
 namespace kvik::onnx {
 namespace {
 
@@ -135,6 +137,57 @@ Tensors run_in_f32(Kernel kernel, const KernelCall& call) {
     if (result.dtype() == DType::kF32) result = narrowed(result, small);
   }
   return results;
+}
+
+Tensor strided_copy(const Tensor& source, int64_t start, const Dims& dims, const Dims& strides) {
+  Tensor result = new_tensor(source.dtype(), dims);
+  if (dims.empty()) {
+    ElementWriter(result).copy(source, start, 0);
+    return result;
+  }
+  const int64_t n = dims.back();
+  const int64_t step = strides.back();
+  if (result.size() == 0) return result;
+  ElementWriter writer(result);
+  int64_t to = 0;
+  for (Walk<1> walk({dims.begin(), dims.end() - 1}, {Dims(strides.begin(), strides.end() - 1)}); walk.more(); walk.next(), to += n) {
+    const int64_t from = start + walk.offset(0);
+    if (step == 1) {
+      writer.copy(source, from, to, n);
+    } else {
+      for (int64_t i = 0; i < n; ++i) writer.copy(source, from + i * step, to + i);
+    }
+  }
+  return result;
+}
+
+Tensor remapped(const Tensor& source, const Dims& dims, const SourceIndex& source_index, const Tensor& fill) {
+  Tensor result = new_tensor(source.dtype(), dims);
+  if (result.size() == 0) return result;
+  if (dims.empty()) return source;
+  const Dims strides = strides_of(source.dims());
+  // The offset of one axis, or kFill.
+  const auto offset = [&](size_t axis, int64_t index) {
+    const int64_t from = source_index(axis, index);
+    require(from == kFill || (from >= 0 && from < source.dims()[axis]), "index {} lies outside of axis {} of {}", from, axis,
+            source.dims()[axis]);
+    return from == kFill ? kFill : from * strides[axis];
+  };
+  const size_t last = dims.size() - 1;
+  ElementWriter writer(result);
+  int64_t to = 0;
+  for (Walk<0> walk({dims.begin(), dims.end() - 1}, {}); walk.more(); walk.next()) {
+    int64_t base = 0;
+    for (size_t axis = 0; axis < last && base != kFill; ++axis) {
+      const int64_t part = offset(axis, walk.index()[axis]);
+      base = part == kFill ? kFill : base + part;
+    }
+    for (int64_t i = 0; i < dims[last]; ++i, ++to) {
+      const int64_t part = base == kFill ? kFill : offset(last, i);
+      writer.copy(part == kFill ? fill : source, part == kFill ? 0 : base + part, to);
+    }
+  }
+  return result;
 }
 
 ElementWriter::ElementWriter(Tensor& target) : bits_(static_cast<size_t>(bits_per_element(target.dtype()))) {

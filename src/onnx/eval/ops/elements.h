@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "onnx/eval/ops/common.h"
 
 // Elements as they are stored: copied without regard to what they mean, and widened to a type one can compute in.
@@ -20,6 +22,17 @@ template <Kernel kKernel>
 Tensors in_f32(const KernelCall& call) {
   return run_in_f32(kKernel, call);
 }
+
+// The elements at `start` + the sum of index * stride, for every index of `dims`. The caller has checked that all lie inside.
+Tensor strided_copy(const Tensor& source, int64_t start, const Dims& dims, const Dims& strides);
+
+// Where an element comes from on one axis; kFill for none.
+inline constexpr int64_t kFill = -1;
+using SourceIndex = std::function<int64_t(size_t axis, int64_t index)>;
+
+// A tensor of `dims` whose element at an index is that of `source` at source_index, axis by axis, or element 0 of `fill`
+// where an axis says kFill. What lies outside of the source is refused.
+Tensor remapped(const Tensor& source, const Dims& dims, const SourceIndex& source_index, const Tensor& fill = {});
 
 // Copies runs of elements of any dtype, strings and packed types too, between tensors of one dtype.
 class ElementWriter {

@@ -1,0 +1,117 @@
+// The tree is the architecture: what design and style promise about it is checked here.
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <regex>
+#include <sstream>
+
+#include "support/paths.h"
+
+namespace kvik {
+namespace {
+
+// A folder may include those before it. docs/architecture.md explains the order.
+const std::vector<std::string> kOrder = {"base", "tensor", "onnx",   "analysis", "kv",     "kernels", "backend",
+                                         "text", "sample", "engine", "api",      "server", "cli"};
+
+struct Source {
+  std::filesystem::path path;  // below the root
+  std::string text;
+};
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<Source> sources_below(const std::string& folder) {
+  std::vector<Source> sources;
+  const std::filesystem::path root = testing_support::source_root();
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+    const std::string extension = entry.path().extension().string();
+    if (extension == ".cc" || extension == ".h") sources.push_back({std::filesystem::relative(entry.path(), root), read(entry.path())});
+  }
+  return sources;
+}
+
+size_t rank_of(const std::string& folder) { return static_cast<size_t>(std::find(kOrder.begin(), kOrder.end(), folder) - kOrder.begin()); }
+
+TEST(Tree, EveryFolderOfSrcIsInTheOrder) {
+  for (const auto& entry : std::filesystem::directory_iterator(testing_support::source_root() / "src")) {
+    EXPECT_LT(rank_of(entry.path().filename().string()), kOrder.size()) << entry.path();
+  }
+}
+
+TEST(Tree, IncludesPointOneWay) {
+  static const std::regex kInclude("#include \"([a-z_]+)/");
+  for (const Source& source : sources_below("src")) {
+    const std::string folder = std::next(source.path.begin())->string();
+    for (std::sregex_iterator match(source.text.begin(), source.text.end(), kInclude), end; match != end; ++match) {
+      const std::string included = (*match)[1];
+      if (included == "kvik") continue;
+      EXPECT_LE(rank_of(included), rank_of(folder)) << source.path << " includes " << included << "/";
+    }
+  }
+}
+
+TEST(Tree, NoFileUnderSrcNamesAModelFamily) {
+  static const std::regex kFamilies(
+      "llama|qwen|gpt2|gpt[_-]?neox?|gptj|mistral|gemma|phi[-_]?[234]|bloom|falcon|marian|bart|\\bt5\\b|whisper|deepseek|\\bmpt\\b|opus",
+      std::regex::icase);
+  for (const Source& source : sources_below("src")) {
+    std::smatch match;
+    EXPECT_FALSE(std::regex_search(source.text, match, kFamilies))
+        << source.path << " names '" << match.str() << "': ask what a model can do, not what it is called";
+  }
+}
+
+TEST(Tree, NoFileIsTooLongToRead) {
+  for (const char* folder : {"src", "include", "tests", "bench", "fuzz"}) {
+    for (const Source& source : sources_below(folder)) {
+      EXPECT_LE(std::count(source.text.begin(), source.text.end(), '\n'), 500) << source.path << ": look for the missing file";
+    }
+  }
+}
+
+TEST(Tree, HeadersAreReadOnce) {
+  for (const char* folder : {"src", "include", "tests"}) {
+    for (const Source& source : sources_below(folder)) {
+      if (source.path.extension() != ".h") continue;
+      EXPECT_THAT(source.text, testing::HasSubstr("#pragma once")) << source.path;
+    }
+  }
+}
+
+TEST(Tree, TheTrackedTreeStaysSmall) {
+  const std::filesystem::path root = testing_support::source_root();
+  FILE* pipe = popen(("git -C '" + root.string() + "' ls-files -z").c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  std::string names;
+  char buffer[4096];
+  for (size_t n = 0; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) names.append(buffer, n);
+  pclose(pipe);
+  uintmax_t total = 0, fixtures = 0;
+  std::stringstream list(names);
+  for (std::string name; std::getline(list, name, '\0');) {
+    std::error_code missing;
+    const uintmax_t size = std::filesystem::file_size(root / name, missing);
+    if (missing) continue;
+    total += size;
+    if (name.starts_with("tests/fixtures/")) fixtures += size;
+  }
+  EXPECT_LT(total, uintmax_t{48} << 20);
+  EXPECT_LT(fixtures, uintmax_t{8} << 20);
+}
+
+TEST(Tree, CiRunsTheTestCommandOfTheReadme) {
+  const std::filesystem::path root = testing_support::source_root();
+  EXPECT_THAT(read(root / ".ci" / "run"), testing::HasSubstr("./dev test"));
+  EXPECT_THAT(read(root / "README.md"), testing::HasSubstr("./dev test"));
+  EXPECT_THAT(read(root / "README.md"), testing::HasSubstr("./dev demo"));
+}
+
+}  // namespace
+}  // namespace kvik
