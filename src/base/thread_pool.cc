@@ -1,0 +1,151 @@
+#include "base/thread_pool.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace kvik {
+namespace {
+
+// About 50 us on the machines we know: longer than the gap between two operations of a step, shorter than a time slice.
+constexpr int kSpins = 2000;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+// Whether this thread is working on items, and so must not wait for others that do.
+thread_local bool inside_item = false;
+
+struct InsideItem {
+  InsideItem() { inside_item = true; }
+  ~InsideItem() { inside_item = false; }
+};
+
+constexpr uint64_t share_word(uint32_t job, uint32_t unclaimed) { return (static_cast<uint64_t>(job) << 32) | unclaimed; }
+constexpr uint32_t unclaimed_of(uint64_t word) { return static_cast<uint32_t>(word); }
+
+// First item of a share; with share = n_threads, the end of the last one.
+constexpr int64_t share_begin(int64_t n_items, int share, int n_threads) { return n_items * share / n_threads; }
+
+// Waits until ready() holds: first awake, then asleep on `word`; the change that makes it so is followed by a notify.
+template <class Ready>
+void await(const std::atomic<uint32_t>& word, Ready ready) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (ready()) return;
+    relax();
+  }
+  for (;;) {
+    const uint32_t seen = word.load(std::memory_order_acquire);
+    if (ready()) return;
+    word.wait(seen, std::memory_order_acquire);
+  }
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int n_threads)
+    : n_threads_(std::clamp(n_threads, 1, kMaxThreads)), shares_(std::make_unique<Share[]>(static_cast<size_t>(n_threads_))) {
+  threads_.reserve(static_cast<size_t>(n_threads_ - 1));
+  for (int t = 1; t < n_threads_; ++t) threads_.emplace_back([this, t] { serve(t); });
+}
+
+ThreadPool::~ThreadPool() {
+  stopping_.store(true);
+  job_.fetch_add(1);
+  job_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::run(int64_t n_items, Work work) {
+  if (n_items <= 0) return;
+  if (n_threads_ == 1 || n_items == 1 || inside_item) return run_alone(n_items, work);
+  const std::lock_guard lock(one_job_);
+  // A share counts its items in 32 bits; a job beyond that is several jobs.
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (n_items <= kMost) return run_some(n_items, work);
+  struct Shifted {
+    Work work;
+    int64_t first;
+  };
+  for (int64_t first = 0; first < n_items; first += kMost) {
+    Shifted shifted{work, first};
+    run_some(std::min(kMost, n_items - first), {[](void* context, int64_t item) {
+                                                  const auto* s = static_cast<const Shifted*>(context);
+                                                  s->work.call(s->work.context, s->first + item);
+                                                },
+                                                &shifted});
+  }
+}
+
+void ThreadPool::run_alone(int64_t n_items, Work work) {
+  for (int64_t item = 0; item < n_items; ++item) work.call(work.context, item);
+}
+
+void ThreadPool::run_some(int64_t n_items, Work work) {
+  const uint32_t job = job_.load(std::memory_order_relaxed) + 1;
+  call_.store(work.call, std::memory_order_relaxed);
+  context_.store(work.context, std::memory_order_relaxed);
+  n_items_.store(n_items, std::memory_order_relaxed);
+  finished_.store(0, std::memory_order_relaxed);
+  for (int s = 0; s < n_threads_; ++s) {
+    const int64_t size = share_begin(n_items, s + 1, n_threads_) - share_begin(n_items, s, n_threads_);
+    shares_[static_cast<size_t>(s)].word.store(share_word(job, static_cast<uint32_t>(size)), std::memory_order_release);
+  }
+  job_.store(job, std::memory_order_release);
+  job_.notify_all();
+
+  work_from(0);
+  const auto all = static_cast<uint32_t>(n_items);
+  await(finished_, [&] { return finished_.load(std::memory_order_acquire) == all; });
+  if (!failed_.load(std::memory_order_acquire)) return;
+  failed_.store(false, std::memory_order_relaxed);
+  std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void ThreadPool::work_from(int first_share) {
+  const InsideItem guard;
+  for (int i = 0; i < n_threads_; ++i) {
+    const int share = first_share + i < n_threads_ ? first_share + i : first_share + i - n_threads_;
+    while (claim_and_run(share)) {}
+  }
+}
+
+bool ThreadPool::claim_and_run(int share) {
+  std::atomic<uint64_t>& word = shares_[static_cast<size_t>(share)].word;
+  uint64_t seen = word.load(std::memory_order_acquire);
+  while (unclaimed_of(seen) != 0) {
+    // While the word is unchanged an item of its job is unclaimed, so the job is not over and these are its fields.
+    const Work work{call_.load(std::memory_order_relaxed), context_.load(std::memory_order_relaxed)};
+    const int64_t n_items = n_items_.load(std::memory_order_relaxed);
+    if (!word.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    run_item(work, share_begin(n_items, share + 1, n_threads_) - unclaimed_of(seen));
+    if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(n_items)) finished_.notify_all();
+    return true;
+  }
+  return false;
+}
+
+void ThreadPool::run_item(const Work& work, int64_t item) {
+  try {
+    if (!failed_.load(std::memory_order_relaxed)) work.call(work.context, item);
+  } catch (...) {
+    if (!failed_.exchange(true, std::memory_order_acq_rel)) failure_ = std::current_exception();
+  }
+}
+
+void ThreadPool::serve(int thread) {
+  uint32_t seen = 0;
+  for (;;) {
+    await(job_, [&] { return job_.load(std::memory_order_acquire) != seen; });
+    if (stopping_.load()) return;
+    seen = job_.load(std::memory_order_acquire);
+    work_from(thread);
+  }
+}
+
+}  // namespace kvik

@@ -1,0 +1,119 @@
+#include <atomic>
+#include <chrono>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "base/cpu_features.h"
+#include "base/thread_pool.h"
+
+namespace kvik {
+namespace {
+
+TEST(ThreadPool, EveryItemIsRunExactlyOnce) {
+  for (int n_threads : {1, 2, 3, 5, 8}) {
+    ThreadPool pool(n_threads);
+    for (int64_t n : {0, 1, 2, 7, 100, 1000}) {
+      std::vector<std::atomic<int>> runs(static_cast<size_t>(n));
+      pool.for_each(n, [&](int64_t i) { runs[static_cast<size_t>(i)]++; });
+      for (const auto& r : runs) EXPECT_EQ(r, 1) << n_threads << " threads, " << n << " items";
+    }
+  }
+}
+
+TEST(ThreadPool, ManySmallJobsInARowLoseNothing) {
+  ThreadPool pool(3);
+  int64_t total = 0;
+  std::vector<int64_t> values(17);
+  for (int job = 0; job < 3000; ++job) {
+    pool.for_each(17, [&](int64_t i) { values[static_cast<size_t>(i)] = i + job; });
+    total += std::accumulate(values.begin(), values.end(), int64_t{0});
+  }
+  EXPECT_EQ(total, 3000LL * 136 + 17LL * 2999 * 3000 / 2);
+}
+
+TEST(ThreadPool, WhatItemsWroteIsVisibleToTheCaller) {
+  ThreadPool pool(4);
+  std::vector<int> plain(64);
+  for (int round = 1; round < 500; ++round) {
+    pool.for_each(64, [&](int64_t i) { plain[static_cast<size_t>(i)] = round; });
+    for (int value : plain) ASSERT_EQ(value, round);
+  }
+}
+
+TEST(ThreadPool, CallersOnSeveralThreadsTakeTurns) {
+  ThreadPool pool(3);
+  std::atomic<int64_t> sum{0};
+  int64_t jobs = 0;  // not atomic: item 0 of one job never runs beside item 0 of another
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 4; ++c)
+    callers.emplace_back([&] {
+      for (int job = 0; job < 100; ++job)
+        pool.for_each(9, [&](int64_t i) {
+          sum += i;
+          if (i == 0) ++jobs;
+        });
+    });
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(sum, 4 * 100 * 36);
+  EXPECT_EQ(jobs, 400);
+}
+
+TEST(ThreadPool, AnItemMayUseThePoolItRunsOn) {
+  ThreadPool pool(2);
+  std::atomic<int> inner{0};
+  pool.for_each(4, [&](int64_t) { pool.for_each(5, [&](int64_t) { inner++; }); });
+  EXPECT_EQ(inner, 20);
+}
+
+TEST(ThreadPool, TheFirstExceptionReachesTheCallerAndThePoolLivesOn) {
+  for (int n_threads : {1, 2, 4}) {
+    ThreadPool pool(n_threads);
+    EXPECT_THROW(pool.for_each(100,
+                               [](int64_t i) {
+                                 if (i % 10 == 3) throw std::runtime_error("item");
+                               }),
+                 std::runtime_error);
+    std::atomic<int> runs{0};
+    pool.for_each(10, [&](int64_t) { runs++; });
+    EXPECT_EQ(runs, 10);
+  }
+}
+
+TEST(ThreadPool, SleepingThreadsWakeForTheNextJob) {
+  ThreadPool pool(2);
+  for (int round = 0; round < 3; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    std::atomic<int> met{0};
+    // Each item waits for the other: only two threads can finish the job.
+    pool.for_each(2, [&](int64_t) {
+      met++;
+      while (met < 2) std::this_thread::yield();
+    });
+    EXPECT_EQ(met, 2);
+  }
+}
+
+TEST(ThreadPool, RangesCoverEverythingOnce) {
+  ThreadPool pool(3);
+  std::vector<int> hits(1003);
+  pool.for_ranges(1003, 64, [&](int64_t begin, int64_t end) {
+    EXPECT_LE(end - begin, 64);
+    for (int64_t i = begin; i < end; ++i) hits[static_cast<size_t>(i)]++;
+  });
+  for (int h : hits) EXPECT_EQ(h, 1);
+}
+
+TEST(CpuFeatures, WhatNeedsMoreImpliesWhatNeedsLess) {
+  const CpuFeatures f = detect_cpu_features();
+  EXPECT_LE(f.avx512, f.avx2);
+  EXPECT_LE(f.avx512_vnni || f.avx512_bf16, f.avx512);
+  EXPECT_FALSE(describe(f).empty());
+  EXPECT_EQ(describe({}), "none");
+  EXPECT_GE(usable_cores(), 1);
+}
+
+}  // namespace
+}  // namespace kvik
