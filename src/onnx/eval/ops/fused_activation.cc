@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "onnx/eval/groups.h"
-#include "onnx/eval/ops/activation.h"
+#include "onnx/eval/ops/named_activation.h"
 #include "onnx/eval/ops/numbers.h"
 
 // Activations with what com.microsoft fuses into them (biases, gates), and the gated ones of the standard.

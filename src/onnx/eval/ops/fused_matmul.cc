@@ -1,7 +1,7 @@
 #include <numeric>
 
 #include "onnx/eval/groups.h"
-#include "onnx/eval/ops/activation.h"
+#include "onnx/eval/ops/named_activation.h"
 #include "onnx/eval/ops/broadcast.h"
 #include "onnx/eval/ops/matmul_plan.h"
 #include "onnx/eval/ops/numbers.h"

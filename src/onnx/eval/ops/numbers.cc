@@ -126,8 +126,4 @@ DType dtype_attribute(const Node& node, std::string_view attribute) {
   return static_cast<DType>(value);
 }
 
-AxisSplit split_at(const Dims& dims, int axis) {
-  return {product(dims, 0, axis), dims[static_cast<size_t>(axis)], product(dims, axis + 1, static_cast<int>(dims.size()))};
-}
-
 }  // namespace kvik::onnx

@@ -31,12 +31,6 @@ int64_t positive_attribute(const Node& node, std::string_view attribute);
 // An attribute that names a type; kUndefined when absent.
 DType dtype_attribute(const Node& node, std::string_view attribute);
 
-// [outer, n, inner] around an axis.
-struct AxisSplit {
-  int64_t outer = 1, n = 1, inner = 1;
-};
-AxisSplit split_at(const Dims& dims, int axis);
-
 // Element i of values that are packed in bytes, lowest bits first.
 inline unsigned packed_bits(std::span<const uint8_t> bytes, size_t bits, size_t i) {
   return (static_cast<unsigned>(bytes[i * bits / 8]) >> (i * bits % 8)) & ((1u << bits) - 1);

@@ -41,7 +41,7 @@ class Grid {
 
  private:
   bool per_tensor_ = true;
-  AxisSplit split_;
+  AxisSplit split_ = {1, 1, 1};
   int64_t block_ = 0;
   int64_t n_blocks_ = 0;
 };
