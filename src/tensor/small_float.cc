@@ -121,7 +121,8 @@ float decode_f4e2m1(uint8_t nibble) {
 
 uint8_t encode_f4e2m1(float value) {
   const uint8_t sign = std::signbit(value) ? 8 : 0;
-  if (std::isnan(value) || std::isinf(value)) return std::isnan(value) ? 7 : static_cast<uint8_t>(sign | 7u);
+  if (std::isnan(value)) return 8;
+  if (std::isinf(value)) return static_cast<uint8_t>(sign | 7u);
   const uint32_t magnitude = round_magnitude(std::fabs(static_cast<double>(value)), 1, 1);
   return static_cast<uint8_t>(sign | std::min(magnitude, 7u));
 }

@@ -64,6 +64,6 @@ static_assert(sizeof(Half) == 2 && sizeof(BFloat16) == 2 && sizeof(Float8E4M3FN)
 
 // f4e2m1 has no code for infinity or NaN: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives.
 float decode_f4e2m1(uint8_t nibble);
-uint8_t encode_f4e2m1(float value);  // saturates; NaN becomes the largest number
+uint8_t encode_f4e2m1(float value);  // saturates; NaN becomes negative zero, as in ONNX's own tests
 
 }  // namespace kvik

@@ -1,6 +1,7 @@
 #include "onnx/eval/kernel.h"
 
 #include <fmt/format.h>
+#include <new>
 
 #include "kvik/error.h"
 
@@ -29,7 +30,9 @@ std::vector<Tensor> run_kernel(const Node& node, std::span<const Tensor> inputs,
   }
   try {
     return kernel({node, inputs, run_subgraph});
-  } catch (const Error& e) { throw Error(e.code(), fmt::format("{}: {}", node.describe(), e.what())); }
+  } catch (const Error& e) { throw Error(e.code(), fmt::format("{}: {}", node.describe(), e.what())); } catch (const std::bad_alloc&) {
+    throw Error(Code::kTooLarge, fmt::format("{}: there is not enough memory", node.describe()));
+  }
 }
 
 }  // namespace kvik::onnx

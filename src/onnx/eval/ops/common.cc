@@ -8,6 +8,7 @@
 namespace kvik::onnx {
 
 Tensor new_tensor(DType dtype, Dims dims) {
+  require(dtype != DType::kUndefined, "a result has no type");
   const int64_t n = element_count(dims);
   const int64_t each = dtype == DType::kString ? static_cast<int64_t>(sizeof(std::string)) * 8 : bits_per_element(dtype);
   if (n > kMostResultBytes / each * 8) {

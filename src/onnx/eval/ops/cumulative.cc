@@ -18,6 +18,7 @@ Tensors cumulative(const KernelCall& call) {
   const bool reverse = call.node.int_or("reverse", 0) != 0;
   const auto [outer, n, inner] = split_at(x.dims(), axis);
   Tensor result = new_tensor(x.dtype(), x.dims());
+  if (x.size() == 0) return {result};
   visit_numeric(x.dtype(), [&]<class T>(Type<T>) {
     const auto from = x.data<T>();
     const auto to = result.mutable_data<T>();

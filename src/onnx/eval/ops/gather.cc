@@ -17,6 +17,7 @@ Tensors gather(const KernelCall& call) {
   dims.insert(dims.end(), call.input(1).dims().begin(), call.input(1).dims().end());
   dims.insert(dims.end(), x.dims().begin() + axis + 1, x.dims().end());
   Tensor result = new_tensor(x.dtype(), dims);
+  if (result.size() == 0) return {result};
   ElementWriter writer(result);
   int64_t to = 0;
   for (int64_t o = 0; o < from.outer; ++o) {

@@ -58,6 +58,7 @@ Tensors top_k(const KernelCall& call) {
   dims[static_cast<size_t>(axis)] = k;
   Tensor values = new_tensor(x.dtype(), dims);
   Tensor indices = new_tensor(DType::kI64, dims);
+  if (values.size() == 0) return {values, indices};
   visit_numeric(x.dtype(), [&]<class T>(Type<T>) { top_k_of<T>(x, sizes, values, indices); });
   return {values, indices};
 }

@@ -119,6 +119,7 @@ Tensors trilu(const KernelCall& call) {
   const int64_t rows = x.dim(-2);
   const int64_t columns = x.dim(-1);
   const int64_t k = call.has(1) ? std::clamp(as_int(call.input(1)), -rows - 1, columns + 1) : 0;
+  if (x.size() == 0) return {x};
   Tensor result = new_tensor(x.dtype(), x.dims());
   ElementWriter writer(result);
   const int64_t n_rows = product(x.dims(), 0, x.rank() - 1);

@@ -106,6 +106,7 @@ Tensors concat(const KernelCall& call) {
     along += part.dim(axis);
   }
   Tensor result = new_tensor(first.dtype(), dims);
+  if (result.size() == 0) return {result};
   ElementWriter writer(result);
   const AxisSplit whole = split_at(dims, axis);
   int64_t done = 0;
@@ -150,6 +151,7 @@ Tensors reverse_sequence(const KernelCall& call) {
   require(static_cast<int64_t>(lengths.size()) == x.dims()[batch], "{} lengths were given for a batch of {}", lengths.size(),
           x.dims()[batch]);
   for (const int64_t length : lengths) require(length >= 0 && length <= x.dims()[time], "length {} exceeds {}", length, x.dims()[time]);
+  if (x.size() == 0) return {x};
   Tensor result = x;
   ElementWriter writer(result);
   const Dims strides = strides_of(x.dims());
