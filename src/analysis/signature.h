@@ -156,7 +156,8 @@ struct Signature {
   // The file that runs the prompt, and the one that runs later steps (the same but for pairs). Null without a decoder.
   const File* first_step() const;
   const File* later_step() const;
-  bool can_rewind() const;  // no recurrent state among the decoder's
+  const File* encoder() const;  // of an encoder-decoder, whatever it reads; null otherwise
+  bool can_rewind() const;      // no recurrent state among the decoder's
   int64_t cache_bytes_per_token() const;
 };
 

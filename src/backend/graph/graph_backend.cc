@@ -1,0 +1,287 @@
+#include "backend/graph/graph_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <map>
+#include <tuple>
+
+#include "backend/graph/convert.h"
+#include "kvik/error.h"
+
+namespace kvik::backend {
+namespace {
+
+// Two ways through one graph agree when their logits differ by less than this share of the logits' own spread. Dynamic int8
+// graphs, whose activation scale depends on the number of rows, stay below a tenth; a missing causal mask is far above a half.
+constexpr double kSameGraph = 0.25;
+constexpr int64_t kLogitsBytes = int64_t{64} << 20;  // of one call, where a graph gives a row of logits for every token
+
+const GraphCache& as_graph_cache(const Cache& cache) { return static_cast<const GraphCache&>(cache); }
+
+double spread_of(std::span<const float> logits) {
+  double sum = 0, squares = 0;
+  for (const float value : logits) sum += value, squares += static_cast<double>(value) * value;
+  const double mean = sum / static_cast<double>(logits.size());
+  return std::sqrt(std::max(0.0, squares / static_cast<double>(logits.size()) - mean * mean));
+}
+
+}  // namespace
+
+size_t GraphCache::size_bytes() const {
+  if (group == nullptr) return 0;
+  size_t bytes = 0;
+  for (const ValuePtr& state : group->states) {
+    int64_t n = 1;
+    for (const int64_t dim : state->dims()) n *= dim;
+    bytes += storage_bytes(state->dtype(), n);
+  }
+  return bytes / static_cast<size_t>(group->n_sequences);
+}
+
+// What changes while the call is under way; the caches themselves change only at its end.
+struct GraphBackend::Call {
+  std::span<const Row> rows;
+  Logits& logits;
+  std::vector<GraphCache> after;  // per sequence
+  std::vector<int> first_row;     // per sequence, in `rows`
+  std::vector<int> n_rows;        // per sequence
+  std::vector<int> logits_row;    // per row; -1 where none is wanted
+
+  size_t row_index(int sequence, int i) const { return static_cast<size_t>(first_row[static_cast<size_t>(sequence)] + i); }
+
+  bool wants_before_last(const std::vector<int>& sequences) const {
+    for (const int s : sequences) {
+      for (int i = 0; i + 1 < n_rows[static_cast<size_t>(s)]; ++i) {
+        if (logits_row[row_index(s, i)] >= 0) return true;
+      }
+    }
+    return false;
+  }
+};
+
+// Some rows of each sequence of a batch: from `first` on, counted within the call.
+struct GraphBackend::Stretch {
+  int first = 0;
+  int n_rows = 0;
+  bool inner_logits = false;  // of rows before the last
+};
+
+GraphBackend::GraphBackend(analysis::Signature signature, Traits traits, const Step::OpenFile& open)
+    : signature_(std::move(signature)), traits_(std::move(traits)), step_(signature_, open) {
+  traits_.vocab = static_cast<int>(signature_.vocab.value_or(0));
+  if (traits_.vocab <= 0)
+    throw Error(Code::kBadModel, fmt::format("{}: the size of the vocabulary cannot be told from the graph or its config files",
+                                             signature_.folder.string()));
+  traits_.max_positions = static_cast<int>(std::min<int64_t>(signature_.max_positions.value_or(0), 1 << 30));
+  for (const Slot& slot : step_.slots().self) {
+    if (slot.layout.growth == analysis::Growth::kFixed && slot.layout.capacity > 0) {
+      const auto capacity = static_cast<int>(slot.layout.capacity);
+      traits_.max_positions = traits_.max_positions == 0 ? capacity : std::min(traits_.max_positions, capacity);
+    }
+    if (slot.layout.growth == analysis::Growth::kRecurrent) traits_.can_rewind = false;
+  }
+  traits_.needs_source = signature_.kind == analysis::Kind::kEncoderDecoder;
+  traits_.max_source_positions = traits_.needs_source ? traits_.max_positions : 0;
+}
+
+int GraphBackend::preferred_chunk() const {
+  if (step_.keeps_last_logits_only()) return 512;
+  return static_cast<int>(std::clamp<int64_t>(kLogitsBytes / (int64_t{4} * traits_.vocab), 16, 512));
+}
+
+std::unique_ptr<Cache> GraphBackend::new_cache(std::shared_ptr<const Source> source) {
+  if (traits_.needs_source != (source != nullptr)) {
+    throw Error(Code::kBadArgument,
+                traits_.needs_source ? "this model needs a source to start from; encode one first" : "this model takes no source");
+  }
+  auto cache = std::make_unique<GraphCache>();
+  cache->source = std::static_pointer_cast<const GraphSource>(source);
+  return cache;
+}
+
+std::unique_ptr<Cache> GraphBackend::fork(const Cache& cache) { return std::make_unique<GraphCache>(as_graph_cache(cache)); }
+
+void GraphBackend::rewind(Cache& cache, int length) {
+  auto& graph_cache = static_cast<GraphCache&>(cache);
+  if (length < 0 || length > graph_cache.n_positions) {
+    throw Error(Code::kBadArgument, fmt::format("cannot rewind to {} positions: the sequence has {}", length, graph_cache.n_positions));
+  }
+  if (length == graph_cache.n_positions) return;
+  if (!traits_.can_rewind && length > 0)
+    throw Error(Code::kUnsupported, "this model keeps a recurrent state, which cannot be rewound; reset it instead");
+  graph_cache.n_positions = length;
+  if (!graph_cache.tokens.empty()) graph_cache.tokens.resize(static_cast<size_t>(length));
+  if (length == 0) graph_cache.group = nullptr;
+}
+
+void GraphBackend::run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) {
+  Call call{rows, logits, {}, std::vector<int>(caches.size(), -1), std::vector<int>(caches.size(), 0), {}};
+  for (const Cache* cache : caches) call.after.push_back(as_graph_cache(*cache));
+  int n_logits = 0;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const Row& row = rows[r];
+    if (row.sequence < 0 || row.sequence >= static_cast<int>(caches.size()))
+      throw Error(Code::kInternal, "a row names a sequence that is not in the call");
+    const auto s = static_cast<size_t>(row.sequence);
+    if (row.token < 0 || row.token >= traits_.vocab)
+      throw Error(Code::kBadArgument, fmt::format("token id {} is outside the vocabulary of {}", row.token, traits_.vocab));
+    if (call.first_row[s] < 0) call.first_row[s] = static_cast<int>(r);
+    const bool in_place =
+        static_cast<int>(r) == call.first_row[s] + call.n_rows[s] && row.position == call.after[s].n_positions + call.n_rows[s];
+    if (!in_place) throw Error(Code::kInternal, "the rows of a sequence must stand together and continue its cache");
+    ++call.n_rows[s];
+    call.logits_row.push_back(row.wants_logits ? n_logits++ : -1);
+  }
+  for (size_t s = 0; s < caches.size(); ++s) {
+    const int length = call.after[s].n_positions + call.n_rows[s];
+    if (traits_.max_positions > 0 && length > traits_.max_positions) {
+      throw Error(Code::kTooLarge,
+                  fmt::format("the context is full: {} positions were asked for, the model has {}", length, traits_.max_positions));
+    }
+  }
+  logits.resize(n_logits, traits_.vocab);
+
+  // Past length, number of new tokens and, where sources cannot be padded, their length: what a batch must share.
+  std::map<std::tuple<int, int, int>, std::vector<int>> batches;
+  for (size_t s = 0; s < caches.size(); ++s) {
+    if (call.n_rows[s] == 0) continue;
+    const GraphCache& cache = call.after[s];
+    const int source = cache.source != nullptr && !step_.pads_sources() ? cache.source->n_positions() : 0;
+    batches[{cache.n_positions, call.n_rows[s], source}].push_back(static_cast<int>(s));
+  }
+  for (const auto& [shape, sequences] : batches) run_batch(call, sequences);
+  for (size_t s = 0; s < caches.size(); ++s) static_cast<GraphCache&>(*caches[s]) = std::move(call.after[s]);
+}
+
+void GraphBackend::run_batch(Call& call, const std::vector<int>& sequences) {
+  if (sequences.size() == 1) return run_together(call, sequences);
+  if (batches_) {
+    const std::vector<GraphCache> before = call.after;
+    try {
+      return run_together(call, sequences);
+    } catch (const Error&) { call.after = before; }
+  }
+  // A symbolic batch axis is no promise: some graphs fail with two. Alone they may well run, and if they do, so it stays.
+  for (const int s : sequences) run_together(call, {s});
+  batches_ = false;
+}
+
+void GraphBackend::run_together(Call& call, const std::vector<int>& sequences) {
+  const int n_rows = call.n_rows[static_cast<size_t>(sequences.front())];
+  const int n_past = call.after[static_cast<size_t>(sequences.front())].n_positions;
+  const bool inner_logits = call.wants_before_last(sequences);
+  const bool one_by_one = n_rows > 1 && ((inner_logits && !gives_all_) || (n_past > 0 && step_.has_cache() && !takes_several()));
+  if (one_by_one) {
+    for (int done = 0; done < n_rows; ++done) run_stretch(call, sequences, {done, 1, false});
+    return;
+  }
+  const std::vector<GraphCache> before = call.after;
+  if (run_stretch(call, sequences, {0, n_rows, inner_logits})) return;
+  gives_all_ = false;
+  call.after = before;
+  run_together(call, sequences);
+}
+
+bool GraphBackend::run_stretch(Call& call, const std::vector<int>& sequences, const Stretch& stretch) {
+  const bool from_start = !step_.has_cache();
+  const int n_past = call.after[static_cast<size_t>(sequences.front())].n_positions;
+  Batch batch;
+  std::vector<TokenId> tokens;
+  for (const int s : sequences) {
+    const GraphCache& cache = call.after[static_cast<size_t>(s)];
+    batch.caches.push_back(&cache);
+    if (from_start) tokens.insert(tokens.end(), cache.tokens.begin(), cache.tokens.end());
+    for (int i = 0; i < stretch.n_rows; ++i) tokens.push_back(call.rows[call.row_index(s, stretch.first + i)].token);
+  }
+  const int n_run = from_start ? n_past + stretch.n_rows : stretch.n_rows;
+  batch.shape = {static_cast<int64_t>(sequences.size()), from_start ? 0 : n_past, n_run, !stretch.inner_logits};
+  const StepResult result = step_.run(batch, tokens);
+
+  const int64_t vocab = result.logits.rank() > 0 ? result.logits.dim(-1) : 0;
+  if (vocab < traits_.vocab || result.logits.size() % (vocab * batch.shape.n_sequences) != 0) {
+    throw Error(Code::kBadModel,
+                fmt::format("the logits have the shape {}; rows of {} were expected", to_string(result.logits.dims()), traits_.vocab));
+  }
+  const auto n_given = static_cast<int>(result.logits.size() / (vocab * batch.shape.n_sequences));
+  if (n_given < stretch.n_rows && stretch.inner_logits) return false;
+
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    for (int r = 0; r < stretch.n_rows; ++r) {
+      const int target = call.logits_row[call.row_index(sequences[i], stretch.first + r)];
+      if (target < 0) continue;
+      const int64_t given = static_cast<int64_t>(i) * n_given + n_given - stretch.n_rows + r;
+      copy_floats(result.logits, given * vocab, call.logits.row(target));
+    }
+    GraphCache& cache = call.after[static_cast<size_t>(sequences[i])];
+    cache.group = result.group;
+    cache.row = static_cast<int>(i);
+    cache.n_positions = n_past + stretch.n_rows;
+    if (!from_start) continue;
+    const auto mine = tokens.begin() + static_cast<ptrdiff_t>(i) * n_run;
+    cache.tokens.assign(mine, mine + n_run);
+  }
+  return true;
+}
+
+bool GraphBackend::takes_several() {
+  const std::lock_guard lock(probe_mutex_);
+  if (!takes_several_) {
+    try {
+      takes_several_ = probe_several();
+    } catch (const Error&) {
+      takes_several_ = false;  // a graph made for one token at a time may well refuse two
+    }
+  }
+  return *takes_several_;
+}
+
+// Some files that continue a past are right for one new token only and say nothing when they get more: earlier rows then see
+// later ones. So it is tried once, on a few tokens: all at once after a first one, against one by one.
+bool GraphBackend::probe_several() {
+  if (traits_.needs_source) return true;  // probed tokens would need a source; steps of translation take one token anyway
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < 4; ++i) tokens.push_back(static_cast<TokenId>((int64_t{i} * 7919 + 3) % traits_.vocab));
+  const auto run_probe = [&](std::span<const TokenId> some, GraphCache& cache) {
+    const Batch batch{{&cache}, {1, cache.n_positions, static_cast<int64_t>(some.size()), false}};
+    StepResult result = step_.run(batch, some);
+    cache.group = result.group;
+    cache.n_positions += static_cast<int>(some.size());
+    return result.logits;
+  };
+  const auto row_of = [&](const Tensor& logits, int64_t from_end) {
+    std::vector<float> row(static_cast<size_t>(traits_.vocab));
+    copy_floats(logits, logits.size() - from_end * logits.dim(-1), row);
+    return row;
+  };
+  GraphCache single, together;
+  run_probe({tokens.data(), 1}, single);
+  together = single;
+  const Tensor at_once = run_probe({tokens.data() + 1, 3}, together);
+  const bool gives_all = at_once.size() == 3 * at_once.dim(-1);
+  for (int64_t i = 0; i < 3; ++i) {
+    const std::vector<float> expected = row_of(run_probe({tokens.data() + 1 + i, 1}, single), 1);
+    if (!gives_all && i < 2) continue;
+    const std::vector<float> found = row_of(at_once, 3 - i);
+    double difference = 0;
+    for (size_t v = 0; v < expected.size(); ++v) difference = std::max(difference, std::fabs(static_cast<double>(expected[v]) - found[v]));
+    if (!(difference <= kSameGraph * spread_of(expected))) return false;
+  }
+  return true;
+}
+
+std::vector<std::shared_ptr<const Source>> GraphBackend::encode(std::span<const Tensor> inputs) {
+  // Sources of one shape share a run; nothing is padded.
+  std::map<Dims, std::vector<size_t>> alike;
+  for (size_t i = 0; i < inputs.size(); ++i) alike[inputs[i].dims()].push_back(i);
+  std::vector<std::shared_ptr<const Source>> result(inputs.size());
+  for (const auto& [dims, members] : alike) {
+    std::vector<Tensor> batch;
+    for (const size_t i : members) batch.push_back(inputs[i]);
+    const std::vector<SourcePtr> sources = step_.encode(batch);
+    for (size_t i = 0; i < members.size(); ++i) result[members[i]] = sources[i];
+  }
+  return result;
+}
+
+}  // namespace kvik::backend

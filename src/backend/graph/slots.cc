@@ -1,0 +1,53 @@
+#include "backend/graph/slots.h"
+
+#include <fmt/format.h>
+
+#include "kvik/error.h"
+
+namespace kvik::backend {
+namespace {
+
+using analysis::File;
+using analysis::State;
+
+bool same_state(const State& a, const State& b) { return a.holds == b.holds && a.cross == b.cross && a.layer == b.layer; }
+
+const State* find_state(const File* file, const State& wanted) {
+  if (file == nullptr) return nullptr;
+  for (const State& state : file->states) {
+    if (same_state(state, wanted)) return &state;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void cannot_feed_back(const File& file, const State& state) {
+  throw Error(Code::kBadModel,
+              fmt::format("{}: '{}' is read as a cache, but no output gives it back; export the model with its cache as outputs too",
+                          file.path.string(), file.inputs[static_cast<size_t>(state.input)].name));
+}
+
+}  // namespace
+
+Slots find_slots(const analysis::Signature& signature) {
+  Slots slots;
+  const File* first = signature.first_step();
+  const File* later = signature.later_step();
+  const File* encoder = signature.encoder();
+  if (later == nullptr) return slots;
+  for (const State& state : later->states) {
+    if (state.input < 0) continue;  // made and never read
+    Slot slot{.layout = state, .later_input = state.input, .later_output = state.output};
+    if (const State* start = find_state(first, state)) {
+      slot.first_input = start->input;
+      slot.first_output = start->output;
+    }
+    if (const State* made = find_state(encoder, state)) slot.encoder_output = made->output;
+    const bool written =
+        state.cross ? slot.first_output >= 0 || slot.encoder_output >= 0 : slot.later_output >= 0 && slot.first_output >= 0;
+    if (!written) cannot_feed_back(*later, state);
+    (state.cross ? slots.cross : slots.self).push_back(slot);
+  }
+  return slots;
+}
+
+}  // namespace kvik::backend

@@ -1,0 +1,262 @@
+#include "backend/graph/step.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "backend/graph/batch_tensor.h"
+#include "backend/graph/convert.h"
+#include "backend/graph/sources.h"
+#include "kvik/error.h"
+
+namespace kvik::backend {
+namespace {
+
+using analysis::File;
+using analysis::Port;
+using analysis::Role;
+
+bool is_state_role(Role role) {
+  switch (role) {
+    case Role::kPastKey:
+    case Role::kPastValue:
+    case Role::kPastKeyValue:
+    case Role::kCrossKey:
+    case Role::kCrossValue:
+    case Role::kRecurrentState: return true;
+    default: return false;
+  }
+}
+
+// Everything that a decoder file asks for must be something we can give.
+void check_feeds(const File& file) {
+  for (const Port& port : file.inputs) {
+    const bool known = is_shape_role(port.role) || is_state_role(port.role) || port.role == Role::kTokenIds ||
+                       port.role == Role::kInputsEmbeds || port.role == Role::kEncoderHiddenStates ||
+                       port.role == Role::kEncoderAttentionMask;
+    if (known) continue;
+    throw Error(Code::kUnsupported, fmt::format("{}: it cannot be told what the input '{}' is for ({} {}); name its role in kvik.json",
+                                                file.path.string(), port.name, dtype_name(port.dtype), analysis::role_name(port.role)));
+  }
+}
+
+int index_of(const std::vector<Port>& ports, Role role) {
+  const auto found = std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.role == role; });
+  return found == ports.end() ? -1 : static_cast<int>(found - ports.begin());
+}
+
+}  // namespace
+
+Step::Step(const analysis::Signature& signature, const OpenFile& open_file) : signature_(signature), slots_(find_slots(signature)) {
+  const File* first = signature.first_step();
+  const File* later = signature.later_step();
+  if (first == nullptr || later == nullptr)
+    throw Error(Code::kBadModel, fmt::format("{}: no decoder was found; text cannot be generated with it", signature.folder.string()));
+  check_feeds(*first);
+  check_feeds(*later);
+  first_ = open(first, open_file);
+  later_ = later == first ? first_ : open(later, open_file);
+  encoder_ = open(signature.encoder(), open_file);
+  if (first->input_of(Role::kInputsEmbeds) != nullptr) {
+    embedding_ = open(signature.file_of(analysis::Stage::kEmbedding), open_file);
+    if (embedding_.file == nullptr)
+      throw Error(Code::kBadModel,
+                  fmt::format("{}: the decoder takes embeddings, and no file beside it makes them from token ids", first->path.string()));
+  }
+  pads_sources_ = later->input_of(Role::kEncoderAttentionMask) != nullptr;
+  keeps_last_ = first->input_of(Role::kNumLogitsToKeep) != nullptr;
+}
+
+Step::OpenedFile Step::open(const File* file, const OpenFile& open) const {
+  if (file == nullptr) return {};
+  return {file, open(*file)};
+}
+
+StepResult Step::run(const Batch& batch, std::span<const TokenId> tokens) {
+  const bool is_first = batch.shape.n_past == 0;
+  const OpenedFile& opened = is_first ? first_ : later_;
+  Executor& executor = *opened.executor;
+  const std::shared_ptr<const SourcePack> sources = sources_of(batch, executor);
+  const std::vector<NamedValue> inputs = feeds(opened, batch, tokens, sources.get());
+
+  const int logits_at = index_of(opened.file->outputs, Role::kLogits);
+  if (logits_at < 0) throw Error(Code::kBadModel, fmt::format("{}: no output was found that holds logits", opened.file->path.string()));
+  std::vector<std::string_view> wanted = {opened.file->outputs[static_cast<size_t>(logits_at)].name};
+  const auto want = [&](int output) {
+    if (output >= 0) wanted.push_back(opened.file->outputs[static_cast<size_t>(output)].name);
+  };
+  for (const Slot& slot : slots_.self) want(is_first ? slot.first_output : slot.later_output);
+  // Later steps return cross-attention values too in some files, empty or not: those of the first step hold.
+  const bool makes_cross = is_first && sources != nullptr && sources->cross.empty();
+  if (makes_cross) {
+    for (const Slot& slot : slots_.cross) want(slot.first_output);
+  }
+
+  const std::vector<ValuePtr> outputs = executor.run(inputs, wanted);
+  auto group = std::make_shared<Group>();
+  group->n_sequences = static_cast<int>(batch.shape.n_sequences);
+  group->length = static_cast<int>(batch.shape.n_past + batch.shape.n_new);
+  size_t at = 1;
+  for (size_t s = 0; s < slots_.self.size(); ++s) {
+    const auto past = std::find_if(inputs.begin(), inputs.end(), [&](const NamedValue& input) {
+      const int index = is_first ? slots_.self[s].first_input : slots_.self[s].later_input;
+      return index >= 0 && input.name == opened.file->inputs[static_cast<size_t>(index)].name;
+    });
+    group->states.push_back(next_state(slots_.self[s], past == inputs.end() ? nullptr : past->value, outputs[at++], *later_.executor));
+  }
+  group->sources = sources;
+  if (makes_cross) {
+    auto pack = std::make_shared<SourcePack>(*sources);
+    for (size_t s = 0; s < slots_.cross.size(); ++s) pack->cross.push_back(outputs[at++]);
+    remember_cross(*pack);
+    group->sources = pack;
+  }
+  return {group, outputs.front()->to_host()};
+}
+
+std::vector<NamedValue> Step::feeds(const OpenedFile& opened, const Batch& batch, std::span<const TokenId> tokens,
+                                    const SourcePack* sources) {
+  std::vector<NamedValue> result;
+  Executor& executor = *opened.executor;
+  for (size_t i = 0; i < opened.file->inputs.size(); ++i) {
+    const Port& port = opened.file->inputs[i];
+    ValuePtr value;
+    if (port.role == Role::kTokenIds) {
+      value = executor.from_host(token_feed(port, tokens, batch.shape));
+    } else if (port.role == Role::kInputsEmbeds) {
+      value = embeddings(tokens, batch.shape);
+    } else if (is_state_role(port.role)) {
+      value = state_feed(opened, static_cast<int>(i), batch, sources);
+    } else if (port.role == Role::kEncoderHiddenStates || port.role == Role::kEncoderAttentionMask) {
+      if (sources == nullptr)
+        throw Error(Code::kBadArgument, fmt::format("the decoder reads '{}', so a source must be encoded first", port.name));
+      value = port.role == Role::kEncoderHiddenStates ? sources->hidden_states : executor.from_host(source_mask(port, *sources));
+      if (value == nullptr) throw Error(Code::kBadModel, fmt::format("the decoder reads '{}', which the encoder does not give", port.name));
+    } else {
+      value = executor.from_host(shape_feed(port, batch.shape));
+    }
+    result.push_back({port.name, std::move(value)});
+  }
+  return result;
+}
+
+ValuePtr Step::state_feed(const OpenedFile& opened, int input, const Batch& batch, const SourcePack* sources) const {
+  const bool is_first = batch.shape.n_past == 0;
+  const auto matches = [&](const Slot& slot) { return (is_first ? slot.first_input : slot.later_input) == input; };
+  const Port& port = opened.file->inputs[static_cast<size_t>(input)];
+  for (size_t s = 0; s < slots_.self.size(); ++s) {
+    if (!matches(slots_.self[s])) continue;
+    if (!is_first) return carried_state(s, batch, *opened.executor);
+    return opened.executor->from_host(empty_state(slots_.self[s].layout, port.dims, batch.shape.n_sequences));
+  }
+  for (size_t s = 0; s < slots_.cross.size(); ++s) {
+    if (!matches(slots_.cross[s])) continue;
+    // Known already where the encoder makes them, and from the second step on. A merged decoder's first step ignores them.
+    if (sources != nullptr && !sources->cross.empty()) return sources->cross[s];
+    return opened.executor->from_host(empty_state(slots_.cross[s].layout, port.dims, batch.shape.n_sequences));
+  }
+  throw Error(Code::kInternal, fmt::format("no state belongs to the input '{}'", port.name));
+}
+
+ValuePtr Step::carried_state(size_t slot, const Batch& batch, Executor& executor) const {
+  const std::shared_ptr<const Group>& group = batch.caches.front()->group;
+  const analysis::State& layout = slots_.self[slot].layout;
+  bool as_it_is = group->length == batch.shape.n_past;
+  for (size_t i = 0; i < batch.caches.size(); ++i)
+    as_it_is = as_it_is && batch.caches[i]->group == group && batch.caches[i]->row == static_cast<int>(i);
+  const ValuePtr& value = group->states[slot];
+  const int64_t per_sequence = layout.head_axis == layout.batch_axis ? layout.n_heads : 1;
+  if (as_it_is && value->dims()[static_cast<size_t>(layout.batch_axis)] == static_cast<int64_t>(batch.caches.size()) * per_sequence)
+    return value;
+
+  std::vector<StateRow> rows;
+  for (const GraphCache* cache : batch.caches) rows.push_back({cache->group->states[slot]->to_host(), cache->row});
+  const int64_t n_positions = layout.growth == analysis::Growth::kFixed ? layout.capacity : batch.shape.n_past;
+  return executor.from_host(gather_rows(layout, rows, n_positions));
+}
+
+ValuePtr Step::embeddings(std::span<const TokenId> tokens, const StepShape& shape) {
+  const File& file = *embedding_.file;
+  const Port* ids = file.input_of(Role::kTokenIds);
+  const int output = std::max(0, index_of(file.outputs, Role::kEmbeddings));
+  if (ids == nullptr || file.inputs.size() != 1)
+    throw Error(Code::kUnsupported, fmt::format("{}: only token ids can be fed to it", file.path.string()));
+  const NamedValue input{ids->name, embedding_.executor->from_host(token_feed(*ids, tokens, shape))};
+  const std::string_view wanted = file.outputs[static_cast<size_t>(output)].name;
+  return embedding_.executor->run({&input, 1}, {&wanted, 1}).front();
+}
+
+std::shared_ptr<const SourcePack> Step::sources_of(const Batch& batch, Executor& executor) const {
+  if (batch.caches.front()->source == nullptr) return nullptr;
+  std::vector<SourcePtr> members;
+  for (const GraphCache* cache : batch.caches) members.push_back(cache->source);
+  // Beams change places, but their sources stay in place: the pack of the step before serves again.
+  for (const GraphCache* cache : batch.caches) {
+    if (cache->group != nullptr && cache->group->sources != nullptr && cache->group->sources->members == members)
+      return cache->group->sources;
+  }
+  return pack_sources(members, slots_, executor);
+}
+
+ValuePtr Step::next_state(const Slot& slot, const ValuePtr& past, const ValuePtr& output, Executor& executor) const {
+  ValuePtr next = output;
+  if (output->dtype() != slot.layout.dtype) next = executor.from_host(cast_float(output->to_host(), slot.layout.dtype));
+  if (slot.layout.growth != analysis::Growth::kDelta || past == nullptr) return next;
+  return executor.from_host(append_positions(slot.layout, past->to_host(), next->to_host()));
+}
+
+std::vector<SourcePtr> Step::encode(std::span<const Tensor> inputs) {
+  if (encoder_.file == nullptr) throw Error(Code::kBadArgument, fmt::format("{}: there is no encoder in it", signature_.folder.string()));
+  const File& file = *encoder_.file;
+  const auto n_sequences = static_cast<int64_t>(inputs.size());
+  Dims dims = inputs.front().dims();
+  dims.insert(dims.begin(), n_sequences);
+  const bool tokens = inputs.front().dtype() == DType::kI64;
+  Tensor joined(inputs.front().dtype(), dims);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::copy(inputs[i].bytes().begin(), inputs[i].bytes().end(),
+              joined.mutable_bytes().begin() + static_cast<ptrdiff_t>(i * inputs[i].size_bytes()));
+  }
+
+  std::vector<NamedValue> feeds;
+  for (const Port& port : file.inputs) {
+    Tensor tensor;
+    if (port.role == Role::kAttentionMask || port.role == Role::kTokenTypeIds) {
+      tensor = shape_feed(port, {n_sequences, 0, dims[1], true});
+    } else if (port.role == Role::kTokenIds || port.role == Role::kAudioFeatures || port.role == Role::kPixelValues) {
+      if (tokens != (port.role == Role::kTokenIds)) {
+        throw Error(Code::kBadArgument, fmt::format("the encoder reads '{}' ({}); {} were given", port.name, analysis::role_name(port.role),
+                                                    tokens ? "token ids" : "features"));
+      }
+      tensor = tokens ? cast_integer(joined, port.dtype) : cast_float(joined, port.dtype);
+    } else {
+      throw Error(Code::kUnsupported, fmt::format("{}: it cannot be told what the input '{}' is for; name its role in kvik.json",
+                                                  file.path.string(), port.name));
+    }
+    feeds.push_back({port.name, encoder_.executor->from_host(std::move(tensor))});
+  }
+
+  std::vector<std::string_view> wanted;
+  const int hidden = index_of(file.outputs, Role::kHiddenStates);
+  if (hidden >= 0) wanted.push_back(file.outputs[static_cast<size_t>(hidden)].name);
+  for (const Slot& slot : slots_.cross) {
+    if (slot.encoder_output >= 0) wanted.push_back(file.outputs[static_cast<size_t>(slot.encoder_output)].name);
+  }
+  const std::vector<ValuePtr> outputs = encoder_.executor->run(feeds, wanted);
+  const size_t first_cross = hidden >= 0 ? 1 : 0;
+  const ValuePtr hidden_states = hidden >= 0 ? outputs.front() : nullptr;
+  const int64_t n_positions = hidden_states != nullptr
+                                  ? hidden_states->dims()[1]
+                                  : outputs[first_cross]->dims()[static_cast<size_t>(slots_.cross.front().layout.position_axis)];
+
+  std::vector<SourcePtr> sources;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    auto source = std::make_shared<GraphSource>(hidden_states, static_cast<int>(i), static_cast<int>(n_positions));
+    std::vector<ValueRow> cross;
+    for (size_t s = first_cross; s < outputs.size(); ++s) cross.push_back({outputs[s], static_cast<int>(i)});
+    if (!cross.empty()) source->set_cross(std::move(cross));
+    sources.push_back(std::move(source));
+  }
+  return sources;
+}
+
+}  // namespace kvik::backend

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+
+#include "analysis/signature.h"
+#include "backend/graph/executor.h"
+#include "backend/graph/feeds.h"
+#include "backend/graph/graph_cache.h"
+#include "backend/graph/slots.h"
+
+namespace kvik::backend {
+
+// Sequences that run together: the same past length, the same number of new tokens.
+struct Batch {
+  std::vector<const GraphCache*> caches;
+  StepShape shape;
+};
+
+struct StepResult {
+  std::shared_ptr<const Group> group;  // the sequences afterwards, in the batch's order
+  Tensor logits;                       // as the graph gave them, on the host
+};
+
+// Runs one batch through the right file of a model. Holds no state of any sequence; any thread.
+class Step {
+ public:
+  using OpenFile = std::function<std::unique_ptr<Executor>(const analysis::File&)>;
+
+  // Throws Error for inputs whose role is unknown and for states that cannot be fed back. `signature` must outlive it.
+  Step(const analysis::Signature& signature, const OpenFile& open);
+
+  // `tokens` is [sequences, new tokens].
+  StepResult run(const Batch& batch, std::span<const TokenId> tokens);
+
+  // Token ids [E] or features, of one shape each, as one batch.
+  std::vector<SourcePtr> encode(std::span<const Tensor> inputs);
+
+  const Slots& slots() const { return slots_; }
+  bool has_cache() const { return !slots_.self.empty(); }
+  bool pads_sources() const { return pads_sources_; }  // sources of different lengths can share a batch
+  bool keeps_last_logits_only() const { return keeps_last_; }
+
+ private:
+  struct OpenedFile {
+    const analysis::File* file = nullptr;
+    std::shared_ptr<Executor> executor;
+  };
+
+  OpenedFile open(const analysis::File* file, const OpenFile& open) const;
+  std::vector<NamedValue> feeds(const OpenedFile& opened, const Batch& batch, std::span<const TokenId> tokens, const SourcePack* sources);
+  ValuePtr state_feed(const OpenedFile& opened, int input, const Batch& batch, const SourcePack* sources) const;
+  ValuePtr carried_state(size_t slot, const Batch& batch, Executor& executor) const;
+  ValuePtr embeddings(std::span<const TokenId> tokens, const StepShape& shape);
+  std::shared_ptr<const SourcePack> sources_of(const Batch& batch, Executor& executor) const;
+  ValuePtr next_state(const Slot& slot, const ValuePtr& past, const ValuePtr& output, Executor& executor) const;
+
+  const analysis::Signature& signature_;
+  Slots slots_;
+  OpenedFile first_, later_, encoder_, embedding_;
+  bool pads_sources_ = false;
+  bool keeps_last_ = false;
+};
+
+}  // namespace kvik::backend

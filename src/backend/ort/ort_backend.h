@@ -1,0 +1,20 @@
+#pragma once
+
+#include "analysis/signature.h"
+#include "backend/backend.h"
+#include "backend/ort/library.h"
+#include "base/log.h"
+
+namespace kvik::backend {
+
+struct OrtOptions {
+  ort::LibrarySearch search;
+  int n_threads = 0;
+  bool cuda = false;
+};
+
+// Any graph, through ONNX Runtime, opened at run time. Says in the log which library, version and provider it took, and why
+// where it is not the one that was asked for.
+std::unique_ptr<Backend> make_ort_backend(analysis::Signature signature, const OrtOptions& options, const Log& log);
+
+}  // namespace kvik::backend
