@@ -1,9 +1,9 @@
 #include <numeric>
 
 #include "onnx/eval/groups.h"
-#include "onnx/eval/ops/named_activation.h"
 #include "onnx/eval/ops/broadcast.h"
 #include "onnx/eval/ops/matmul_plan.h"
+#include "onnx/eval/ops/named_activation.h"
 #include "onnx/eval/ops/numbers.h"
 
 // Products of matrices with what com.microsoft fuses into them: transpositions, a factor, a bias, an activation.
