@@ -54,7 +54,7 @@ struct SamplingOptions {
   int encoder_no_repeat_ngram_size = 0;
   // Added to the logits; a sequence of one id is that id's bias. Ids beyond the vocabulary are an error.
   std::vector<SequenceBias> sequence_bias;
-  // The same for single ids, as in OpenAI's interface.
+  // The same for single ids, as in OpenAI's interface; takes the place of a sequence_bias for the same id.
   std::vector<std::pair<TokenId, double>> logit_bias;
   // Sequences that never occur. A single end token in the list is not banned. Ids beyond the vocabulary cannot occur anyway.
   std::vector<std::vector<TokenId>> bad_words_ids;

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace kvik::sample {
+
+// Memory of the filters and of the choice, kept from call to call so that a step allocates nothing. One for each thread.
+struct FilterScratch {
+  std::vector<double> weights;
+  std::vector<float> values;
+  std::vector<uint64_t> keys;
+};
+
+// Each sets the logits that it removes to -inf and leaves the others as they are. NaN counts as removed. At least the largest logit
+// stays. Sums are made in double, in one order: the same everywhere. Of equal logits the one with the lower index ranks higher; the
+// reference implementation leaves that to an unstable sort.
+
+void divide_by_temperature(std::span<float> logits, double temperature);
+
+// The k-th largest logit stays with all that equal it. k >= 1.
+void keep_top_k(std::span<float> logits, size_t k, FilterScratch& scratch);
+// The value of the k-th largest logit; -inf where there are fewer.
+float kth_largest(std::span<const float> logits, size_t k, FilterScratch& scratch);
+
+// A token stays where the tokens that rank higher have less than `p` of the probability.
+void keep_top_p(std::span<float> logits, double p, FilterScratch& scratch);
+
+// A token stays where it is at least `p` times as likely as the likeliest.
+void keep_min_p(std::span<float> logits, double p);
+
+// Ranked by how far their surprise is from the entropy, tokens stay until `mass` is reached, with all that are as far as the last.
+void keep_typical(std::span<float> logits, double mass, FilterScratch& scratch);
+
+// Tokens less likely than `epsilon` go.
+void cut_epsilon(std::span<float> logits, double epsilon);
+
+// Tokens less likely than min(eta, sqrt(eta) * exp(-entropy)) go.
+void cut_eta(std::span<float> logits, double eta, FilterScratch& scratch);
+
+}  // namespace kvik::sample

@@ -1,0 +1,189 @@
+#include <cmath>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <limits>
+
+#include "kvik/error.h"
+#include "sample/allocations.h"
+#include "sample/choice.h"
+#include "sample/fixture.h"
+#include "sample/log_softmax.h"
+#include "sample/rows.h"
+#include "sample/sampler.h"
+
+namespace kvik::sample {
+namespace {
+
+using Ids = std::vector<TokenId>;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TEST(Sampler, GivesTheRowsOfTheReferenceImplementation) {
+  const Json cases = sampling_fixture("rows.json");
+  Workspace workspace;
+  ASSERT_GE(cases.size(), 400u);
+  for (const Json& test : cases) {
+    SCOPED_TRACE(test.dump());
+    const Ids tokens = ids_from(test["tokens"]), source = ids_from(test["source"]);
+    const auto vocab = test["vocab"].get<size_t>();
+    const Sampler sampler(options_from(test["options"]), vocab);
+    std::vector<float> row = fixture_row(test["seed"], vocab, test["spread"], test["levels"]);
+    const History history{tokens, test["prompt_length"], test["max_length"], source};
+    sampler.process(row, history, workspace);
+    sampler.filter(row, workspace);
+    const bool normalised = sampler.options().renormalize_logits;
+    if (normalised) log_softmax(row, row);
+    if (test.contains("kept")) {
+      Ids kept;
+      for (size_t i = 0; i < vocab; ++i) {
+        if (row[i] > -kInfinity) kept.push_back(static_cast<TokenId>(i));
+      }
+      ASSERT_EQ(kept, ids_from(test["kept"]));
+      continue;
+    }
+    for (size_t i = 0; i < vocab; ++i) {
+      const float expected = test["row"][i].is_null() ? -kInfinity : static_cast<float>(test["row"][i].get<double>());
+      if (normalised && expected > -kInfinity) {
+        ASSERT_NEAR(row[i], expected, 1e-5f * (1.0f + std::abs(expected))) << i;
+      } else {
+        ASSERT_EQ(row[i], expected) << i;
+      }
+    }
+  }
+}
+
+SamplingOptions random_options(std::mt19937_64& random) {
+  const auto pick = [&](std::initializer_list<double> values) { return values.begin()[random() % values.size()]; };
+  return {.temperature = pick({0.0, 0.5, 1.0, 1.7}),
+          .top_k = static_cast<int>(pick({0, 0, 1, 20})),
+          .top_p = pick({1.0, 0.9, 0.5}),
+          .min_p = pick({0.0, 0.05}),
+          .typical_p = pick({1.0, 1.0, 0.9}),
+          .epsilon_cutoff = pick({0.0, 0.0, 0.001}),
+          .repetition_penalty = pick({1.0, 1.2}),
+          .presence_penalty = pick({0.0, 0.3}),
+          .frequency_penalty = pick({0.0, 0.4}),
+          .no_repeat_ngram_size = static_cast<int>(pick({0, 2})),
+          .logit_bias = {{0, pick({0.0, 1.5, -kInfinity})}}};
+}
+
+// The options one after the other on the whole row.
+std::optional<size_t> chosen_plainly(const SamplingOptions& o, std::vector<float> row, const History& history, Rng& rng) {
+  FilterScratch scratch;
+  TokenCounts counts;
+  for (const auto& [id, bias] : o.logit_bias) row[static_cast<size_t>(id)] += static_cast<float>(bias);
+  penalise_repetition(row, history.tokens, o.repetition_penalty, counts);
+  penalise_counts(row, history.generated(), {o.presence_penalty, o.frequency_penalty}, counts);
+  ban_repeated_ngrams(row, history.tokens, static_cast<size_t>(o.no_repeat_ngram_size));
+  if (o.temperature == 0.0) return choose_greedily(row);
+  divide_by_temperature(row, o.temperature);
+  if (o.top_k > 0) keep_top_k(row, static_cast<size_t>(o.top_k), scratch);
+  if (o.top_p < 1.0) keep_top_p(row, o.top_p, scratch);
+  keep_min_p(row, o.min_p);
+  if (o.typical_p < 1.0) keep_typical(row, o.typical_p, scratch);
+  if (o.epsilon_cutoff > 0.0) cut_epsilon(row, o.epsilon_cutoff);
+  return choose_randomly(row, rng, scratch);
+}
+
+TEST(Sampler, ChoosesWhatThePlainStepsOneByOneChoose) {
+  Workspace workspace;
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    std::mt19937_64 random(seed);
+    const size_t vocab = 1 + random() % (seed % 50 == 0 ? 50000 : 200);
+    std::vector<float> row = random_row(vocab, seed, row_kinds()[seed % row_kinds().size()]);
+    Ids tokens(2 + random() % 30);
+    for (TokenId& id : tokens) id = static_cast<TokenId>(random() % std::min<size_t>(vocab, 12));
+    const History history{tokens, 1 + random() % tokens.size()};
+    const SamplingOptions options = random_options(random);
+    Rng rng(seed), same(seed);
+    const std::optional<size_t> expected = chosen_plainly(options, row, history, same);
+    const std::optional<TokenId> got = Sampler(options, vocab).sample(row, history, rng, workspace);
+    ASSERT_EQ(static_cast<size_t>(got.value_or(-1)), expected.value_or(static_cast<size_t>(-1))) << seed;
+    ASSERT_EQ(rng.position(), same.position());
+  }
+}
+
+TEST(Sampler, AStepAllocatesNothingOnceItIsWarm) {
+  const Sampler sampler({.temperature = 0.9,
+                         .top_k = 100,
+                         .top_p = 0.9,
+                         .min_p = 0.01,
+                         .typical_p = 0.99,
+                         .repetition_penalty = 1.1,
+                         .presence_penalty = 0.1,
+                         .no_repeat_ngram_size = 3,
+                         .logit_bias = {{3, 1.0}},
+                         .bad_words_ids = {{1, 2}},
+                         .suppress_tokens = {5}},
+                        5000);
+  Workspace workspace;
+  Rng rng(1);
+  Ids tokens;
+  std::vector<float> row(5000);
+  const auto step = [&](uint64_t seed) {
+    row = fixture_row(seed, row.size(), 32);
+    const int64_t before = n_allocations();
+    tokens.push_back(sampler.sample(row, {tokens, 0}, rng, workspace).value());
+    return n_allocations() - before;
+  };
+  tokens.reserve(1000);
+  for (uint64_t i = 0; i < 100; ++i) step(i);
+  int64_t later = 0;
+  for (uint64_t i = 100; i < 110; ++i) later += step(i);
+  EXPECT_EQ(later, 0);
+}
+
+TEST(Sampler, TheSameSeedGivesTheSameSequenceWhateverElseWasSampledBetween) {
+  const Sampler sampler({.temperature = 1.0, .top_p = 0.9}, 300);
+  const auto run = [&](bool disturbed) {
+    Workspace workspace;
+    Rng rng(11, 2), other(11, 3);
+    Ids tokens = {1};
+    for (uint64_t i = 0; i < 50; ++i) {
+      std::vector<float> row = fixture_row(i, 300, 16), copy = row;
+      if (disturbed) sampler.sample(copy, {tokens, 1}, other, workspace);
+      tokens.push_back(*sampler.sample(row, {tokens, 1}, rng, workspace));
+    }
+    return tokens;
+  };
+  EXPECT_EQ(run(false), run(true));
+}
+
+TEST(Sampler, ATinyTemperatureIsGreedyAndDoesNotOverflow) {
+  Workspace workspace;
+  Rng rng(1);
+  for (const double temperature : {1e-300, 1e-30, 1e-18, 1e-7}) {
+    std::vector<float> row = fixture_row(1, 1000, 64);
+    const std::optional<size_t> largest = choose_greedily(row);
+    EXPECT_EQ(static_cast<size_t>(*Sampler({.temperature = temperature}, 1000).sample(row, {}, rng, workspace)), *largest);
+  }
+}
+
+TEST(Sampler, WhereEverythingIsBannedThereIsNoTokenAndASentenceSaysWhy) {
+  Workspace workspace;
+  Rng rng(1);
+  for (const double temperature : {0.0, 1.0}) {
+    const Sampler sampler({.temperature = temperature, .top_k = 5, .top_p = 0.5, .suppress_tokens = {0, 1, 2}}, 3);
+    std::vector<float> row = {1.0f, 2.0f, 3.0f};
+    EXPECT_EQ(sampler.sample(row, {}, rng, workspace), std::nullopt);
+    EXPECT_THAT(why_no_choice(row), testing::HasSubstr("all 3 are banned"));
+  }
+}
+
+TEST(Sampler, PresenceAndFrequencyLookAtWhatWasGeneratedRepetitionAtThePromptToo) {
+  Workspace workspace;
+  const Ids tokens = {0, 0, 1, 1};
+  std::vector<float> row = {8.0f, 8.0f, 8.0f};
+  Sampler({.presence_penalty = 1.0, .frequency_penalty = 0.5}, 3).process(row, {tokens, 2}, workspace);
+  EXPECT_THAT(row, testing::ElementsAre(8.0f, 6.0f, 8.0f));
+  row = {8.0f, 8.0f, 8.0f};
+  Sampler({.repetition_penalty = 2.0}, 3).process(row, {tokens, 2}, workspace);
+  EXPECT_THAT(row, testing::ElementsAre(4.0f, 4.0f, 8.0f));
+}
+
+TEST(Sampler, AnOptionOutOfRangeIsRefusedWithASentence) {
+  EXPECT_THAT([] { Sampler({.top_p = 2.0}, 10); }, testing::ThrowsMessage<Error>(testing::HasSubstr("top_p is 2")));
+  EXPECT_THAT([] { Sampler({.logit_bias = {{10, 1.0}}}, 10); }, testing::ThrowsMessage<Error>(testing::HasSubstr("logit_bias")));
+}
+
+}  // namespace
+}  // namespace kvik::sample
