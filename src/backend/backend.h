@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "base/token.h"
 #include "tensor/tensor.h"
 
 // One call runs everything: prompts, single steps, many sequences, beams. A backend knows tokens, positions and caches; it knows
 // nothing of sampling or text.
 namespace kvik::backend {
-
-using TokenId = int32_t;
 
 // One token of one sequence. The rows of a sequence stand together, in the order of their positions, and continue its cache.
 struct Row {

@@ -3,9 +3,9 @@
 #include <functional>
 #include <string_view>
 
-namespace kvik {
+#include "kvik/types.h"
 
-enum class LogLevel { kDebug, kInfo, kWarning, kError };
+namespace kvik {
 
 // Where the library says what it chose and what it fell back to. It never prints by itself: without a sink nothing happens.
 // A sink must be callable from any thread.

@@ -1,9 +1,3 @@
 #pragma once
 
-#include <cstdint>
-
-namespace kvik {
-
-using TokenId = int32_t;
-
-}  // namespace kvik
+#include "kvik/types.h"  // TokenId

@@ -1,0 +1,214 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvik/error.h"
+#include "kvik/types.h"
+#include "kvik/version.h"
+
+// Kvik runs generative ONNX models with a key/value cache: the file you exported, unchanged.
+//
+//   kvik::Model model = kvik::Model::load("fable");
+//   for (std::string_view piece : model.generate("Once upon a time", {.max_tokens = 64})) std::cout << piece << std::flush;
+//
+// Loading and wrong arguments throw kvik::Error; what happens every day (a full context, the end of a text) is a value.
+// The library never prints, exits or aborts.
+namespace kvik {
+
+enum class BackendChoice { kAuto, kNative, kOrt, kReference };
+enum class Device { kCpu, kCuda };
+enum class Weights { kAuto, kF32, kF16, kQ8, kQ4 };  // kAuto: as stored
+
+struct LoadOptions {
+  BackendChoice backend = BackendChoice::kAuto;
+  Device device = Device::kCpu;
+  Weights weights = Weights::kAuto;
+  int threads = 0;                     // 0: one for each core
+  int context = 0;                     // positions a session may hold; 0: as many as the model has
+  std::optional<std::string> variant;  // which precision of a folder with several: "fp16", "q4", … (the file name's suffix)
+  std::filesystem::path ort_library;   // ONNX Runtime's shared library; empty: searched for
+  std::function<void(LogLevel, std::string_view sentence)> log;  // what was chosen and why; any thread
+};
+
+enum class Finish { kStop, kLength, kCancelled };
+std::string_view finish_name(Finish finish);  // "stop", "length", "cancelled"
+
+// How the next token is chosen. What is not set here is as generation_config.json says, and greedy where that is silent.
+struct SampleOptions {
+  std::optional<double> temperature;  // 0: greedy
+  std::optional<int> top_k;
+  std::optional<double> top_p;
+  std::optional<double> min_p;
+  std::optional<double> repetition_penalty;
+  std::optional<double> presence_penalty;
+  std::optional<double> frequency_penalty;
+  std::optional<int> no_repeat_ngram_size;
+  std::vector<std::pair<TokenId, double>> logit_bias;
+  std::optional<uint64_t> seed;  // the same seed gives the same text on every machine; not set: another one each time
+};
+
+struct GenerateOptions {
+  std::optional<int> max_tokens;  // new ones; not set: as the config says, else 256
+  std::optional<double> temperature;
+  std::optional<int> top_k;
+  std::optional<double> top_p;
+  std::optional<double> min_p;
+  std::optional<double> repetition_penalty;
+  std::optional<double> presence_penalty;
+  std::optional<double> frequency_penalty;
+  std::optional<int> no_repeat_ngram_size;
+  std::vector<std::pair<TokenId, double>> logit_bias;
+  std::optional<uint64_t> seed;
+  std::vector<std::string> stop;  // texts that end the answer and are not part of it
+  std::vector<TokenId> stop_ids;  // beside the model's own end tokens
+  bool ignore_eos = false;
+  bool use_cache = true;                              // false: recompute everything at every step, to compare
+  std::function<void(int done, int total)> progress;  // while a prompt is read
+  std::function<bool()> cancelled;                    // asked between steps
+
+  SampleOptions sampling() const;
+};
+
+struct Metrics {
+  double prefill_ms = 0;      // reading the prompt
+  double first_token_ms = 0;  // from the start of generation to the first token
+  double decode_ms = 0;       // everything after the first token
+  int prompt_tokens = 0;      // computed
+  int reused_tokens = 0;      // of the prompt that were in the cache already
+  int generated_tokens = 0;
+  size_t cache_bytes = 0;
+  double prefill_tokens_per_s() const { return prefill_ms > 0 ? prompt_tokens * 1e3 / prefill_ms : 0; }
+  double decode_tokens_per_s() const { return decode_ms > 0 ? (generated_tokens - 1) * 1e3 / decode_ms : 0; }
+};
+
+enum class Appended { kDone, kContextFull, kCancelled };
+
+// One context of a model. Independent of every other; used by one thread at a time. Movable, and copied by fork().
+class Session {
+ public:
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  // Reads tokens. All of them or, in any other case than kDone, none: nothing is lost.
+  Appended append(std::span<const TokenId> tokens);
+  Appended append(TokenId token) { return append(std::span<const TokenId>(&token, 1)); }
+
+  // Of the last position; valid until the session changes. Throws when nothing was appended.
+  std::span<const float> logits();
+
+  // Chooses a next token; does not append it.
+  TokenId sample(const SampleOptions& options = {});
+
+  // A second session with the same past; neither sees what the other does from now on.
+  Session fork() const;
+
+  // As if everything from position `length` on had never been. Throws for models that cannot (recurrent ones), except to 0.
+  void rewind(int length);
+  void reset() { rewind(0); }
+
+  int length() const;
+  int capacity() const;  // positions at most; 0: no limit is known
+  std::span<const TokenId> tokens() const;
+  Metrics metrics() const;
+
+ private:
+  friend class Model;
+  friend class Generation;
+  struct State;
+  explicit Session(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// Text as it is generated. Iterate once: each piece is whole UTF-8 characters and holds until the next.
+class Generation {
+ public:
+  Generation(Generation&&) noexcept;
+  Generation& operator=(Generation&&) noexcept;
+  ~Generation();
+
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = std::string_view;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const std::string_view*;
+    using reference = const std::string_view&;
+
+    reference operator*() const { return piece_; }
+    Iterator& operator++();
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const { return generation_ == nullptr; }
+
+   private:
+    friend class Generation;
+    explicit Iterator(Generation* generation) : generation_(generation) { ++*this; }
+    Generation* generation_;
+    std::string_view piece_;
+  };
+  Iterator begin() { return Iterator(this); }
+  std::default_sentinel_t end() const { return {}; }
+
+  // The next piece, possibly empty while a character is incomplete; nothing at the end.
+  std::optional<std::string_view> next();
+
+  std::string text();  // all that is left
+  const std::vector<TokenId>& prompt_ids() const;
+  const std::vector<TokenId>& ids() const;  // the new ones so far, with the end token that stopped it
+  Finish finish() const;                    // after the end
+  Metrics metrics() const;
+
+ private:
+  friend class Model;
+  struct State;
+  explicit Generation(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// A loaded model; cheap to copy, shared by threads.
+class Model {
+ public:
+  // A folder, an .onnx file, or the name of a model on the search path ($KVIK_MODELS, models/ of the installation, the user's data folder).
+  static Model load(const std::string& path_or_name, const LoadOptions& options = {});
+
+  Generation generate(std::string_view prompt, const GenerateOptions& options = {}) const;
+  Generation generate(std::span<const TokenId> prompt, const GenerateOptions& options = {}) const;
+  // Continues a session: what it holds already is not computed again where the prompt begins with it.
+  Generation generate(Session& session, std::span<const TokenId> prompt, const GenerateOptions& options = {}) const;
+
+  Session session() const;
+  // One run for many sessions: a token for each. Gives the logits of each, in order.
+  std::vector<std::vector<float>> step(std::span<Session> sessions, std::span<const TokenId> tokens) const;
+
+  bool has_tokenizer() const;
+  std::vector<TokenId> tokenize(std::string_view text, bool add_special = true) const;
+  std::string detokenize(std::span<const TokenId> ids, bool skip_special = true) const;
+  // `messages_json`: [{"role": …, "content": …}, …], rendered with the model's chat template.
+  std::string apply_chat_template(std::string_view messages_json, bool add_generation_prompt = true) const;
+
+  int vocab_size() const;
+  int max_positions() const;    // 0: unknown
+  std::string backend() const;  // "native", "ort", "reference"
+  std::string device() const;
+  size_t weights_bytes() const;
+  double load_ms() const;
+  std::vector<TokenId> eos_ids() const;
+
+ private:
+  struct State;
+  explicit Model(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  std::shared_ptr<const State> state_;
+
+  friend struct ModelAccess;  // the command line sees more
+};
+
+}  // namespace kvik

@@ -1,0 +1,168 @@
+#include "engine/generation_config.h"
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "kvik/error.h"
+
+namespace kvik::engine {
+namespace {
+
+// One config file, and how to read it with sentences that name it.
+class ConfigFile {
+ public:
+  ConfigFile(const std::filesystem::path& path, const char* section = nullptr) : path_(path.string()) {
+    if (!std::filesystem::exists(path)) return;
+    root_ = read_json_file(path);
+    if (!root_.is_object()) throw Error(Code::kBadModel, fmt::format("{}: an object was expected", path_));
+    if (section != nullptr) root_ = root_.value(section, Json::object());
+  }
+
+  const Json* find(const char* key) const {
+    const auto found = root_.find(key);
+    return found == root_.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  [[noreturn]] void refuse(const char* key, const char* wanted) const {
+    throw Error(Code::kBadModel, fmt::format("{}: '{}' is {}; {} was expected", path_, key, find(key)->dump().substr(0, 60), wanted));
+  }
+
+  void read(const char* key, double& target) const {
+    const Json* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_number()) refuse(key, "a number");
+    target = value->get<double>();
+  }
+  void read(const char* key, int& target) const {
+    const Json* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_number()) refuse(key, "a whole number");
+    target = static_cast<int>(std::clamp(value->get<double>(), -1e9, 1e9));
+  }
+  void read(const char* key, bool& target) const {
+    const Json* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) refuse(key, "true or false");
+    target = value->get<bool>();
+  }
+  template <class T>
+  void read(const char* key, std::optional<T>& target) const {
+    if (find(key) == nullptr) return;
+    T value{};
+    read(key, value);
+    target = value;
+  }
+  // One id or a list of them.
+  void read(const char* key, std::vector<TokenId>& target) const {
+    const Json* value = find(key);
+    if (value == nullptr) return;
+    target = ids(*value, key);
+  }
+  void read(const char* key, std::vector<std::vector<TokenId>>& target) const {
+    const Json* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_array()) refuse(key, "a list of lists of token ids");
+    target.clear();
+    for (const Json& entry : *value) target.push_back(ids(entry, key));
+  }
+
+ private:
+  std::vector<TokenId> ids(const Json& value, const char* key) const {
+    std::vector<TokenId> result;
+    const auto add = [&](const Json& id) {
+      if (!id.is_number_integer()) refuse(key, "a token id or a list of them");
+      result.push_back(static_cast<TokenId>(std::clamp<int64_t>(id.get<int64_t>(), -1, INT32_MAX)));
+    };
+    if (value.is_array()) {
+      for (const Json& id : value) add(id);
+    } else {
+      add(value);
+    }
+    return result;
+  }
+
+  std::string path_;
+  Json root_ = Json::object();
+};
+
+void read_sampling(const ConfigFile& file, sample::SamplingOptions& options) {
+  bool do_sample = options.temperature > 0;
+  file.read("do_sample", do_sample);
+  if (do_sample) {
+    // Hugging Face samples at temperature 1 among the 50 likeliest unless the file says otherwise.
+    if (options.temperature == 0) options.temperature = 1.0, options.top_k = 50;
+    file.read("temperature", options.temperature);
+    file.read("top_k", options.top_k);
+    file.read("top_p", options.top_p);
+    file.read("min_p", options.min_p);
+    file.read("typical_p", options.typical_p);
+    file.read("epsilon_cutoff", options.epsilon_cutoff);
+    file.read("eta_cutoff", options.eta_cutoff);
+  }
+  file.read("repetition_penalty", options.repetition_penalty);
+  file.read("encoder_repetition_penalty", options.encoder_repetition_penalty);
+  file.read("no_repeat_ngram_size", options.no_repeat_ngram_size);
+  file.read("encoder_no_repeat_ngram_size", options.encoder_no_repeat_ngram_size);
+  file.read("bad_words_ids", options.bad_words_ids);
+  file.read("suppress_tokens", options.suppress_tokens);
+  file.read("begin_suppress_tokens", options.begin_suppress_tokens);
+  file.read("forced_bos_token_id", options.forced_bos_token_id);
+  file.read("forced_eos_token_id", options.forced_eos_token_id);
+  file.read("min_length", options.min_length);
+  file.read("min_new_tokens", options.min_new_tokens);
+  file.read("remove_invalid_values", options.remove_invalid_values);
+  file.read("renormalize_logits", options.renormalize_logits);
+}
+
+void read_early_stopping(const ConfigFile& file, GenerationConfig& config) {
+  const Json* value = file.find("early_stopping");
+  if (value == nullptr) return;
+  if (value->is_boolean()) {
+    config.early_stopping = value->get<bool>() ? EarlyStopping::kYes : EarlyStopping::kNo;
+  } else if (*value == "never") {
+    config.early_stopping = EarlyStopping::kNever;
+  } else {
+    file.refuse("early_stopping", "true, false or \"never\"");
+  }
+}
+
+void read_forced_decoder_ids(const ConfigFile& file, GenerationConfig& config) {
+  const Json* value = file.find("forced_decoder_ids");
+  if (value == nullptr) return;
+  config.forced_decoder_ids.clear();
+  for (const Json& entry : *value) {
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_number_integer())
+      file.refuse("forced_decoder_ids", "a list of [position, id]");
+    if (entry[1].is_number_integer()) config.forced_decoder_ids.emplace_back(entry[0].get<int>(), entry[1].get<TokenId>());
+  }
+}
+
+void read_file(const ConfigFile& file, GenerationConfig& config) {
+  read_sampling(file, config.sampling);
+  file.read("max_new_tokens", config.max_new_tokens);
+  file.read("max_length", config.max_length);
+  file.read("num_beams", config.beams);
+  file.read("length_penalty", config.length_penalty);
+  file.read("num_return_sequences", config.num_return_sequences);
+  file.read("decoder_start_token_id", config.decoder_start);
+  read_early_stopping(file, config);
+  read_forced_decoder_ids(file, config);
+}
+
+}  // namespace
+
+GenerationConfig read_generation_config(const analysis::Signature& signature) {
+  GenerationConfig config;
+  // The later ones win.
+  read_file(ConfigFile(signature.folder / "genai_config.json", "search"), config);
+  // genai writes its largest possible length where others write a wish.
+  config.max_length.reset();
+  read_file(ConfigFile(signature.folder / "config.json"), config);
+  read_file(ConfigFile(signature.folder / "generation_config.json"), config);
+  for (const int64_t id : signature.special.eos) config.sampling.eos_token_id.push_back(static_cast<TokenId>(id));
+  if (!config.decoder_start && signature.special.decoder_start)
+    config.decoder_start = static_cast<TokenId>(*signature.special.decoder_start);
+  return config;
+}
+
+}  // namespace kvik::engine

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/signature.h"
+#include "sample/options.h"
+
+namespace kvik::engine {
+
+enum class EarlyStopping { kNo, kYes, kNever };
+
+// What a model's own files say about generating with it: generation_config.json, then config.json (older exports keep it there),
+// then genai_config.json. What none of them says keeps its default.
+struct GenerationConfig {
+  sample::SamplingOptions sampling;  // greedy unless the files ask for sampling
+  std::optional<int> max_new_tokens;
+  std::optional<int> max_length;  // prompt included
+  int beams = 1;
+  double length_penalty = 1.0;
+  EarlyStopping early_stopping = EarlyStopping::kNo;
+  int num_return_sequences = 1;
+  std::optional<TokenId> decoder_start;
+  std::vector<std::pair<int, TokenId>> forced_decoder_ids;  // position, token
+};
+
+// Throws Error(kBadModel) for a value of the wrong type, naming file and key.
+GenerationConfig read_generation_config(const analysis::Signature& signature);
+
+}  // namespace kvik::engine
