@@ -18,10 +18,13 @@ const KernelTable& reference_kernels() {
     add_fused_activation(table);
     add_fused_matmul(table);
     add_gather(table);
+    add_group_query_attention(table);
     add_linear_attention(table);
     add_logic(table);
     add_matmul(table);
+    add_microsoft_attention(table);
     add_movement(table);
+    add_multi_head_attention(table);
     add_normalisation(table);
     add_pad(table);
     add_pool(table);

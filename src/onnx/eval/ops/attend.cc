@@ -49,14 +49,10 @@ Heads heads_of_3d(const Tensor& tensor, int64_t n_heads, std::string_view name) 
           to_string(tensor.dims()), n_heads);
   Heads result(tensor.dim(0), n_heads, tensor.dim(1), tensor.dim(2) / n_heads);
   const std::vector<double> values = doubles_of(tensor);
-  size_t at = 0;
-  for (int64_t b = 0; b < result.batch; ++b) {
-    for (int64_t i = 0; i < result.length; ++i) {
-      for (int64_t h = 0; h < n_heads; ++h) {
-        for (double& value : result.row(b, h, i)) value = values[at++];
-      }
-    }
-  }
+  for_rows(result, [&](int64_t b, int64_t h, int64_t i) {
+    const auto from = static_cast<size_t>(((b * result.length + i) * n_heads + h) * result.size);
+    std::ranges::copy(std::span(values).subspan(from, static_cast<size_t>(result.size)), result.row(b, h, i).begin());
+  });
   return result;
 }
 
@@ -65,16 +61,11 @@ Tensor tensor_4d(DType dtype, const Heads& heads) {
 }
 
 Tensor tensor_3d(DType dtype, const Heads& heads) {
-  std::vector<double> values;
-  values.reserve(heads.data.size());
-  for (int64_t b = 0; b < heads.batch; ++b) {
-    for (int64_t i = 0; i < heads.length; ++i) {
-      for (int64_t h = 0; h < heads.heads; ++h) {
-        const std::span<const double> row = heads.row(b, h, i);
-        values.insert(values.end(), row.begin(), row.end());
-      }
-    }
-  }
+  std::vector<double> values(heads.data.size());
+  for_rows(heads, [&](int64_t b, int64_t h, int64_t i) {
+    const int64_t to = ((b * heads.length + i) * heads.heads + h) * heads.size;
+    std::ranges::copy(heads.row(b, h, i), values.begin() + to);
+  });
   return tensor_of(dtype, {heads.batch, heads.length, heads.heads * heads.size}, values);
 }
 
@@ -82,13 +73,9 @@ Heads joined(const Heads& first, const Heads& second, std::string_view names) {
   require(first.batch == second.batch && first.heads == second.heads && first.size == second.size,
           "{} are {} and {}, they were expected to differ in the third size only", names, shape(first), shape(second));
   Heads result(first.batch, first.heads, first.length + second.length, first.size);
-  for (int64_t b = 0; b < result.batch; ++b) {
-    for (int64_t h = 0; h < result.heads; ++h) {
-      for (int64_t i = 0; i < result.length; ++i) {
-        std::ranges::copy(i < first.length ? first.row(b, h, i) : second.row(b, h, i - first.length), result.row(b, h, i).begin());
-      }
-    }
-  }
+  for_rows(result, [&](int64_t b, int64_t h, int64_t i) {
+    std::ranges::copy(i < first.length ? first.row(b, h, i) : second.row(b, h, i - first.length), result.row(b, h, i).begin());
+  });
   return result;
 }
 
@@ -115,31 +102,27 @@ Heads attend(const Heads& q, const Heads& k, const Heads& v, const AttendOptions
     if (options.watch) options.watch(stage, b, h, i, scores);
   };
   Heads result(q.batch, q.heads, q.length, v.size);
-  std::vector<double> scores(static_cast<size_t>(k.length));
-  for (int64_t b = 0; b < q.batch; ++b) {
-    for (int64_t h = 0; h < q.heads; ++h) {
-      const int64_t key_head = h / (q.heads / k.heads);
-      for (int64_t i = 0; i < q.length; ++i) {
-        for (int64_t j = 0; j < k.length; ++j) scores[static_cast<size_t>(j)] = dot(q.row(b, h, i), k.row(b, key_head, j)) * options.scale;
-        watch(Stage::kScaled, b, h, i, scores);
-        if (options.softcap > 0) {
-          for (double& score : scores) score = std::tanh(score / options.softcap) * options.softcap;
-        }
-        watch(Stage::kCapped, b, h, i, scores);
-        if (options.mask) options.mask(b, h, i, scores);
-        watch(Stage::kMasked, b, h, i, scores);
-        softmax(scores, options.sinks.empty() ? nullptr : &options.sinks[static_cast<size_t>(h)]);
-        watch(Stage::kProbabilities, b, h, i, scores);
-        const std::span<double> out = result.row(b, h, i);
-        for (int64_t j = 0; j < k.length; ++j) {
-          const double share = scores[static_cast<size_t>(j)];
-          if (share == 0) continue;  // an unseen key may hold anything, NaN included
-          const std::span<const double> value = v.row(b, key_head, j);
-          for (size_t d = 0; d < out.size(); ++d) out[d] += share * value[d];
-        }
-      }
+  std::vector<double> scores(result.data.empty() ? 0 : static_cast<size_t>(k.length));
+  for_rows(result, [&](int64_t b, int64_t h, int64_t i) {
+    const int64_t key_head = h / (q.heads / k.heads);
+    for (int64_t j = 0; j < k.length; ++j) scores[static_cast<size_t>(j)] = dot(q.row(b, h, i), k.row(b, key_head, j)) * options.scale;
+    watch(Stage::kScaled, b, h, i, scores);
+    if (options.softcap > 0) {
+      for (double& score : scores) score = std::tanh(score / options.softcap) * options.softcap;
     }
-  }
+    watch(Stage::kCapped, b, h, i, scores);
+    if (options.mask) options.mask(b, h, i, scores);
+    watch(Stage::kMasked, b, h, i, scores);
+    softmax(scores, options.sinks.empty() ? nullptr : &options.sinks[static_cast<size_t>(h)]);
+    watch(Stage::kProbabilities, b, h, i, scores);
+    const std::span<double> out = result.row(b, h, i);
+    for (int64_t j = 0; j < k.length; ++j) {
+      const double share = scores[static_cast<size_t>(j)];
+      if (share == 0) continue;  // an unseen key may hold anything, NaN included
+      const std::span<const double> value = v.row(b, key_head, j);
+      for (size_t d = 0; d < out.size(); ++d) out[d] += share * value[d];
+    }
+  });
   return result;
 }
 
@@ -158,7 +141,7 @@ void AttentionBias::add_to(int64_t b, int64_t h, int64_t i, std::span<double> sc
   if (data_.empty()) return;
   const int64_t matrix = (dims_[0] == 1 ? 0 : b) * dims_[1] + (dims_[1] == 1 ? 0 : h);
   const auto from = static_cast<size_t>((matrix * dims_[2] + i) * dims_[3]);
-  for (size_t j = 0; j < scores.size(); ++j) scores[j] += data_[from + j];
+  for (size_t j = 0; j < std::min(scores.size(), static_cast<size_t>(dims_[3])); ++j) scores[j] += data_[from + j];
 }
 
 }  // namespace kvik::onnx

@@ -24,6 +24,17 @@ struct Heads {
   size_t offset(int64_t b, int64_t h, int64_t i) const { return static_cast<size_t>(((b * heads + h) * length + i) * size); }
 };
 
+// Every row's place. A tensor without elements has none, however large its other sizes claim to be.
+template <class F>
+void for_rows(const Heads& heads, F&& f) {
+  if (heads.data.empty()) return;
+  for (int64_t b = 0; b < heads.batch; ++b) {
+    for (int64_t h = 0; h < heads.heads; ++h) {
+      for (int64_t i = 0; i < heads.length; ++i) f(b, h, i);
+    }
+  }
+}
+
 // From [batch, heads, length, size].
 Heads heads_of_4d(const Tensor& tensor, std::string_view name);
 // From [batch, length, n_heads * size].

@@ -130,7 +130,8 @@ std::vector<Tensor> linear_attention(const KernelCall& call) {
   }
   Heads y(r.q.batch, std::max(r.q.heads, r.v.heads), r.q.length, r.v.size);
   const auto per_head = static_cast<size_t>(r.k.size * r.v.size);
-  for (int64_t i = 0; i < r.q.length; ++i) {
+  const int64_t tokens = y.data.empty() ? 0 : r.q.length;
+  for (int64_t i = 0; i < tokens; ++i) {
     for (int64_t b = 0; b < r.v.batch; ++b) {
       const auto head_state = [&](int64_t h) {
         return std::span(state).subspan(static_cast<size_t>(b * r.v.heads + h) * per_head, per_head);
@@ -142,7 +143,7 @@ std::vector<Tensor> linear_attention(const KernelCall& call) {
     const int64_t slot = i - (r.q.length - r.window);
     if (r.window > 0 && slot >= 0) std::ranges::copy(state, states.begin() + slot * static_cast<int64_t>(n_state));
   }
-  if (r.window == 0 || r.q.length == 0) std::ranges::copy(state, states.end() - static_cast<std::ptrdiff_t>(n_state));
+  if (r.window == 0 || tokens == 0) std::ranges::copy(state, states.end() - static_cast<std::ptrdiff_t>(n_state));
   const DType state_dtype = call.has(3) ? call.input(3).dtype() : call.input(0).dtype();
   return {tensor_3d(call.input(0).dtype(), y), tensor_of(state_dtype, state_dims, states)};
 }

@@ -53,14 +53,10 @@ std::vector<Tensor> rotary_embedding(const KernelCall& call) {
   }
   const RotaryTable table(cosines, sines);
   require_pairs(table.pairs(), rotated_size(node, heads.size));
-  for (int64_t b = 0; b < heads.batch; ++b) {
-    for (int64_t h = 0; h < heads.heads; ++h) {
-      for (int64_t i = 0; i < heads.length; ++i) {
-        const int64_t token = b * heads.length + i;
-        table.rotate(heads.row(b, h, i), positions.empty() ? token : positions[static_cast<size_t>(token)], interleaved);
-      }
-    }
-  }
+  for_rows(heads, [&](int64_t b, int64_t h, int64_t i) {
+    const int64_t token = b * heads.length + i;
+    table.rotate(heads.row(b, h, i), positions.empty() ? token : positions[static_cast<size_t>(token)], interleaved);
+  });
   return {x.tensor(call.input(0).dtype())};
 }
 
@@ -88,15 +84,11 @@ std::vector<Tensor> microsoft_rotary_embedding(const KernelCall& call) {
   const std::vector<int64_t> positions = integers_of(call.input(1));
   const bool one_start = positions.size() == 1 && call.input(1).rank() < 2;
   if (!one_start) require_dims(call.input(1), {heads.batch, heads.length}, "position_ids");
-  for (int64_t b = 0; b < heads.batch; ++b) {
-    for (int64_t h = 0; h < heads.heads; ++h) {
-      for (int64_t i = 0; i < heads.length; ++i) {
-        require(!one_start || positions[0] < table.positions(), "position {} is beyond the table", positions[0]);
-        const int64_t position = one_start ? positions[0] + i : positions[static_cast<size_t>(b * heads.length + i)];
-        table.rotate(heads.row(b, h, i), position, node.int_or("interleaved", 0) != 0);
-      }
-    }
-  }
+  require(!one_start || positions[0] < table.positions(), "position {} is beyond the table", positions[0]);
+  for_rows(heads, [&](int64_t b, int64_t h, int64_t i) {
+    const int64_t position = one_start ? positions[0] + i : positions[static_cast<size_t>(b * heads.length + i)];
+    table.rotate(heads.row(b, h, i), position, node.int_or("interleaved", 0) != 0);
+  });
   return {x.tensor(call.input(0).dtype())};
 }
 
@@ -137,17 +129,15 @@ std::vector<Tensor> multimodal_rotary_embedding(const KernelCall& call) {
   const std::vector<int64_t> positions = integers_of(call.input(1));
   const Sections sections(node, table.pairs());
   std::vector<double> cosines(static_cast<size_t>(table.pairs())), sines(cosines.size());
-  for (int64_t b = 0; b < heads.batch; ++b) {
-    for (int64_t i = 0; i < heads.length; ++i) {
-      for (size_t d = 0; d < cosines.size(); ++d) {
-        const int64_t stream = sections.stream(static_cast<int64_t>(d));
-        const int64_t position = positions[static_cast<size_t>((stream * heads.batch + b) * heads.length + i)];
-        cosines[d] = table.cosines(position)[d];
-        sines[d] = table.sines(position)[d];
-      }
-      for (int64_t h = 0; h < heads.heads; ++h) rotate(heads.row(b, h, i), cosines, sines, node.int_or("interleaved", 0) != 0);
+  for_rows(heads, [&](int64_t b, int64_t h, int64_t i) {
+    for (size_t d = 0; d < cosines.size(); ++d) {
+      const int64_t stream = sections.stream(static_cast<int64_t>(d));
+      const int64_t position = positions[static_cast<size_t>((stream * heads.batch + b) * heads.length + i)];
+      cosines[d] = table.cosines(position)[d];
+      sines[d] = table.sines(position)[d];
     }
-  }
+    rotate(heads.row(b, h, i), cosines, sines, node.int_or("interleaved", 0) != 0);
+  });
   return {x.tensor(call.input(0).dtype())};
 }
 
