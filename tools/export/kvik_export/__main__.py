@@ -5,7 +5,26 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from . import graphs
+
 ROOT = Path(__file__).resolve().parents[3]
+DECODER_FORMS = ("one", "pair", "merged")
+GPT2_FORMS = ("one", "pair", "merged", "hand", "stacked", "dynamo-names")
+
+
+def _add_storage(command: argparse.ArgumentParser, data: str = "inside") -> None:
+    command.add_argument(
+        "--weights", choices=graphs.WEIGHT_FORMS, default="f32",
+        help="f32; f16: stored in 16 bits, computed in f32; f16-graph: everything in f16 (default: %(default)s)",
+    )
+    command.add_argument("--data", choices=graphs.DATA_LAYOUTS, default=data, help="where weights lie (default: %(default)s)")
+    command.add_argument("--chunk-bytes", type=int, default=graphs.CHUNK_BYTES, help="largest file of --data chunks")
+    command.add_argument("--opset", type=int, default=18, help="(default: %(default)s)")
+
+
+def _add_exporter(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--exporter", choices=("torchscript", "dynamo"), default="torchscript")
+    command.add_argument("--seed", type=int, default=1)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -16,16 +35,58 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=f"{what}, from its trained weights")
         command.add_argument("--source", type=Path, default=ROOT.parent / "shared" / "models" / name, help="folder with model.safetensors")
         command.add_argument("--out", type=Path, default=ROOT / "models" / name)
+
+    command = commands.add_parser("convert", help="any Hugging Face decoder or encoder-decoder folder")
+    command.add_argument("source", type=Path, help="folder with config.json and weights")
+    command.add_argument("out", type=Path, help="a new folder")
+    command.add_argument("--form", choices=DECODER_FORMS, help="default: one for a decoder, merged for an encoder-decoder")
+    _add_storage(command)
+
+    command = commands.add_parser("small", help="a small transformer from scratch with past_key_i -> present_key_i")
+    command.add_argument("out", type=Path, help="a new folder")
+    for option, value in (("layers", 4), ("heads", 4), ("width", 256), ("vocab", 1000), ("context", 512)):
+        command.add_argument(f"--{option}", type=int, default=value, help="(default: %(default)s)")
+    _add_exporter(command)
+    _add_storage(command, data="one-file")
+
+    command = commands.add_parser("gpt2", help="GPT-2 in the forms found in the wild")
+    command.add_argument("out", type=Path, help="a new folder")
+    command.add_argument("--form", choices=GPT2_FORMS, default="one")
+    command.add_argument("--source", type=Path, help="a local folder; without it, random weights")
+    for option, value in (("layers", 4), ("heads", 4), ("width", 128), ("vocab", 1000)):
+        command.add_argument(f"--{option}", type=int, default=value, help="of the random one (default: %(default)s)")
+    _add_exporter(command)
+    _add_storage(command)
+
+    command = commands.add_parser("random-0.5b", help="a 0.5B-shaped decoder with random weights, for benchmarks (2 GB)")
+    command.add_argument("out", type=Path, help="a new folder, outside the tree")
+    command.add_argument("--seed", type=int, default=1)
+    _add_storage(command, data="one-file")
     return parser
 
 
-def main() -> None:
-    arguments = _parser().parse_args()
+def _run(arguments: argparse.Namespace) -> None:
     if arguments.command in ("fable", "en-zh"):
         from . import embedded
 
         {"fable": embedded.export_fable, "en-zh": embedded.export_en_zh}[arguments.command](arguments.source, arguments.out)
+        return
+
+    from . import byhand, convert
+
+    storage, out = convert.Storage(arguments.weights, arguments.data, arguments.chunk_bytes), arguments.out.resolve()
+    if arguments.command == "convert":
+        convert.convert(arguments.source, out, arguments.form, storage, arguments.opset)
+    elif arguments.command == "small":
+        shape = byhand.SmallShape(arguments.layers, arguments.heads, arguments.width, arguments.vocab, arguments.context)
+        byhand.small(out, shape, arguments.seed, arguments.exporter == "dynamo", storage, arguments.opset)
+    elif arguments.command == "gpt2":
+        sizes = (arguments.layers, arguments.width, arguments.heads, arguments.vocab)
+        model = byhand.gpt2_model(arguments.source, arguments.seed, *sizes)
+        byhand.gpt2(out, model, arguments.form, arguments.exporter == "dynamo", storage, arguments.opset)
+    else:
+        byhand.random_half_billion(out, arguments.seed, storage, arguments.opset)
 
 
 if __name__ == "__main__":
-    main()
+    _run(_parser().parse_args())

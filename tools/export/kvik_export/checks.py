@@ -16,6 +16,7 @@ F32_TOLERANCE = 1e-3
 F16_TOLERANCE = 5e-2
 N_NEW = 24
 CHUNK = 5
+LENGTHS = (1, 7, 20)
 
 
 @dataclass
@@ -47,7 +48,7 @@ def check_files(report: Report, folder: Path) -> None:
             report.add(path.name, "onnx.checker", str(error).splitlines()[0][:100], False)
 
 
-def some_prompts(vocab: int, lengths: tuple[int, ...] = (1, 7, 20)) -> list[list[int]]:
+def some_prompts(vocab: int, lengths: tuple[int, ...] = LENGTHS) -> list[list[int]]:
     rng = np.random.default_rng(11)
     return [rng.integers(0, vocab, n).tolist() for n in lengths]
 
@@ -99,11 +100,12 @@ def check_decoder(
     logits_of,
     vocab: int,
     tolerance: float = F32_TOLERANCE,
-    chunked: bool = True,
+    lengths: tuple[int, ...] = LENGTHS,
+    n_new: int = N_NEW,
 ) -> None:
     """Whole prompt then token by token, the prompt in chunks, and a batch of two equal rows, against uncached PyTorch."""
-    cases = [(p, *torch_greedy(logits_of, p)) for p in some_prompts(vocab)]
-    for chunk in (None, CHUNK) if chunked else (None,):
+    cases = [(p, *torch_greedy(logits_of, p, n_new)) for p in some_prompts(vocab, lengths)]
+    for chunk in (None, CHUNK):
         pairs = []
         for prompt, ids, want in cases:
             loop.reset()

@@ -8,6 +8,7 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -41,14 +42,23 @@ def optimum(model, folder: Path, opset: int, task: str = DECODER_TASK, **more) -
         onnx_export_from_model(model, str(folder), opset=opset, task=task, do_validation=False, **more)
 
 
+def _optimum_config(model):
+    import optimum.exporters.onnx.model_configs  # noqa: F401  (registers the architectures)
+    from optimum.exporters.tasks import TasksManager
+
+    return TasksManager.get_exporter_config_constructor(model=model, exporter="onnx", task="text-generation", library_name="transformers")
+
+
+def traceable(model):
+    """A context in which a transformers decoder can be traced: Optimum's own patches of masks and caches."""
+    return _optimum_config(model)(model.config, use_past=True, use_past_in_inputs=True).patch_model_for_export(model)
+
+
 def optimum_pair(model, folder: Path, opset: int, merge: bool = False) -> None:
     """Optimum's layout before one file served both: decoder_model and decoder_with_past_model, or both behind one `If`."""
     from optimum.exporters.onnx.convert import export_models
-    from optimum.exporters.tasks import TasksManager
 
-    config_of = TasksManager.get_exporter_config_constructor(
-        model=model, exporter="onnx", task="text-generation", library_name="transformers"
-    )
+    config_of = _optimum_config(model)
     parts = {
         "decoder_model": (model, config_of(model.config, use_past=True, use_past_in_inputs=False)),
         "decoder_with_past_model": (model, config_of(model.config, use_past=True, use_past_in_inputs=True)),
@@ -68,7 +78,7 @@ def optimum_pair(model, folder: Path, opset: int, merge: bool = False) -> None:
 def decoder_files(model, folder: Path, form: str, opset: int) -> tuple[str, ...]:
     """Writes a decoder in the form asked for; returns its files in the order they are run."""
     if form == "one":
-        optimum(model, folder, opset)
+        optimum(model, folder, opset, no_post_process=True)
         return ONE_FILE
     optimum_pair(model, folder, opset, merge=form == "merged")
     return MERGED_FILES if form == "merged" else PAIR_FILES
@@ -87,39 +97,74 @@ def seq2seq_files(model, folder: Path, form: str, opset: int) -> tuple[str, ...]
     return files
 
 
-def torch_export(module: torch.nn.Module, path: Path, args: tuple, names: "PortNames", opset: int, dynamo: bool) -> None:
-    """torch.onnx.export of a module with an explicit cache, by either of torch's two exporters."""
-    with quiet():
-        if dynamo:
-            torch.onnx.export(
-                module, args, str(path), input_names=names.inputs, output_names=names.outputs,
-                dynamic_shapes=names.dynamic_shapes(), opset_version=opset, dynamo=True, external_data=False,
-            )
-        else:
-            torch.onnx.export(
-                module, args, str(path), input_names=names.inputs, output_names=names.outputs,
-                dynamic_axes=names.dynamic_axes(), opset_version=opset, dynamo=False,
-            )
+@dataclass
+class Ports:
+    """Inputs and outputs of a module with an explicit cache, and which of their axes are free."""
 
+    pasts: list[str]
+    presents: list[str]
+    batch_axis: int
+    past_axis: int
+    limit: int
+    controls: tuple[str, ...] = ("input_ids",)
+    star_args: bool = True  # the module takes its pasts as *past
 
-class PortNames:
-    """Names of a hand export's inputs and outputs and which of their axes are free."""
+    def inputs(self) -> list[str]:
+        return [*self.controls, *self.pasts]
 
-    def __init__(self, pasts: list[str], presents: list[str], batch_axis: int, past_axis: int, star_args: bool, limit: int):
-        self.inputs = ["input_ids", *pasts]
-        self.outputs = ["logits", *presents]
-        self.batch_axis, self.past_axis = batch_axis, past_axis
-        self.star_args = star_args
-        self.limit = limit
+    def outputs(self) -> list[str]:
+        return ["logits", *self.presents]
 
     def dynamic_axes(self) -> dict[str, dict[int, str]]:
-        axes = {"input_ids": {0: "batch", 1: "seq"}, "logits": {0: "batch", 1: "seq"}}
-        axes |= {n: {self.batch_axis: "batch", self.past_axis: "past_len"} for n in self.inputs[1:]}
-        return axes | {n: {self.batch_axis: "batch", self.past_axis: "total_len"} for n in self.outputs[1:]}
+        axes = {n: {0: "batch", 1: "total_len" if n == "attention_mask" else "seq"} for n in self.controls}
+        axes["logits"] = {0: "batch", 1: "seq"}
+        axes |= {n: {self.batch_axis: "batch", self.past_axis: "past_len"} for n in self.pasts}
+        return axes | {n: {self.batch_axis: "batch", self.past_axis: "total_len"} for n in self.presents}
 
     def dynamic_shapes(self) -> tuple:
         dim = torch.export.Dim
         batch, sequence = dim("batch", min=1, max=64), dim("sequence", min=1, max=self.limit)
         cache = {self.batch_axis: batch, self.past_axis: dim("past", min=0, max=self.limit - 1)}
-        pasts = tuple(cache for _ in self.inputs[1:])
-        return ({0: batch, 1: sequence}, pasts) if self.star_args else ({0: batch, 1: sequence}, *pasts)
+        if "attention_mask" in self.controls:  # its length is a sum, which only inferred dimensions can follow
+            batch = sequence = dim.DYNAMIC
+            cache = dict.fromkeys(cache, dim.DYNAMIC)
+        pasts = tuple(cache for _ in self.pasts)
+        controls = tuple({0: batch, 1: sequence} for _ in self.controls)
+        return (*controls, pasts) if self.star_args else (*controls, *pasts)
+
+
+def torch_export(module: torch.nn.Module, path: Path, args: tuple, ports: Ports, opset: int, dynamo: bool) -> None:
+    """torch.onnx.export of a module with an explicit cache, by either of torch's two exporters."""
+    module.eval()  # torch restores the mode of the outermost module, and with it dropout inside
+    names = {"input_names": ports.inputs(), "output_names": ports.outputs(), "opset_version": opset}
+    with quiet():
+        if dynamo:
+            shapes = ports.dynamic_shapes()
+            torch.onnx.export(module, args, str(path), dynamic_shapes=shapes, dynamo=True, external_data=False, **names)
+        else:
+            torch.onnx.export(module, args, str(path), dynamic_axes=ports.dynamic_axes(), dynamo=False, **names)
+
+
+def transformers_dynamo(model, path: Path, opset: int) -> None:
+    """torch's newer exporter on the transformers model itself: its DynamicCache flattened, names as torch gives them."""
+    from transformers.integrations.executorch import register_dynamic_cache_export_support
+
+    config, cache = model.config, transformers.cache_utils.DynamicCache()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    for layer in range(config.num_hidden_layers):
+        cache.update(torch.zeros(2, heads, 3, head_dim), torch.zeros(2, heads, 3, head_dim), layer)
+    free = torch.export.Dim.DYNAMIC
+    inputs = {
+        "input_ids": torch.tensor([[5, 6], [7, 8]]), "attention_mask": torch.ones(2, 5, dtype=torch.long),
+        "position_ids": torch.tensor([[3, 4], [3, 4]]), "past_key_values": cache, "use_cache": True,
+    }
+    states = [{0: free, 2: free}] * config.num_hidden_layers
+    shapes = {n: {0: free, 1: free} for n in ("input_ids", "attention_mask", "position_ids")}
+    shapes |= {"past_key_values": [states, states], "use_cache": None}
+    with quiet():
+        with contextlib.suppress(ValueError):  # registered before
+            register_dynamic_cache_export_support()
+        torch.onnx.export(
+            model, (), str(path), kwargs=inputs, dynamic_shapes=shapes, dynamo=True, opset_version=opset, external_data=False
+        )

@@ -14,6 +14,7 @@ from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 DATA_LAYOUTS = ("inside", "one-file", "chunks", "per-tensor")
 WEIGHT_FORMS = ("f32", "f16", "f16-graph")
 EXTERNAL_FROM_BYTES = 1024
+SHARE_FROM_ELEMENTS = 1 << 14
 CHUNK_BYTES = 1 << 30
 PROTOBUF_LIMIT = (1 << 31) - (1 << 20)
 MACHINE_PATH = re.compile(rb"/(tmp|work|root|home|usr|opt)\b|site-packages|dist-packages|\.py\b")
@@ -57,13 +58,25 @@ def halve_storage(model: ModelProto) -> dict[str, int]:
     return kept
 
 
-def round_weights_to_half(model: ModelProto) -> None:
-    """Rounds every f32 matrix to the nearest f16 value, so that halve_storage() can take all of them."""
-    for graph in subgraphs(model.graph):
-        for weight in graph.initializer:
-            if weight.data_type == TensorProto.FLOAT and len(weight.dims):
-                values = numpy_helper.to_array(weight).astype(np.float16).astype(np.float32)
-                weight.CopyFrom(numpy_helper.from_array(values, weight.name))
+def share_transposed(model: ModelProto) -> None:
+    """Stores a matrix once that stands there twice, the second time transposed: a head tied to the embedding.
+
+    Optimum does the same after an export, but takes four times the model's size in memory for it.
+    """
+    graph = model.graph
+    large = [w for w in graph.initializer if len(w.dims) == 2 and w.dims[0] * w.dims[1] >= SHARE_FROM_ELEMENTS]
+    taken: set[str] = set()
+    for first in large:
+        for second in large:
+            mirrored = list(first.dims) == list(second.dims)[::-1] and first.data_type == second.data_type
+            if not mirrored or first.dims[0] < first.dims[1] or first is second or {first.name, second.name} & taken:
+                continue
+            a, b = numpy_helper.to_array(first), numpy_helper.to_array(second).T
+            if np.array_equal(a[0], b[0]) and np.array_equal(a, b):
+                node = helper.make_node("Transpose", [first.name], [second.name], name=f"{second.name}/Transpose", perm=[1, 0])
+                taken |= {first.name, second.name}
+                graph.node.insert(0, node)
+                graph.initializer.remove(second)
 
 
 def convert_to_half(model: ModelProto, keep_io_types: bool = False) -> ModelProto:
