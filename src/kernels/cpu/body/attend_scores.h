@@ -1,0 +1,136 @@
+#pragma once
+
+#include "kernels/cpu/attend.h"
+#include "kernels/cpu/body/math.h"
+#include "kernels/cpu/body/quantise.h"
+
+// Scores: lanes are positions, each one chain over the dimensions. Requires the vec.h of an instruction set.
+namespace kvik::cpu::KVIK_ISA {
+
+constexpr int kPageVectors = kPagePositions / kLanes;
+
+template <int kHeads>
+constexpr int score_vectors() {
+  return kScoreSums / kHeads >= kPageVectors ? kPageVectors : 1;
+}
+
+// What is fetched into the cache meanwhile: the values of the page, evenly over the dimensions.
+struct Prefetch {
+  const char* at;
+  int64_t bytes_each;
+};
+
+// H heads over one page; scores[h][0..32).
+template <class T, int H>
+KVIK_INLINE void page_scores(const T* keys, int dims, const float* const (&q)[H], float* const (&scores)[H], Prefetch values) {
+  constexpr int P = score_vectors<H>();
+  for (int j = 0; j < kPageVectors; j += P) {
+    F sum[H][P];
+    for (int h = 0; h < H; ++h)
+      for (int i = 0; i < P; ++i) sum[h][i] = zero();
+    const int64_t fetch = j == 0 ? values.bytes_each : 0;
+    KVIK_UNROLL4
+    for (int d = 0; d < dims; ++d) {
+      F k[P];
+      for (int i = 0; i < P; ++i) k[i] = load(keys + d * kPagePositions + (j + i) * kLanes);
+      prefetch(values.at + d * fetch);
+      for (int h = 0; h < H; ++h) {
+        const F x = bcast(q[h][d]);
+        for (int i = 0; i < P; ++i) sum[h][i] = fma(x, k[i], sum[h][i]);
+      }
+    }
+    for (int h = 0; h < H; ++h)
+      for (int i = 0; i < P; ++i) store(scores[h] + (j + i) * kLanes, sum[h][i]);
+  }
+}
+
+// A query in int8, its dimensions padded to 4.
+struct QuantisedQuery {
+  const int8_t* q;
+  float scale;
+  int32_t sum;
+};
+
+template <int H>
+KVIK_INLINE void page_scores_q8(const uint8_t* keys, const float* key_scales, int groups, const QuantisedQuery* q,
+                                float* const (&scores)[H]) {
+  constexpr int P = score_vectors<H>();
+  for (int j = 0; j < kPageVectors; j += P) {
+    I sum[H][P];
+    for (int h = 0; h < H; ++h)
+      for (int i = 0; i < P; ++i) sum[h][i] = start_w8(q[h].sum);
+    for (int g = 0; g < groups; ++g) {
+      W8 k[P];
+      for (int i = 0; i < P; ++i) k[i] = load_w8(keys + g * kPagePositions * 4 + (j + i) * 64);
+      for (int h = 0; h < H; ++h) {
+        const A8 x = bcast_a8(q[h].q + g * 4);
+        for (int i = 0; i < P; ++i) sum[h][i] = dot_w8(sum[h][i], k[i], x);
+      }
+    }
+    for (int h = 0; h < H; ++h)
+      for (int i = 0; i < P; ++i)
+        store(scores[h] + (j + i) * kLanes, mul(mul(to_float(sum[h][i]), bcast(q[h].scale)), load(key_scales + (j + i) * kLanes)));
+  }
+}
+
+// Positions of a query inside a span, [begin, end).
+struct SpanRange {
+  int begin, end;
+};
+
+KVIK_INLINE F distance_biases(const AttendRule& rule, const AttendQuery& query, int64_t key) {
+  const float* table = rule.distance_bias + query.head * rule.n_distances;
+  float lanes[kLanes];
+  for (int i = 0; i < kLanes; ++i) {
+    const int64_t at = query.position - (key + i) - rule.first_distance;
+    lanes[i] = table[at < 0 ? 0 : at < rule.n_distances ? at : rule.n_distances - 1];
+  }
+  return load(lanes);
+}
+
+// 16 scores from `key` on, with what the rule makes of them; -inf where the query does not look.
+KVIK_INLINE F ruled_scores(F score, const AttendRule& rule, const AttendQuery& query, int64_t key, F lane_index) {
+  F s = mul(score, bcast(rule.scale));
+  if (rule.soft_cap != 0.0f) s = mul(tanh(div(s, bcast(rule.soft_cap))), bcast(rule.soft_cap));
+  if (rule.slopes != nullptr) {
+    const F distance = add(lane_index, bcast(static_cast<float>(key - query.position)));
+    s = fma(bcast(rule.slopes[query.head]), distance, s);
+  }
+  if (rule.distance_bias != nullptr) s = add(s, distance_biases(rule, query, key));
+  const int64_t before = query.first_key - key, upto = query.n_keys - key;
+  if (query.bias != nullptr) {
+    float lanes[kLanes] = {};
+    for (int i = 0; i < kLanes; ++i)
+      if (i >= before && i < upto) lanes[i] = query.bias[key + i];
+    s = add(s, load(lanes));
+  }
+  if (before <= 0 && upto >= kLanes) return s;
+  const F nothing = bcast(-kInfinity);
+  s = select(less(lane_index, bcast(static_cast<float>(before))), nothing, s);
+  return select(less(lane_index, bcast(static_cast<float>(upto))), s, nothing);
+}
+
+// Scores of a span become exponentials; writes the part's maximum and sum.
+KVIK_INLINE void soften(float* scores, SpanRange range, int64_t span_begin, const AttendRule& rule, const AttendQuery& query, float* part) {
+  alignas(64) static constexpr float kIndex[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const F lane_index = load(kIndex);
+  const int begin = range.begin / kLanes * kLanes;
+  F most = bcast(-kInfinity);
+  for (int i = begin; i < range.end; i += kLanes) {
+    const F s = ruled_scores(load(scores + i), rule, query, span_begin + i, lane_index);
+    store(scores + i, s);
+    most = max(s, most);
+  }
+  const float largest = reduce_max(most);
+  const F base = bcast(largest == -kInfinity ? 0.0f : largest);  // all hidden: exponentials of -inf, which are 0
+  F sum = zero();
+  for (int i = begin; i < range.end; i += kLanes) {
+    const F e = exp(sub(load(scores + i), base));
+    store(scores + i, e);
+    sum = add(sum, e);
+  }
+  part[0] = largest;
+  part[1] = reduce_add(sum);
+}
+
+}  // namespace kvik::cpu::KVIK_ISA

@@ -1,0 +1,86 @@
+#pragma once
+
+#include "kernels/cpu/body/declarations.h"
+#include "kernels/cpu/body/quantise.h"
+
+// Rows from one type to another.
+namespace kvik::cpu::KVIK_ISA {
+
+void quantise_row(const float* x, const QuantisedRows& rows, int64_t row, int64_t begin, int64_t end) {
+  for (int64_t s = begin; s < end; ++s) {
+    const int64_t at = row * rows.n_steps + s;
+    const QuantisedStep step = quantise_step(row_vector(x, rows.k, 2 * s), row_vector(x, rows.k, 2 * s + 1), rows.q + at * 32);
+    rows.scale[at] = step.scale;
+    rows.sum[at] = step.sum;
+    rows.half_sum[at] = step.half_sum;
+  }
+}
+
+void quantise_bytes_row(const float* x, const ByteRows& rows, int64_t row) {
+  const Extent extent = extent_of(x, rows.k);
+  const float range = extent.high - extent.low;
+  const bool live = extent.finite && range >= 1e-30f;  // below it the scale may be zero
+  const float scale = live ? range / 255.0f : 1.0f;
+  const float exact = live ? -extent.low / scale : 0.0f;
+  const F zero_point = round_even(min(max(bcast(exact), zero()), bcast(255.0f)));
+  const I shift = isub(to_int(zero_point), ibcast(128));
+  const F divisor = bcast(scale);
+  int8_t* q = rows.q + row * rows.stride;
+  int32_t sum = 0;
+  for (int64_t i = 0; i * kLanes < rows.stride; ++i) {
+    const int64_t left = rows.k - i * kLanes;
+    if (left <= 0 || !extent.finite) {
+      memset(q + i * kLanes, 0, kLanes);
+      continue;
+    }
+    const F steps = round_even(div(row_vector(x, rows.k, i), divisor));
+    const F code = min(max(add(steps, zero_point), zero()), bcast(255.0f));
+    store_i8(q + i * kLanes, isub(to_int(code), ibcast(128)));
+    for (int64_t j = left; j < kLanes; ++j) q[i * kLanes + j] = 0;
+    for (int64_t j = 0; j < kLanes; ++j) sum += q[i * kLanes + j];
+  }
+  int32_t shifts[kLanes];
+  memcpy(shifts, &shift, sizeof shifts);
+  rows.scale[row] = extent.finite ? scale : __builtin_nanf("");
+  rows.zero_point[row] = shifts[0] + 128;
+  rows.sum[row] = sum;
+}
+
+template <class From>
+KVIK_INLINE void widen(const From* x, float* y, int64_t n) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(y + i, load(x + i));
+  if (i == n) return;
+  From lanes[kLanes];
+  memset(static_cast<void*>(lanes), 0, sizeof lanes);
+  memcpy(static_cast<void*>(lanes), x + i, static_cast<size_t>(n - i) * sizeof(From));
+  store_n(y + i, load(lanes), static_cast<int>(n - i));
+}
+
+void f16_to_f32(const Half* x, float* y, int64_t n) { widen(x, y, n); }
+void bf16_to_f32(const BFloat16* x, float* y, int64_t n) { widen(x, y, n); }
+
+void f32_to_f16(const float* x, Half* y, int64_t n) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(y + i, load(x + i));
+  if (i == n) return;
+  Half lanes[kLanes];
+  store(lanes, load_n(x + i, static_cast<int>(n - i)));
+  memcpy(static_cast<void*>(y + i), lanes, static_cast<size_t>(n - i) * sizeof(Half));
+}
+
+uint64_t read_bytes(const std::byte* p, int64_t n) {
+  I sums[8];
+  for (I& s : sums) s = ibcast(0);
+  int64_t i = 0;
+  for (; i + 512 <= n; i += 512)
+    for (int j = 0; j < 8; ++j) sums[j] = ixor(sums[j], iload(p + i + j * 64));
+  for (; i < n; i += 64) sums[0] = ixor(sums[0], iload(p + i));
+  for (int j = 1; j < 8; ++j) sums[0] = ixor(sums[0], sums[j]);
+  uint64_t words[8], all = 0;
+  memcpy(words, &sums[0], sizeof words);
+  for (uint64_t w : words) all ^= w;
+  return all;
+}
+
+}  // namespace kvik::cpu::KVIK_ISA

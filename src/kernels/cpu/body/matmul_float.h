@@ -1,0 +1,57 @@
+#pragma once
+
+#include "kernels/cpu/body/declarations.h"
+#include "kernels/cpu/body/tiles.h"
+
+// Rows by f32, f16 or bf16 weights: f = fma(x[k], w[k], f), from zero, for k = 0, 1, 2 ...
+namespace kvik::cpu::KVIK_ISA {
+
+// R rows by V vectors of 16 columns, the first of them vector `c`; a panel holds two.
+template <class T, int R, int V>
+KVIK_INLINE void float_tile(const PackedWeights& m, const FloatRows& x, const MatmulOut& out, int64_t row, int64_t c) {
+  const int64_t n_k = m.layout.k;
+  const T* w[V];
+  for (int i = 0; i < V; ++i) w[i] = reinterpret_cast<const T*>(m.data + (c + i) / 2 * m.layout.panel_bytes) + (c + i) % 2 * kLanes;
+  const float* xr[R];
+  for (int r = 0; r < R; ++r) xr[r] = x.data + (row + r) * x.stride;
+  F f[R][V];
+  for (int r = 0; r < R; ++r)
+    for (int i = 0; i < V; ++i) f[r][i] = zero();
+  KVIK_UNROLL4
+  for (int64_t k = 0; k < n_k; ++k) {
+    F v[V];
+    for (int i = 0; i < V; ++i) v[i] = load(w[i] + k * 32);
+    for (int r = 0; r < R; ++r) {
+      const F b = bcast(xr[r][k]);
+      for (int i = 0; i < V; ++i) f[r][i] = fma(b, v[i], f[r][i]);
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (int i = 0; i < V; ++i) store_sums(out, row + r, (c + i) * kLanes, m.layout.n, f[r][i]);
+}
+
+template <class T>
+void matmul_floats(const PackedWeights& m, const FloatRows& x, const MatmulOut& out, PanelRange range) {
+  // One or two rows take a whole panel of two vectors: half a panel at a time is no ascending stream.
+  if (x.n_rows <= 2) {
+    for (int64_t p = range.begin; p < range.end; ++p)
+      row_tiles<2>(x.n_rows, [&](auto rows, int64_t row) { float_tile<T, rows.value, 2>(m, x, out, row, 2 * p); });
+    return;
+  }
+  panel_groups<kFloatVectors>({2 * range.begin, 2 * range.end}, true, [&](auto vectors, int64_t c) {
+    row_tiles<kFloatRows>(x.n_rows, [&](auto rows, int64_t row) { float_tile<T, rows.value, vectors.value>(m, x, out, row, c); });
+  });
+}
+
+void matmul(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range) {
+  switch (weights.layout.format) {
+    case WeightFormat::kF32: return matmul_floats<float>(weights, x, out, range);
+    case WeightFormat::kF16: return matmul_floats<Half>(weights, x, out, range);
+    case WeightFormat::kBF16: return matmul_floats<BFloat16>(weights, x, out, range);
+    case WeightFormat::kBlocks8: return matmul_eight_f32(weights, x, out, range);
+    case WeightFormat::kBlocks4: return matmul_four_f32(weights, x, out, range);
+    case WeightFormat::kChannels8: return;
+  }
+}
+
+}  // namespace kvik::cpu::KVIK_ISA

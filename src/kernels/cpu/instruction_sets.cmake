@@ -1,0 +1,21 @@
+# A folder of src/kernels/cpu is an instruction set: it is compiled where the processor family has it, with its own flags, and chosen
+# at run time. Nothing outside these folders may use the flags.
+set(cpu_kernels ${PROJECT_SOURCE_DIR}/src/kernels/cpu)
+file(GLOB scalar_sources ${cpu_kernels}/scalar/*.cc)
+set_source_files_properties(${scalar_sources} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2>")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(FILTER KVIK_SOURCES EXCLUDE REGEX "/src/kernels/cpu/neon/")
+  file(GLOB avx2_sources ${cpu_kernels}/avx2/*.cc)
+  file(GLOB avx512_sources ${cpu_kernels}/avx512/*.cc)
+  set_source_files_properties(${avx2_sources} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+  # g++ 12 takes the undefined registers of its own AVX-512 header for a fault of ours (GCC bug 105593).
+  set(avx512_flags -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND avx512_flags -Wno-uninitialized -Wno-maybe-uninitialized)
+  endif()
+  set_source_files_properties(${avx512_sources} PROPERTIES COMPILE_OPTIONS "${avx512_flags}")
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  list(FILTER KVIK_SOURCES EXCLUDE REGEX "/src/kernels/cpu/(avx2|avx512)/")
+else()
+  list(FILTER KVIK_SOURCES EXCLUDE REGEX "/src/kernels/cpu/(neon|avx2|avx512)/")
+endif()

@@ -1,0 +1,71 @@
+#include "kernels/cpu/quantise_block.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kvik/error.h"
+#include "tensor/small_float.h"
+
+namespace kvik::cpu {
+namespace {
+
+// Of largest magnitude, with its sign.
+float peak_of(std::span<const float> weights) {
+  float peak = 0.0f;
+  bool finite = true;
+  for (float w : weights) {
+    finite = finite && std::isfinite(w);
+    if (std::fabs(w) > std::fabs(peak)) peak = w;
+  }
+  if (!finite) throw Error(Code::kBadModel, "a weight is infinite or not a number; expected finite weights, so export the model again");
+  return peak;
+}
+
+float as_half(float scale) {
+  const float rounded = Half(scale);
+  if (std::isinf(rounded)) {
+    throw Error(Code::kUnsupported, "a weight is too large to be quantised with a 16-bit scale; load the model with 32-bit weights");
+  }
+  return rounded;
+}
+
+void encode(std::span<const float> weights, float scale, int bias, int low, int high, std::span<int8_t> codes) {
+  if (scale == 0.0f) {
+    std::ranges::fill(codes, static_cast<int8_t>(bias));
+    return;
+  }
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const float steps = std::nearbyint(std::clamp(weights[i] / scale, -256.0f, 256.0f));
+    codes[i] = static_cast<int8_t>(std::clamp(static_cast<int>(steps) + bias, low, high));
+  }
+}
+
+// The scale that fits the codes best: sum(w c) / sum(c c) with c = code - 8.
+float refit(std::span<const float> weights, std::span<const int8_t> codes, float scale) {
+  float wc = 0.0f, cc = 0.0f;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const auto c = static_cast<float>(codes[i] - 8);
+    wc += weights[i] * c;
+    cc += c * c;
+  }
+  return cc == 0.0f || !std::isfinite(wc) ? scale : wc / cc;
+}
+
+}  // namespace
+
+float quantise_block(std::span<const float> weights, int bits, std::span<int8_t> codes) {
+  const float peak = peak_of(weights);
+  if (bits == 8) {
+    const float scale = as_half(std::fabs(peak) / 127.0f);
+    encode(weights, scale, 0, -127, 127, codes);
+    return scale;
+  }
+  float scale = as_half(peak / -8.0f);
+  encode(weights, scale, 8, 0, 15, codes);
+  if (scale == 0.0f) return scale;
+  scale = as_half(refit(weights, codes, scale));
+  encode(weights, scale, 8, 0, 15, codes);
+  return scale;
+}
+
+}  // namespace kvik::cpu

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// Rows that are multiplied by weights, and where the results go. Views: memory belongs to the caller. No inline functions here.
+namespace kvik::cpu {
+
+struct FloatRows {
+  const float* data;  // [n_rows][stride], the first k of each used
+  int64_t stride;
+  int64_t n_rows;
+};
+
+// Rows quantised to int8 in steps of 32: x = q * scale. A step that holds an infinity or NaN has q = 0 and scale = NaN, so whatever it
+// touches becomes NaN; magnitudes below 1e-30 count as zero.
+struct QuantisedRows {
+  int64_t n_rows, k;
+  int64_t n_steps;    // of a row, an even number: 32 * n_steps >= k, padded with zeros
+  int8_t* q;          // [n_rows][32 * n_steps], -127..127
+  float* scale;       // [n_rows][n_steps]
+  int32_t* sum;       // [n_rows][n_steps] of q over the step
+  int32_t* half_sum;  // [n_rows][n_steps] of q over its first 16
+};
+size_t quantised_bytes(int64_t n_rows, int64_t k);
+QuantisedRows quantised_rows(std::byte* memory, int64_t n_rows, int64_t k);  // memory: 64-byte aligned, quantised_bytes() long
+QuantisedRows rows_from(const QuantisedRows& rows, int64_t first, int64_t n_rows);
+
+// Rows quantised as DynamicQuantizeLinear does it, each by itself: x = (q + 128 - zero_point) * scale with one scale a row.
+struct ByteRows {
+  int64_t n_rows, k;
+  int64_t stride;       // bytes from row to row, padded with zeros
+  int8_t* q;            // the unsigned value - 128
+  float* scale;         // [n_rows]
+  int32_t* zero_point;  // [n_rows] 0..255
+  int32_t* sum;         // [n_rows] of q
+};
+size_t byte_rows_bytes(int64_t n_rows, int64_t k);
+ByteRows byte_rows(std::byte* memory, int64_t n_rows, int64_t k);
+ByteRows rows_from(const ByteRows& rows, int64_t first, int64_t n_rows);
+
+// out[row * stride + column] = sum (+ bias[column]); only real columns are written.
+struct MatmulOut {
+  float* data;
+  int64_t stride;
+  const float* bias;  // [n] or null
+};
+
+struct PanelRange {
+  int64_t begin, end;
+};
+
+}  // namespace kvik::cpu

@@ -1,0 +1,161 @@
+#include <limits>
+
+#include "kernels/cpu/pack.h"
+#include "kernels/cpu/quantise_block.h"
+#include "kernels/support.h"
+#include "kvik/error.h"
+
+namespace kvik::cpu {
+namespace {
+
+std::vector<float> column_of(const PackedWeights& w, int64_t n) {
+  std::vector<float> column(static_cast<size_t>(w.layout.k));
+  unpack_column(w, n, column.data());
+  return column;
+}
+
+template <class T>
+std::vector<T> convert(const std::vector<float>& values) {
+  return {values.begin(), values.end()};
+}
+
+TEST(Pack, AFloatMatrixComesBackAsItsFormatHoldsItFromEveryTypeAndOrder) {
+  ThreadPool pool(2);
+  Numbers numbers;
+  const int64_t k = 37, n = 70;
+  std::vector<float> w = numbers.normals(k * n), transposed(w);
+  for (float& v : w) v = static_cast<float>(BFloat16(v));
+  w[0] = 0x1p-10f;  // exact in every type
+  for (int64_t i = 0; i < k; ++i)
+    for (int64_t j = 0; j < n; ++j) transposed[static_cast<size_t>(j * k + i)] = w[static_cast<size_t>(i * n + j)];
+  const auto check = [&](DType dtype, const void* data, bool n_major) {
+    for (WeightFormat format : {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16}) {
+      const Weights packed = pack(pool, FloatSource{dtype, data, k, n, n_major}, float_layout(format, k, n));
+      for (int64_t j = 0; j < n; ++j) {
+        const std::vector<float> column = column_of(packed.view, j);
+        for (int64_t i = 0; i < k; ++i) {
+          const float value = w[static_cast<size_t>(i * n + j)];
+          const float expected = format == WeightFormat::kF16 ? static_cast<float>(Half(value)) : value;
+          ASSERT_EQ(column[static_cast<size_t>(i)], dtype == DType::kF16 ? static_cast<float>(Half(expected)) : expected);
+        }
+      }
+    }
+  };
+  for (bool n_major : {false, true}) {
+    const std::vector<float>& source = n_major ? transposed : w;
+    check(DType::kF32, source.data(), n_major);
+    check(DType::kF16, convert<Half>(source).data(), n_major);
+    check(DType::kBF16, convert<BFloat16>(source).data(), n_major);
+    check(DType::kF64, convert<double>(source).data(), n_major);
+  }
+}
+
+TEST(Pack, QuantisingKeepsWithinHalfAStep) {
+  ThreadPool pool(1);
+  Numbers numbers;
+  const int64_t k = 200, n = 40;
+  const std::vector<float> w = numbers.normals(k * n);
+  for (int bits : {8, 4})
+    for (int block : {16, 32, 128}) {
+      const Weights packed = pack(pool, FloatSource{DType::kF32, w.data(), k, n, false},
+                                  block_layout({bits, block, block == 16 ? ScaleFormat::kF32 : ScaleFormat::kF16, false}, k, n));
+      for (int64_t j = 0; j < n; ++j) {
+        const std::vector<float> column = column_of(packed.view, j);
+        double error = 0, magnitude = 0;
+        for (int64_t i = 0; i < k; ++i) {
+          const float value = w[static_cast<size_t>(i * n + j)];
+          error += std::pow(column[static_cast<size_t>(i)] - value, 2);
+          magnitude += value * value;
+        }
+        EXPECT_LT(std::sqrt(error / magnitude), bits == 8 ? 0.01 : 0.13) << bits << " bits, block " << block;
+      }
+    }
+}
+
+TEST(Pack, ThreadsChangeNoByte) {
+  Numbers numbers;
+  const int64_t k = 90, n = 300;
+  const std::vector<float> w = numbers.normals(k * n);
+  const FloatSource source{DType::kF32, w.data(), k, n, false};
+  ThreadPool one(1), three(3);
+  for (const WeightLayout& layout : {block_layout({4}, k, n), block_layout({8}, k, n), float_layout(WeightFormat::kF16, k, n)}) {
+    const Weights a = pack(one, source, layout), b = pack(three, source, layout);
+    EXPECT_TRUE(std::ranges::equal(a.memory.bytes(), b.memory.bytes()));
+  }
+}
+
+TEST(Pack, ScalesByChannelAndByTensorAreKept) {
+  ThreadPool pool(1);
+  Numbers numbers;
+  const int64_t k = 150, n = 21;
+  std::vector<int8_t> codes(static_cast<size_t>(k * n));
+  for (int8_t& c : codes) c = static_cast<int8_t>(numbers.below(256));
+  const std::vector<float> scales = numbers.normals(n, 0.1f);
+  for (int64_t stride : {0, 1}) {
+    QuantSource source{.k = k, .n = n, .block = k};
+    source.codes = {codes.data(), DType::kI8, n, 1};
+    source.scales = {scales.data(), DType::kF32, 0, stride};
+    const Weights packed = pack(pool, source);
+    EXPECT_FALSE(packed.view.layout.has_zero_points);
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t i = 0; i < k; ++i)
+        ASSERT_EQ(column_of(packed.view, j)[static_cast<size_t>(i)],
+                  static_cast<float>(codes[static_cast<size_t>(i * n + j)]) * scales[static_cast<size_t>(j * stride)]);
+  }
+}
+
+TEST(Pack, SignedNibblesAndTheirZeroPointsAreKept) {
+  ThreadPool pool(1);
+  Numbers numbers;
+  const int64_t k = 64, n = 5, block = 32;
+  std::vector<uint8_t> codes(static_cast<size_t>(k * n / 2)), zero_points(static_cast<size_t>(n * 2 / 2));
+  for (uint8_t& c : codes) c = static_cast<uint8_t>(numbers.below(256));
+  for (uint8_t& z : zero_points) z = static_cast<uint8_t>(numbers.below(256));
+  const std::vector<float> scales = numbers.normals(n * 2, 0.1f);
+  QuantSource source{.k = k, .n = n, .block = block};
+  source.codes = {codes.data(), DType::kI4, 1, k};
+  source.scales = {scales.data(), DType::kF32, 1, 2};
+  source.zero_points = {zero_points.data(), DType::kI4, 1, 2};
+  const Weights packed = pack(pool, source);
+  std::vector<float> expected(static_cast<size_t>(k));
+  for (int64_t j = 0; j < n; ++j) {
+    read_column(source, j, expected.data());
+    EXPECT_TRUE(same_bits(column_of(packed.view, j), expected));
+  }
+}
+
+TEST(Pack, ZeroPointsThatChangeNothingAreLeftOut) {
+  const std::vector<uint8_t> codes(64 * 4, 3), zero_points(4 * 2, 0x88);
+  const std::vector<float> scales(16, 0.5f);
+  const QuantSource source = nbits_source({64, 4, 4, 16, codes.data(), scales.data(), DType::kF32, zero_points.data()});
+  QuantSource wide = source;
+  wide.block = 32;
+  wide.scales.n_stride = wide.zero_points.n_stride = 2;
+  EXPECT_FALSE(layout_for(wide).has_zero_points);
+  EXPECT_TRUE(layout_for(source).has_zero_points);  // blocks of 16 always have them
+}
+
+TEST(Pack, WeightsThatAreNotNumbersOrDoNotFitAreRefused) {
+  std::vector<float> w(32, 1.0f);
+  std::vector<int8_t> codes(32);
+  w[5] = std::numeric_limits<float>::infinity();
+  EXPECT_THROW(quantise_block(w, 8, codes), Error);
+  w[5] = std::nanf("");
+  EXPECT_THROW(quantise_block(w, 4, codes), Error);
+  w[5] = 1e8f;
+  EXPECT_THROW(quantise_block(w, 8, codes), Error);
+  w[5] = 1e-12f;
+  EXPECT_NO_THROW(quantise_block(w, 8, codes));
+}
+
+TEST(Pack, LayoutsThatDoNotExistAreRefused) {
+  EXPECT_THROW(block_layout({.bits = 3}, 32, 16), Error);
+  EXPECT_THROW(block_layout({.block = 48}, 48, 16), Error);
+  EXPECT_THROW(block_layout({.zero_points = true}, 32, 16), Error);
+  EXPECT_THROW(float_layout(WeightFormat::kF32, 0, 4), Error);
+  EXPECT_THROW(float_layout(WeightFormat::kF32, int64_t{1} << 40, int64_t{1} << 40), Error);
+  EXPECT_THROW(channel_layout(200000, 4), Error);
+}
+
+}  // namespace
+}  // namespace kvik::cpu
