@@ -1,0 +1,41 @@
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/added_tokens.h"
+#include "text/tokenizer.h"
+
+namespace kvik::text {
+
+// What the files beside a tokenizer say: tokenizer_config.json, special_tokens_map.json, added_tokens.json, config.json.
+struct TokenizerConfig {
+  enum Role { kBos, kEos, kUnknown, kSeparator, kPad, kClassifier, kMask, kRoles };
+  std::array<std::optional<AddedToken>, kRoles> roles;
+  std::vector<AddedToken> additional;                  // special tokens without a role
+  std::vector<AddedToken> added;                       // added_tokens_decoder, in the order of the ids
+  std::vector<std::pair<std::string, int64_t>> by_id;  // added_tokens.json
+  std::optional<bool> add_bos, add_eos, add_prefix_space, lowercase, strip_accents, space_chinese, separate_vocabularies;
+  std::string source_language, target_language;
+  bool is_encoder_decoder = false;
+  bool exists = false;  // there is a tokenizer_config.json
+
+  // The tokens with a role and the others, each once, in the order of the roles.
+  std::vector<AddedToken> special_tokens() const;
+};
+
+// Files that are absent say nothing. Throws one sentence with the file's name where one is not what it should be.
+TokenizerConfig read_config(const std::filesystem::path& folder);
+
+// Adds what the config names to `added`, as the reference does on top of tokenizer.json.
+void apply_config(const TokenizerConfig& config, AddedTokens& added, const Model& model);
+
+// `find` gives the id of a token or kNoToken.
+SpecialIds special_ids(const TokenizerConfig& config, const TokenizerCore& core);
+
+}  // namespace kvik::text

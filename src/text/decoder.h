@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/regex.h"
+
+namespace kvik::text {
+
+// A step of decoding, at work on one sequence: takes tokens one after the other and hands on what is certain of them, so that whole
+// decoding and streaming are the same code. Keeps its buffers, so that a token allocates nothing in the long run.
+class DecodeStep {
+ public:
+  virtual ~DecodeStep() = default;
+  virtual void push(std::string_view token) = 0;
+  virtual void finish() = 0;  // the sequence ends; nothing may follow
+};
+
+// The rule that makes such steps. Immutable: any thread may start one.
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+  // `next` must outlive the step.
+  virtual std::unique_ptr<DecodeStep> start(DecodeStep& next) const = 0;
+  // For a text that comes in parts, as it does behind a step that joins all tokens into one.
+  virtual std::unique_ptr<DecodeStep> start_joined(DecodeStep& next) const;
+  // Whether all tokens are one behind it.
+  virtual bool joins() const { return false; }
+};
+
+using Decoders = std::vector<std::unique_ptr<const Decoder>>;
+
+std::unique_ptr<const Decoder> make_byte_level_decoder();
+std::unique_ptr<const Decoder> make_byte_fallback_decoder();
+std::unique_ptr<const Decoder> make_fuse_decoder();
+std::unique_ptr<const Decoder> make_strip_decoder(char32_t character, size_t n_left, size_t n_right);
+std::unique_ptr<const Decoder> make_replace_decoder(std::string what, std::string with);
+std::unique_ptr<const Decoder> make_replace_pattern_decoder(Regex what, std::string with);
+std::unique_ptr<const Decoder> make_metaspace_decoder(std::string replacement, bool drops_first);
+std::unique_ptr<const Decoder> make_wordpiece_decoder(std::string prefix, bool clean_up);
+std::unique_ptr<const Decoder> make_ctc_decoder(std::string pad, std::string word_delimiter, bool clean_up);
+std::unique_ptr<const Decoder> make_suffix_decoder(std::string suffix);
+// What happens where a file names no decoder: a space between the tokens.
+std::unique_ptr<const Decoder> make_spaces_decoder();
+// Drops the white space at both ends of the text, as Python's strip() knows it.
+std::unique_ptr<const Decoder> make_trim_decoder();
+
+}  // namespace kvik::text

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "text/decoder.h"
+
+namespace kvik::text {
+
+// Rust's str::replace: an empty `what` matches between all characters.
+void append_replacing(std::string& out, std::string_view text, std::string_view what, std::string_view with);
+
+// Steps that turn each token into one, without regard to what follows.
+class TokenwiseStep : public DecodeStep {
+ public:
+  explicit TokenwiseStep(DecodeStep& next) : next_(next) {}
+  void push(std::string_view token) final {
+    buffer_.clear();
+    if (rewrite(token, buffer_)) next_.push(buffer_);
+  }
+  void finish() override { next_.finish(); }
+
+ protected:
+  // False where nothing is handed on.
+  virtual bool rewrite(std::string_view token, std::string& out) = 0;
+  DecodeStep& next_;
+
+ private:
+  std::string buffer_;
+};
+
+// A decoder whose step S is made from the rule itself.
+template <class Rule, class S>
+class SimpleDecoder : public Decoder {
+ public:
+  explicit SimpleDecoder(Rule rule) : rule_(std::move(rule)) {}
+  std::unique_ptr<DecodeStep> start(DecodeStep& next) const override { return std::make_unique<S>(rule_, next); }
+
+ protected:
+  Rule rule_;
+};
+
+}  // namespace kvik::text

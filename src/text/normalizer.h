@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/charsmap.h"
+#include "text/regex.h"
+#include "text/scratch.h"
+#include "text/unicode.h"
+
+namespace kvik::text {
+
+// A stretch of text on its way through the normalizers.
+struct Stretch {
+  std::string text;
+  // How many of the first bytes stem from the very first character of what the user gave: some pre-tokenizers ask whether
+  // a piece begins there.
+  size_t n_at_start = 0;
+};
+
+// Rewrites text. Immutable: any thread may call.
+class Normalizer {
+ public:
+  virtual ~Normalizer() = default;
+  // `stretch.text` is valid UTF-8 and stays so.
+  virtual void apply(Stretch& stretch, Scratch& scratch) const = 0;
+};
+
+using Normalizers = std::vector<std::unique_ptr<const Normalizer>>;
+
+std::unique_ptr<const Normalizer> make_form(unicode::Form form);
+std::unique_ptr<const Normalizer> make_lowercase();
+std::unique_ptr<const Normalizer> make_strip(bool left, bool right);
+std::unique_ptr<const Normalizer> make_strip_accents();
+std::unique_ptr<const Normalizer> make_nmt();
+std::unique_ptr<const Normalizer> make_prepend(std::string prefix);
+std::unique_ptr<const Normalizer> make_replace_text(std::string_view what, std::string with);
+std::unique_ptr<const Normalizer> make_replace_pattern(Regex what, std::string with);
+std::unique_ptr<const Normalizer> make_charsmap(Charsmap charsmap);
+std::unique_ptr<const Normalizer> make_byte_level_normalizer();
+
+struct CleanOptions {
+  bool clean_text = true;
+  bool space_chinese = true;
+  bool strip_accents = true;
+  bool lowercase = true;
+};
+std::unique_ptr<const Normalizer> make_clean(CleanOptions options);
+
+}  // namespace kvik::text

@@ -1,0 +1,162 @@
+#include "text/pipeline.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "base/utf8.h"
+#include "kvik/error.h"
+
+namespace kvik::text {
+namespace {
+
+class ModelSink final : public PieceSink {
+ public:
+  ModelSink(const Model& model, Scratch& scratch, std::vector<TokenId>& out) : model_(model), scratch_(scratch), out_(out) {}
+  void take(const Piece& piece) override { model_.encode(piece.text, scratch_, out_); }
+
+ private:
+  const Model& model_;
+  Scratch& scratch_;
+  std::vector<TokenId>& out_;
+};
+
+class TextSink final : public DecodeStep {
+ public:
+  explicit TextSink(std::string& out) : out_(out) {}
+  void push(std::string_view text) override { out_.append(text); }
+  void finish() override {}
+
+ private:
+  std::string& out_;
+};
+
+class PipelineRun final : public DecodeRun {
+ public:
+  PipelineRun(const Pipeline& pipeline, const Decoders& decoders, bool skip_special, std::string& out)
+      : pipeline_(pipeline), skip_special_(skip_special), sink_(out) {
+    // Steps are made from the last to the first; whether one sees a joined text is known from the first to the last.
+    std::vector<bool> joined;
+    bool joins = false;
+    for (const auto& decoder : decoders) {
+      joined.push_back(joins);
+      joins = joins || decoder->joins();
+    }
+    DecodeStep* next = &sink_;
+    for (size_t i = decoders.size(); i-- > 0;) {
+      steps_.push_back(joined[i] ? decoders[i]->start_joined(*next) : decoders[i]->start(*next));
+      next = steps_.back().get();
+    }
+    first_ = next;
+  }
+
+  void push(TokenId id) override {
+    if (skip_special_ && pipeline_.is_special(id)) return;
+    const std::string_view piece = pipeline_.piece(id);
+    if (!piece.empty()) first_->push(piece);
+  }
+  void finish() override { first_->finish(); }
+
+ private:
+  const Pipeline& pipeline_;
+  bool skip_special_;
+  TextSink sink_;
+  std::vector<std::unique_ptr<DecodeStep>> steps_;
+  DecodeStep* first_;
+};
+
+}  // namespace
+
+Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
+  if (parts_.ends_in_bytes && parts_.model->take_bytes()) parts_.pre_tokenizers.pop_back();
+  if (parts_.decoders.empty()) parts_.decoders.push_back(make_spaces_decoder());
+  const ScratchPool::Lease scratch = scratch_.borrow();
+  parts_.added.prepare([&](std::string_view content) {
+    Stretch stretch = {std::string(content), 0};
+    normalize(stretch, *scratch);
+    return stretch.text;
+  });
+  for (const auto& [id, token] : parts_.added.all()) {
+    if (!parts_.added.is_special(token.content)) continue;
+    special_ids_.insert(id);
+    const TokenId in_model = parts_.model->vocabulary().find(token.content);
+    if (in_model != kNoToken && parts_.added.token(in_model) == nullptr) special_ids_.insert(in_model);
+  }
+  source_language_ = find_language(*this, parts_.source_language);
+}
+
+void Pipeline::normalize(Stretch& stretch, Scratch& scratch) const {
+  for (const auto& normalizer : parts_.normalizers) normalizer->apply(stretch, scratch);
+}
+
+void Pipeline::encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const {
+  const ScratchPool::Lease scratch = scratch_.borrow();
+  parts_.added.find_raw(text, [&](TokenId id, size_t begin, size_t end) {
+    if (id != kNoToken) {
+      out.push_back(id);
+    } else {
+      encode_stretch(text.substr(begin, end - begin), begin == 0, *scratch, out);
+    }
+  });
+  if (!parts_.post_processors.empty() || !options.language.empty()) add_special(out, options);
+}
+
+void Pipeline::encode_stretch(std::string_view text, bool first, Scratch& scratch, std::vector<TokenId>& out) const {
+  const size_t n_at_start = first && parts_.asks_for_start ? utf8::size_of(text[0]) : 0;
+  if (parts_.normalizers.empty()) {
+    encode_normalized({text, n_at_start}, scratch, out);
+    return;
+  }
+  Stretch stretch = {std::move(scratch.normalized), n_at_start};
+  stretch.text.assign(text);
+  normalize(stretch, scratch);
+  encode_normalized({stretch.text, stretch.n_at_start}, scratch, out);
+  scratch.normalized = std::move(stretch.text);
+}
+
+void Pipeline::encode_normalized(const Piece& text, Scratch& scratch, std::vector<TokenId>& out) const {
+  ModelSink sink(*parts_.model, scratch, out);
+  parts_.added.find_normalized(text.text, [&](TokenId id, size_t begin, size_t end) {
+    if (id != kNoToken) {
+      out.push_back(id);
+    } else {
+      run_steps(parts_.pre_tokenizers, text.part(begin, end), scratch, sink);
+    }
+  });
+}
+
+// Another language than the default takes its place where the post-processor wrote it, or goes in front where it wrote none.
+void Pipeline::add_special(std::vector<TokenId>& ids, const EncodeOptions& options) const {
+  PostProcessor::Parts parts(1);
+  parts[0] = std::move(ids);
+  for (const auto& processor : parts_.post_processors) processor->apply(parts, options.add_special);
+  ids = std::move(parts[0]);
+  for (size_t i = 1; i < parts.size(); ++i) ids.insert(ids.end(), parts[i].begin(), parts[i].end());
+  if (options.language.empty() || !options.add_special) return;
+  const TokenId language = find_language(*this, options.language);
+  if (language == kNoToken) {
+    throw Error(Code::kBadArgument, fmt::format("the tokenizer has no token for the language '{}'", options.language));
+  }
+  const auto is_default = [&](TokenId id) { return source_language_ != kNoToken && id == source_language_; };
+  if (!ids.empty() && is_default(ids.front())) {
+    ids.front() = language;
+  } else if (!ids.empty() && is_default(ids.back())) {
+    ids.back() = language;
+  } else {
+    ids.insert(ids.begin(), language);
+  }
+}
+
+std::unique_ptr<DecodeRun> Pipeline::start_decoding(bool skip_special, std::string& out) const {
+  return std::make_unique<PipelineRun>(*this, parts_.decoders, skip_special, out);
+}
+
+TokenId Pipeline::find(std::string_view piece) const { return parts_.added.find(piece); }
+
+std::string_view Pipeline::piece(TokenId id) const {
+  const AddedToken* added = parts_.added.token(id);
+  return added != nullptr ? std::string_view(added->content) : parts_.model->vocabulary().piece(id);
+}
+
+TokenId Pipeline::end_id() const { return std::max(parts_.added.end_id(), parts_.model->vocabulary().end_id()); }
+
+}  // namespace kvik::text

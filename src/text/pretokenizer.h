@@ -1,0 +1,61 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/regex.h"
+#include "text/scratch.h"
+
+namespace kvik::text {
+
+// A part of a text that is cut further or given to the model.
+struct Piece {
+  std::string_view text;
+  size_t n_at_start;  // how many of its first bytes stem from the very first character of what the user gave
+  // The part [begin, end) of it.
+  Piece part(size_t begin, size_t end) const {
+    return {text.substr(begin, end - begin), n_at_start > begin ? std::min(n_at_start, end) - begin : 0};
+  }
+};
+
+// Takes pieces one after the other; a piece holds only during the call.
+class PieceSink {
+ public:
+  virtual ~PieceSink() = default;
+  virtual void take(const Piece& piece) = 0;
+};
+
+// Cuts a piece into pieces, each piece alone. Immutable: any thread may call.
+class PreTokenizer {
+ public:
+  virtual ~PreTokenizer() = default;
+  // `piece` is not empty; empty parts may be given to `sink`, which drops them. `buffer` is the step's own.
+  virtual void split(const Piece& piece, Scratch& scratch, std::string& buffer, PieceSink& sink) const = 0;
+};
+
+using PreTokenizers = std::vector<std::unique_ptr<const PreTokenizer>>;
+
+// Runs `piece` through all of the steps; `last` gets no empty piece.
+void run_steps(const PreTokenizers& steps, const Piece& piece, Scratch& scratch, PieceSink& last);
+
+enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
+enum class PrependScheme { kFirst, kNever, kAlways };
+
+std::unique_ptr<const PreTokenizer> make_split(Regex pattern, SplitBehavior behavior, bool invert);
+std::unique_ptr<const PreTokenizer> make_metaspace(std::string replacement, PrependScheme scheme, bool split);
+std::unique_ptr<const PreTokenizer> make_digits(bool individual);
+std::unique_ptr<const PreTokenizer> make_punctuation(SplitBehavior behavior);
+std::unique_ptr<const PreTokenizer> make_white_space_words();  // \w+|[^\w\s]+
+std::unique_ptr<const PreTokenizer> make_white_space_split();
+std::unique_ptr<const PreTokenizer> make_white_space_and_punctuation();
+std::unique_ptr<const PreTokenizer> make_unicode_scripts();
+std::unique_ptr<const PreTokenizer> make_delimiter(char32_t delimiter);
+std::unique_ptr<const PreTokenizer> make_fixed_length(size_t n_characters);
+// The parts of the byte-level step: the space in front, the cut by its own pattern, the characters for the bytes.
+std::unique_ptr<const PreTokenizer> make_prefix_space();
+std::unique_ptr<const PreTokenizer> make_byte_level_split();
+std::unique_ptr<const PreTokenizer> make_byte_level_characters();
+
+}  // namespace kvik::text

@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+
+#include "text/bpe.h"
+#include "text/tokenizer_json.h"
+#include "text/unigram.h"
+#include "text/wordpiece.h"
+
+namespace kvik::text {
+namespace {
+
+Vocabulary vocabulary_of(const json::Object& model) {
+  const auto value = json::find(model, "vocab");
+  if (!value) json::refuse("vocab", "an object of pieces and their ids");
+  const json::Object pieces = json::object_of(*value, "vocab");
+  Vocabulary vocabulary;
+  vocabulary.reserve(pieces.size(), pieces.size() * 8);
+  for (const auto& [piece, id] : pieces) vocabulary.add(piece, json::integer_of(id, piece));
+  return vocabulary;
+}
+
+// "a b", or ["a", "b"]
+std::pair<std::string_view, std::string_view> merge_of(const json::Element& value, size_t rank) {
+  std::string_view line;
+  if (value.get_string().get(line) == simdjson::SUCCESS) {
+    const size_t space = line.find(' ');
+    if (space != std::string_view::npos && line.find(' ', space + 1) == std::string_view::npos) {
+      return {line.substr(0, space), line.substr(space + 1)};
+    }
+  } else if (json::Array pair; value.get_array().get(pair) == simdjson::SUCCESS && pair.size() == 2) {
+    return {json::text_of(pair.at(0), "merges"), json::text_of(pair.at(1), "merges")};
+  }
+  throw Error(Code::kBadModel, fmt::format("merge {} is not two pieces with a space between them", rank));
+}
+
+std::unique_ptr<Model> read_bpe(const json::Object& model) {
+  double dropout = 0;
+  if (const auto value = json::find(model, "dropout"); value && value->get_double().get(dropout) != simdjson::SUCCESS) {
+    json::refuse("dropout", "a number");
+  }
+  if (dropout != 0) {
+    throw Error(Code::kUnsupported,
+                fmt::format("the model drops merges at random (dropout {}); set dropout to null for inference", dropout));
+  }
+  BpeOptions options;
+  if (const auto unknown = json::find(model, "unk_token")) options.unknown = std::string(json::text_of(*unknown, "unk_token"));
+  options.continuing_prefix = std::string(json::text_or(model, "continuing_subword_prefix", ""));
+  options.end_of_word = std::string(json::text_or(model, "end_of_word_suffix", ""));
+  options.fuse_unknown = json::flag_or(model, "fuse_unk", false);
+  options.byte_fallback = json::flag_or(model, "byte_fallback", false);
+  options.ignore_merges = json::flag_or(model, "ignore_merges", false);
+  const json::Array lines = json::array(model, "merges");
+  Bpe::Merges merges;
+  merges.reserve(lines.size());
+  for (const json::Element& line : lines) {
+    std::string_view text;
+    if (line.get_string().get(text) == simdjson::SUCCESS && text.substr(0, 8) == "#version") continue;
+    merges.push_back(merge_of(line, merges.size()));
+  }
+  return std::make_unique<Bpe>(vocabulary_of(model), merges, std::move(options));
+}
+
+std::unique_ptr<Model> read_unigram(const json::Object& model) {
+  const json::Array list = json::array(model, "vocab");
+  Unigram::Pieces pieces;
+  pieces.reserve(list.size());
+  for (const json::Element& element : list) {
+    const json::Array pair = json::array_of(element, "vocab");
+    double score;
+    if (pair.size() != 2 || pair.at(1).get_double().get(score) != simdjson::SUCCESS) json::refuse("vocab", "a list of pieces and scores");
+    pieces.emplace_back(json::text_of(pair.at(0), "vocab"), score);
+  }
+  std::optional<int64_t> unknown;
+  if (const auto id = json::find(model, "unk_id")) unknown = json::integer_of(*id, "unk_id");
+  return std::make_unique<Unigram>(pieces, unknown, json::flag_or(model, "byte_fallback", false));
+}
+
+std::unique_ptr<Model> read_wordpiece(const json::Object& model) {
+  WordPieceOptions options;
+  options.unknown = std::string(json::text_or(model, "unk_token", "[UNK]"));
+  options.continuing_prefix = std::string(json::text_or(model, "continuing_subword_prefix", "##"));
+  options.max_characters = static_cast<size_t>(std::max<int64_t>(0, json::integer_or(model, "max_input_chars_per_word", 100)));
+  return std::make_unique<WordPiece>(vocabulary_of(model), std::move(options));
+}
+
+// Files from before the models had types are told apart by their fields.
+std::string_view type_of(const json::Object& model) {
+  if (const auto type = json::find(model, "type")) return json::text_of(*type, "type");
+  if (json::find(model, "merges")) return "BPE";
+  if (const auto vocab = json::find(model, "vocab"); vocab && vocab->is_array()) return "Unigram";
+  return json::find(model, "max_input_chars_per_word") ? "WordPiece" : "WordLevel";
+}
+
+}  // namespace
+
+std::unique_ptr<Model> read_model(const json::Object& model) {
+  const std::string_view type = type_of(model);
+  if (type == "BPE") return read_bpe(model);
+  if (type == "Unigram") return read_unigram(model);
+  if (type == "WordPiece") return read_wordpiece(model);
+  if (type == "WordLevel") {
+    return std::make_unique<WordLevel>(vocabulary_of(model), std::string(json::text_or(model, "unk_token", "<unk>")));
+  }
+  throw Error(Code::kUnsupported, fmt::format("the model '{}' is not known; BPE, Unigram, WordPiece and WordLevel are", type));
+}
+
+}  // namespace kvik::text

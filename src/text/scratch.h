@@ -1,0 +1,88 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/token.h"
+#include "text/regex.h"
+#include "text/word_cache.h"
+
+namespace kvik::text {
+
+// A place on the best way through a text.
+struct BestPath {
+  double score;
+  int32_t begin;  // of the last piece; -1 where nothing ends here
+  TokenId id;
+};
+
+// A symbol of a word that is being merged, in a list.
+struct MergeSymbol {
+  TokenId id;
+  int32_t previous;
+  int32_t next;
+  uint32_t size;  // bytes of text; 0 when it was merged away
+};
+
+struct MergeCandidate {
+  uint64_t order;  // rank, then place
+  TokenId left, right;
+};
+
+// What encoding needs and keeps between calls, so that it allocates little. Belongs to one thread at a time.
+struct Scratch {
+  RegexScratch regex;
+  WordCache words;
+  std::string normalized;
+  std::string spare;
+  std::vector<std::string> steps;  // one a pre-tokenizer that rewrites
+  std::vector<TokenId> ids;
+  std::vector<BestPath> paths;
+  std::vector<MergeSymbol> symbols;
+  std::vector<MergeCandidate> candidates;
+  std::vector<uint32_t> ranks;
+};
+
+// Any thread may borrow; what is borrowed returns by itself.
+class ScratchPool {
+ public:
+  class Lease {
+   public:
+    Lease(ScratchPool& pool, std::unique_ptr<Scratch> scratch) : pool_(pool), scratch_(std::move(scratch)) {}
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    ~Lease() { pool_.give_back(std::move(scratch_)); }
+    Scratch& operator*() const { return *scratch_; }
+    Scratch* operator->() const { return scratch_.get(); }
+
+   private:
+    ScratchPool& pool_;
+    std::unique_ptr<Scratch> scratch_;
+  };
+
+  Lease borrow() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        std::unique_ptr<Scratch> scratch = std::move(idle_.back());
+        idle_.pop_back();
+        return {*this, std::move(scratch)};
+      }
+    }
+    return {*this, std::make_unique<Scratch>()};
+  }
+
+ private:
+  void give_back(std::unique_ptr<Scratch> scratch) {
+    const std::lock_guard lock(mutex_);
+    if (idle_.size() < kMaxIdle) idle_.push_back(std::move(scratch));
+  }
+
+  static constexpr size_t kMaxIdle = 16;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Scratch>> idle_;
+};
+
+}  // namespace kvik::text

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/added_tokens.h"
+#include "text/scratch.h"
+#include "text/spm_model.h"
+#include "text/tokenizer_core.h"
+
+namespace kvik::text {
+
+struct SpmParts {
+  std::unique_ptr<const SpmModel> source;
+  std::unique_ptr<const SpmModel> target;                  // null where one model serves both sides
+  std::unique_ptr<Vocabulary> source_ids;                  // pieces to ids, where they do not come from the model
+  std::unique_ptr<Vocabulary> target_ids;                  // null where both sides share one
+  std::vector<AddedToken> added;                           // special tokens and others, looked for before the model
+  std::vector<std::pair<std::string, int64_t>> added_ids;  // of those that the vocabulary lacks
+  std::string unknown;                                     // the token of pieces without an id
+  TokenId before = kNoToken, behind = kNoToken;            // what stands around a text
+  bool language_codes = false;                             // >>xx<< at the start of a text is a token
+};
+
+// SentencePiece models as they are, or with ids of their own and a model for each side of a translation.
+class SpmTokenizer final : public TokenizerCore {
+ public:
+  explicit SpmTokenizer(SpmParts parts);
+
+  void encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const override;
+  std::unique_ptr<DecodeRun> start_decoding(bool skip_special, std::string& out) const override;
+  TokenId find(std::string_view piece) const override;
+  std::string_view piece(TokenId id) const override;
+  bool is_special(TokenId id) const override;
+  TokenId end_id() const override;
+
+ private:
+  void encode_stretch(std::string_view text, Side side, std::vector<TokenId>& out) const;
+  const SpmModel& model(Side side) const { return side == Side::kTarget && parts_.target ? *parts_.target : *parts_.source; }
+  const Vocabulary& ids(Side side) const;
+
+  SpmParts parts_;
+  std::unique_ptr<Model> vocabulary_;  // what the added tokens are looked up in
+  AddedTokens added_;
+  TokenId unknown_ = kNoToken;
+  mutable ScratchPool scratch_;
+};
+
+}  // namespace kvik::text

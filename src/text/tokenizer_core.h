@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/token.h"
+#include "text/tokenizer.h"
+#include "text/vocabulary.h"
+
+namespace kvik::text {
+
+// Decoding of one sequence at work. Belongs to one thread; the core must outlive it.
+class DecodeRun {
+ public:
+  virtual ~DecodeRun() = default;
+  // An id without a piece adds nothing.
+  virtual void push(TokenId id) = 0;
+  virtual void finish() = 0;
+};
+
+// What the kinds of tokenizers have in common. Immutable: any thread may call.
+class TokenizerCore {
+ public:
+  virtual ~TokenizerCore() = default;
+  // `text` is valid UTF-8.
+  virtual void encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const = 0;
+  // Appends text that is certain to `out`, which must outlive the run.
+  virtual std::unique_ptr<DecodeRun> start_decoding(bool skip_special, std::string& out) const = 0;
+  virtual TokenId find(std::string_view piece) const = 0;
+  virtual std::string_view piece(TokenId id) const = 0;
+  virtual bool is_special(TokenId id) const = 0;
+  virtual TokenId end_id() const = 0;
+};
+
+// The ways to write the token of a language, the likeliest first; kNoToken where the tokenizer has none of them.
+TokenId find_language(const TokenizerCore& core, std::string_view language);
+
+}  // namespace kvik::text

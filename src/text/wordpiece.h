@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+
+#include "text/model.h"
+#include "text/trie.h"
+
+namespace kvik::text {
+
+struct WordPieceOptions {
+  std::string unknown = "[UNK]";
+  std::string continuing_prefix = "##";
+  size_t max_characters = 100;  // of a word; a longer one is unknown
+};
+
+// The longest piece first; a word that cannot be cut so is unknown as a whole.
+class WordPiece final : public Model {
+ public:
+  WordPiece(Vocabulary vocabulary, WordPieceOptions options);
+  void encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const override;
+
+ private:
+  bool cut(std::string_view word, std::vector<TokenId>& out) const;
+
+  WordPieceOptions options_;
+  Trie trie_;
+  Trie::Node continuing_;  // where the prefix of continuing pieces leads
+  TokenId unknown_;
+};
+
+// A word is a piece or unknown.
+class WordLevel final : public Model {
+ public:
+  WordLevel(Vocabulary vocabulary, std::string unknown);
+  void encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const override;
+
+ private:
+  std::string unknown_name_;
+  TokenId unknown_;
+};
+
+}  // namespace kvik::text
