@@ -2,6 +2,8 @@
 
 namespace kvik::cli {
 
-void add_all(Commands) {}
+void add_tokenize(Commands commands);
+
+void add_all(Commands commands) { add_tokenize(commands); }
 
 }  // namespace kvik::cli

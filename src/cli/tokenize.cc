@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+#include <iostream>
+#include <iterator>
+
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/model_path.h"
+#include "kvik/error.h"
+#include "text/stream.h"
+#include "text/tokenizer.h"
+
+namespace kvik::cli {
+namespace {
+
+struct TokenizeOptions {
+  std::string model;
+  std::optional<std::string> text;
+  bool decode = false;
+  bool json_lines = false;
+  bool special = true;  // added when encoding, kept when decoding
+  bool target = false;
+  bool stream = false;
+  std::string language;
+};
+
+std::string read_input(const TokenizeOptions& options) {
+  if (options.text && *options.text != "-") return *options.text;
+  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+}
+
+std::vector<TokenId> parse_ids(const std::string& text) {
+  std::vector<TokenId> ids;
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = text.find_first_not_of(", \t\r\n[]", at);
+    if (begin == std::string::npos) break;
+    const size_t end = std::min(text.find_first_of(", \t\r\n[]", begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (word.size() > 10 || word.find_first_not_of("0123456789") != std::string::npos || std::stoll(word) > 0x7FFFFFFF) {
+      throw Error(Code::kBadArgument,
+                  fmt::format("'{}' is no token id; whole numbers with commas or spaces between them were expected", word));
+    }
+    ids.push_back(static_cast<TokenId>(std::stoll(word)));
+    at = end;
+  }
+  return ids;
+}
+
+std::string join_stream(const std::shared_ptr<const text::Tokenizer>& tokenizer, const std::vector<TokenId>& ids, bool skip_special) {
+  std::string joined;
+  text::DetokenizerStream stream(tokenizer, skip_special);
+  for (const TokenId id : ids) joined += stream.push(id);
+  return joined += stream.flush();
+}
+
+std::string ids_line(const std::vector<TokenId>& ids) {
+  std::string line = "{\"ids\":[";
+  for (size_t i = 0; i < ids.size(); ++i) line += fmt::format("{}{}", i == 0 ? "" : ",", ids[i]);
+  return line += "]}";
+}
+
+// ASCII only: a text may hold characters that other programs take for the end of a line.
+std::string json_line(const Json& object) { return object.dump(-1, ' ', true, Json::error_handler_t::replace); }
+
+// One line in, one line out; what is wrong with a line is said in its place.
+std::string answer(const std::shared_ptr<const text::Tokenizer>& tokenizer, const TokenizeOptions& options, const std::string& line) {
+  try {
+    const Json request = parse_json(line, "standard input");
+    if (request.is_object() && request.contains("text") && request["text"].is_string()) {
+      text::EncodeOptions how;
+      how.add_special = request.value("special", options.special);
+      how.side = request.value("target", options.target) ? text::Side::kTarget : text::Side::kSource;
+      how.language = options.language;
+      return ids_line(tokenizer->encode(request["text"].get_ref<const std::string&>(), how));
+    }
+    if (request.is_object() && request.contains("ids") && request["ids"].is_array()) {
+      const auto ids = request["ids"].get<std::vector<TokenId>>();
+      const bool skip = request.value("skip_special", !options.special);
+      const std::string text = request.value("stream", options.stream) ? join_stream(tokenizer, ids, skip) : tokenizer->decode(ids, skip);
+      return json_line({{"text", text}});
+    }
+    throw Error(Code::kBadArgument, "a line is no object with 'text' or 'ids'");
+  } catch (const std::exception& e) { return json_line({{"error", e.what()}}); }
+}
+
+int run(const TokenizeOptions& options, const Terminal& terminal) {
+  const auto tokenizer = text::Tokenizer::load(find_model(options.model, terminal.models).folder);
+  if (options.json_lines) {
+    for (std::string line; std::getline(std::cin, line);) {
+      if (!line.empty()) std::cout << answer(tokenizer, options, line) << '\n' << std::flush;
+    }
+    return 0;
+  }
+  if (options.decode) {
+    const std::string text = tokenizer->decode(parse_ids(read_input(options)), !options.special);
+    std::cout << (terminal.json ? json_line({{"text", text}}) : text) << '\n';
+    return 0;
+  }
+  text::EncodeOptions how;
+  how.add_special = options.special;
+  how.side = options.target ? text::Side::kTarget : text::Side::kSource;
+  how.language = options.language;
+  const std::vector<TokenId> ids = tokenizer->encode(read_input(options), how);
+  if (terminal.json) {
+    std::cout << ids_line(ids) << '\n';
+    return 0;
+  }
+  for (size_t i = 0; i < ids.size(); ++i) std::cout << (i == 0 ? "" : " ") << ids[i];
+  std::cout << '\n';
+  return 0;
+}
+
+}  // namespace
+
+void add_tokenize(Commands commands) {
+  CLI::App* command = commands.app.add_subcommand("tokenize", "Text to token ids and back");
+  auto options = std::make_shared<TokenizeOptions>();
+  command->add_option("MODEL", options->model, "A folder with tokenizer files, an .onnx file beside them, or the name of a model")
+      ->required();
+  command->add_option("TEXT", options->text, "What to encode, or ids to decode; standard input where it is absent or -");
+  command->add_flag("-d,--decode", options->decode, "Ids to text");
+  command->add_flag(
+      "--json-lines", options->json_lines,
+      "Read a JSON object a line, {\"text\":…,\"special\":true} or {\"ids\":[…],\"skip_special\":false}, and answer each with a line");
+  command->add_flag("--special,!--no-special", options->special, "Add special tokens when encoding, keep them when decoding (the default)");
+  command->add_flag("--target", options->target, "The text is on the target side of a translation");
+  command->add_flag("--stream", options->stream, "Decode token by token, as generation does");
+  command->add_option("--language", options->language, "The language of the text, for models that mark it");
+  add_common_options(*command, commands.terminal);
+  command->callback([commands, options] { commands.run = [options, &terminal = commands.terminal] { return run(*options, terminal); }; });
+}
+
+}  // namespace kvik::cli
