@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import graphs
+from . import DECODER_FORMS, GPT2_FORMS, graphs
 
 ROOT = Path(__file__).resolve().parents[3]
-DECODER_FORMS = ("one", "pair", "merged")
-GPT2_FORMS = ("one", "pair", "merged", "hand", "stacked", "dynamo-names")
 
 
 def _add_storage(command: argparse.ArgumentParser, data: str = "inside") -> None:
@@ -28,7 +26,8 @@ def _add_exporter(command: argparse.ArgumentParser) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tools/export/export", description="Exports models to ONNX and checks every file against PyTorch.")
+    about = "Exports models to ONNX and checks every file against PyTorch."
+    parser = argparse.ArgumentParser(prog="tools/export/export", description=about)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     for name, what in (("fable", "the embedded story teller"), ("en-zh", "the embedded translator")):

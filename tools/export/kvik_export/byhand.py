@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config, Qwen2Config
 
-from . import checks, convert, exporters
+from . import DECODER_FORMS, checks, convert, exporters
 from .checks import Report
 from .convert import Storage
 from .exporters import Ports
@@ -86,7 +86,7 @@ def gpt2(out: Path, model, form: str, dynamo: bool, storage: Storage, opset: int
     """Optimum's three forms; hand names; ONNX Runtime's old stacked cache; the newer torch exporter's own names."""
     convert.new_folder(out)
     convert.prepare_weights(model, storage)
-    if form in convert.FORMS:
+    if form in DECODER_FORMS:
         if dynamo:
             raise SystemExit(f"form '{form}' comes from Optimum's torchscript export; dynamo goes with hand, stacked and dynamo-names")
         convert.export_decoder(model, out, form, storage, opset)

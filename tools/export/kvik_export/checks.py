@@ -130,8 +130,8 @@ def check_seq2seq(report: Report, folder: Path, files: tuple[str, ...], model, t
         start = [config.decoder_start_token_id]
 
         def logits_of(decoder_ids: list[int]):
-            state = copy.copy(hidden)
-            return model(encoder_outputs=state, attention_mask=torch.ones_like(ids), decoder_input_ids=torch.tensor([decoder_ids])).logits[0]
+            row, mask = torch.tensor([decoder_ids]), torch.ones_like(ids)
+            return model(encoder_outputs=copy.copy(hidden), attention_mask=mask, decoder_input_ids=row).logits[0]
 
         new_ids, want = torch_greedy(logits_of, start)
         worst = max(worst, float(np.abs(translator.load_source(source) - hidden[0].float().numpy()).max()))

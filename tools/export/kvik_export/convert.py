@@ -14,7 +14,6 @@ from . import checks, exporters, graphs
 from .checks import Report
 from .runtime import CachedLoop
 
-FORMS = ("one", "pair", "merged")
 USER_FILES = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json", "chat_template.jinja", "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +12,12 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from . import checks, exporters, graphs
 from .checks import Report
-from .runtime import CachedLoop, Translator
+from .convert import copy_user_files
+from .runtime import CachedLoop, Translator, one_thread
 
 OPSET = 18
 FABLE_BYTES = 14_500_000
 EN_ZH_BYTES = 25_000_000
-USER_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "source.spm", "target.spm", "vocab.json")
 
 
 def _finish_files(report: Report, folder: Path, source: Path, limit_bytes: int) -> None:
@@ -31,9 +30,7 @@ def _finish_files(report: Report, folder: Path, source: Path, limit_bytes: int) 
         # Trained weights are f16 already; what is not exact is a table computed in f32, such as sinusoidal positions.
         share = sum(kept.values()) / path.stat().st_size
         report.add(path.name, "weights in 16 bits", f"all but {', '.join(kept)} ({share:.1%})" if kept else "all", share < 0.03)
-    for name in USER_FILES:
-        if (source / name).exists():
-            shutil.copyfile(source / name, folder / name)
+    copy_user_files(source, folder)
     total = sum(f.stat().st_size for f in folder.glob("*.onnx"))
     report.add("*.onnx", "size", f"{total / 1e6:.2f} MB (limit {limit_bytes / 1e6:.1f})", total <= limit_bytes)
     checks.check_files(report, folder)
@@ -96,7 +93,7 @@ def _equal_beams(folder: Path, cases: list[dict]) -> int:
     from optimum.onnxruntime import ORTModelForSeq2SeqLM
 
     with exporters.quiet():
-        over_files = ORTModelForSeq2SeqLM.from_pretrained(folder, use_merged=True)
+        over_files = ORTModelForSeq2SeqLM.from_pretrained(folder, use_merged=True, session_options=one_thread())
     same = 0
     for case in cases:
         ids = torch.tensor([case["source_ids"]])

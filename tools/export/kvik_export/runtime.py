@@ -21,11 +21,15 @@ TOKEN_INPUTS = ("input_ids", "decoder_input_ids", "tokens")
 PRESENT_TO_PAST = (("present_key_values", "past_key_values"), ("present.", "past_key_values."), ("present", "past"))
 
 
-def session(path: Path, threads: int = 1) -> ort.InferenceSession:
+def one_thread() -> ort.SessionOptions:
+    """These models are small: more threads would only spin."""
     options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return options
+
+
+def session(path: Path) -> ort.InferenceSession:
+    return ort.InferenceSession(str(path), one_thread(), providers=["CPUExecutionProvider"])
 
 
 def past_of(output: str) -> str | None:
