@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/log.h"
@@ -58,7 +59,8 @@ enum class Role {
   kEmbeddings,
   kOther,  // an output that generation does not need
 };
-std::string_view role_name(Role role);     // "token_ids", "past_key", …
+std::string_view role_name(Role role);  // "token_ids", "past_key", …
+std::optional<Role> role_named(std::string_view name);
 std::string_view stage_name(Stage stage);  // "decoder", "decoder_with_past", "decoder_merged", "encoder", …
 
 // How a state changes from one step to the next (the five classes).
@@ -78,6 +80,7 @@ struct Port {
   bool has_shape = false;
   Role role = Role::kUnknown;
   bool means_past = false;  // kKvLength: counts the positions before this step; otherwise those after it
+  bool less_one = false;    // kKvLength: wants that count less one
 };
 
 // One piece of state that goes from an output of a step into an input of the next.
@@ -98,8 +101,8 @@ struct State {
   int layer_axis = -1;      // several layers stacked in one tensor
   int key_value_axis = -1;  // keys and values stacked along an axis of size 2 (as opposed to halves of the feature axis)
 
-  int64_t n_layers = 1;  // that this tensor holds
-  int64_t n_heads = 1;
+  int64_t n_layers = 1;                    // that this tensor holds
+  int64_t n_heads = 0;                     // 0 unknown
   int64_t head_dim = 0;                    // features per head of one key or value (half of the axis when both are fused there); 0 unknown
   int64_t capacity = 0;                    // kFixed: positions
   DType dtype = DType::kUndefined;         // of the input (of the output where there is no input)
@@ -114,7 +117,10 @@ struct File {
   std::shared_ptr<const onnx::Model> model;
   std::vector<Port> inputs;  // those that must be fed, in declared order
   std::vector<Port> outputs;
-  std::vector<State> states;  // in the order of the inputs (of the outputs where there is no input)
+  std::vector<State> states;             // in the order of the inputs (of the outputs where there is no input)
+  std::optional<int64_t> vocab;          // rows of the table that tokens look up, or the width of the logits
+  std::optional<int64_t> position_rows;  // rows of the shortest table that positions look up
+  std::vector<std::string> problems;     // one sentence each
 
   const Port* input_of(Role role) const;  // the first; null when there is none
   const Port* output_of(Role role) const;
@@ -132,7 +138,8 @@ struct CacheGroup {
   int64_t value_head_dim = 0;  // equal to head_dim but for latent attention and its like
   DType dtype = DType::kUndefined;
   Growth growth = Growth::kGrowing;
-  int64_t bytes_per_token = 0;  // of all these layers together
+  int64_t bytes_per_token = 0;     // of all these layers together
+  int64_t bytes_per_sequence = 0;  // kRecurrent: of all these layers together
 };
 
 struct SpecialTokens {
@@ -154,6 +161,8 @@ struct Signature {
 
   const File* file_of(Stage stage) const;  // null when there is none
   // The file that runs the prompt, and the one that runs later steps (the same but for pairs). Null without a decoder.
+  // Of several ways: one file that takes the cache, then a pair (merged files hold both graphs and choose at run time),
+  // then a merged file, then a decoder without a cache.
   const File* first_step() const;
   const File* later_step() const;
   const File* encoder() const;  // of an encoder-decoder, whatever it reads; null otherwise

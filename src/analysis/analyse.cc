@@ -1,0 +1,199 @@
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "analysis/configs.h"
+#include "analysis/discovery.h"
+#include "analysis/graph_analysis.h"
+#include "analysis/port_names.h"
+#include "analysis/summary.h"
+#include "kvik/error.h"
+#include "onnx/reader.h"
+
+namespace kvik::analysis {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool takes_cache(const File& file) {
+  return std::any_of(file.states.begin(), file.states.end(), [](const State& s) { return s.input >= 0 && !s.cross; });
+}
+bool makes_cache(const File& file) {
+  return std::any_of(file.states.begin(), file.states.end(), [](const State& s) { return s.output >= 0 && !s.cross; });
+}
+bool reads_encoder(const File& file) {
+  return file.input_of(Role::kEncoderHiddenStates) != nullptr || file.input_of(Role::kCrossKey) != nullptr ||
+         file.input_of(Role::kCrossValue) != nullptr;
+}
+bool is_decoder(const File& file) {
+  return file.stage == Stage::kDecoder || file.stage == Stage::kDecoderWithPast || file.stage == Stage::kDecoderMerged;
+}
+bool is_encoder(const File& file) {
+  return file.stage == Stage::kEncoder || file.stage == Stage::kAudioEncoder || file.stage == Stage::kVisionEncoder;
+}
+
+// Class names of exporters tell an encoder with a vocabulary from a decoder without a cache, where the mask does not.
+void settle_by_architecture(std::vector<File>& files, const Configs& configs) {
+  for (File& file : files) {
+    if (!file.states.empty() || reads_encoder(file) || file.output_of(Role::kLogits) == nullptr) continue;
+    if (file.stage == Stage::kEncoder && configs.architecture_has({"CausalLM", "LMHeadModel"})) file.stage = Stage::kDecoder;
+    if (file.stage == Stage::kDecoder && configs.architecture_has({"MaskedLM", "Classification", "QuestionAnswering"}))
+      file.stage = Stage::kEncoder;
+  }
+}
+
+// One decoder makes a cache and takes none, the other takes one: a pair, whatever their names are.
+void settle_pairs(std::vector<File>& files) {
+  const bool has_first = std::any_of(files.begin(), files.end(),
+                                     [](const File& f) { return f.stage == Stage::kDecoder && !takes_cache(f) && makes_cache(f); });
+  if (!has_first) return;
+  std::vector<File*> later;
+  for (File& file : files) {
+    if (file.stage == Stage::kDecoder && takes_cache(file)) later.push_back(&file);
+  }
+  File* chosen = later.size() == 1 ? later.front() : nullptr;
+  for (File* file : later) {
+    if (name_parts(file->path.stem().string()).has("past")) chosen = file;
+  }
+  if (chosen != nullptr) chosen->stage = Stage::kDecoderWithPast;
+}
+
+// Several decoders that each could be the model.
+void settle_rivals(Signature& signature, const Discovery& found) {
+  std::vector<const File*> rivals;
+  for (const File& file : signature.files) {
+    if (file.stage == Stage::kDecoder && takes_cache(file)) rivals.push_back(&file);
+  }
+  if (rivals.size() < 2) return;
+  const File* chosen = nullptr;
+  for (const File* file : rivals) {
+    if (found.named == file->path) chosen = file;
+  }
+  for (const char* name : {"decoder_model", "decoder", "model"}) {
+    for (const File* file : rivals) {
+      if (!found.named && variant_name(file->path).base == name) chosen = file;
+    }
+  }
+  if (chosen == nullptr) {
+    throw Error(Code::kBadArgument,
+                fmt::format("{}: '{}' and '{}' are both whole decoders; name the file that is meant", signature.folder.string(),
+                            rivals[0]->path.filename().string(), rivals[1]->path.filename().string()));
+  }
+  const fs::path keep = chosen->path;
+  std::erase_if(signature.files, [&](const File& f) { return f.stage == Stage::kDecoder && takes_cache(f) && f.path != keep; });
+  signature.problems.push_back(fmt::format("the folder holds {} whole decoders; {} is taken", rivals.size(), keep.filename().string()));
+}
+
+// An encoder that feeds cross attention is the encoder, whatever it reads.
+void settle_encoders(std::vector<File>& files) {
+  const bool crosses = std::any_of(files.begin(), files.end(), [](const File& f) { return is_decoder(f) && reads_encoder(f); });
+  const bool has_encoder = std::any_of(files.begin(), files.end(), [](const File& f) { return f.stage == Stage::kEncoder; });
+  if (!crosses || has_encoder) return;
+  for (File& file : files) {
+    if (is_encoder(file)) file.stage = Stage::kEncoder;
+  }
+}
+
+// What a folder of parts offers besides the file the user named: keep what that file needs.
+void keep_what_belongs(std::vector<File>& files, const fs::path& named) {
+  const auto at = std::find_if(files.begin(), files.end(), [&](const File& f) { return f.path == named; });
+  if (at == files.end()) return;
+  const File own = *at;
+  std::erase_if(files, [&](const File& f) {
+    if (f.path == named) return false;
+    if (is_decoder(own) && is_decoder(f)) {
+      const bool pair = own.stage != Stage::kDecoderMerged && f.stage != Stage::kDecoderMerged && own.stage != f.stage;
+      return !pair;
+    }
+    if (is_decoder(own))
+      return !(reads_encoder(own) ? is_encoder(f)
+                                  : own.input_of(Role::kInputsEmbeds) != nullptr && (is_encoder(f) || f.stage == Stage::kEmbedding));
+    return !is_decoder(f) || !reads_encoder(f);
+  });
+}
+
+Kind kind_of(const std::vector<File>& files) {
+  bool decodes = false, crosses = false, encodes = false;
+  for (const File& file : files) {
+    decodes |= is_decoder(file);
+    crosses |= is_decoder(file) && reads_encoder(file);
+    encodes |= is_encoder(file);
+  }
+  if (crosses) return Kind::kEncoderDecoder;
+  if (decodes) return Kind::kDecoder;
+  return encodes ? Kind::kEncoder : Kind::kOther;
+}
+
+int place_of(Stage stage) {
+  switch (stage) {
+    case Stage::kEncoder: return 0;
+    case Stage::kEmbedding: return 1;
+    case Stage::kVisionEncoder: return 2;
+    case Stage::kAudioEncoder: return 3;
+    case Stage::kDecoder: return 4;
+    case Stage::kDecoderWithPast: return 5;
+    case Stage::kDecoderMerged: return 6;
+    case Stage::kOther: return 7;
+  }
+  return 7;
+}
+
+void note_missing_parts(Signature& signature, const Configs& configs) {
+  const auto any = [&](auto test) { return std::any_of(signature.files.begin(), signature.files.end(), test); };
+  if (signature.kind == Kind::kEncoderDecoder && !any(is_encoder))
+    signature.problems.push_back("the decoder attends to an encoder, and no encoder file was found beside it");
+  if (signature.kind == Kind::kEncoder && configs.flag("is_encoder_decoder"))
+    signature.problems.push_back("config.json describes an encoder-decoder, and only the encoder was found; the decoder file is missing");
+  const File* first = signature.first_step();
+  if (first != nullptr && first->stage == Stage::kDecoderWithPast)
+    signature.problems.push_back("only the decoder for later steps was found; the file that runs the prompt is missing");
+  if (first != nullptr && first->output_of(Role::kLogits) == nullptr)
+    signature.problems.push_back(fmt::format("{} gives no logits, so nothing can be generated with it", first->path.filename().string()));
+  if (first != nullptr && first->input_of(Role::kInputsEmbeds) != nullptr && first->input_of(Role::kTokenIds) == nullptr &&
+      signature.file_of(Stage::kEmbedding) == nullptr)
+    signature.problems.push_back("the decoder takes embeddings, and no file that makes them from token ids was found beside it");
+}
+
+// A file that needs no other: its siblings are not even opened.
+bool stands_alone(const File& file) {
+  const bool of_a_pair = name_parts(file.path.stem().string()).has("past") && name_parts(file.path.stem().string()).has("with");
+  if (file.stage == Stage::kOther) return true;
+  return is_decoder(file) && takes_cache(file) && !reads_encoder(file) && file.input_of(Role::kTokenIds) != nullptr && !of_a_pair;
+}
+
+File read_file(const fs::path& path, const Configs& configs, const Log& log) {
+  auto model = std::make_shared<const onnx::Model>(onnx::read_model(path, log));
+  File file = analyse_graph(std::move(model), path, hints_for(configs, path));
+  complete_states(file, configs);
+  return file;
+}
+
+}  // namespace
+
+Signature analyse(const fs::path& path, const Options& options, const Log& log) {
+  const Configs configs = read_configs(config_folder(path));
+  const Discovery found = discover(path, options.variant, configs);
+  Signature signature;
+  signature.folder = configs.folder;
+  if (found.named) signature.files.push_back(read_file(*found.named, configs, log));
+  if (!found.named || !stands_alone(signature.files.front())) {
+    for (const fs::path& file : found.files) {
+      if (file != found.named) signature.files.push_back(read_file(file, configs, log));
+    }
+  }
+
+  settle_by_architecture(signature.files, configs);
+  settle_pairs(signature.files);
+  if (found.named) keep_what_belongs(signature.files, *found.named);
+  settle_rivals(signature, found);
+  settle_encoders(signature.files);
+  std::stable_sort(signature.files.begin(), signature.files.end(), [](const File& a, const File& b) {
+    return std::pair(place_of(a.stage), !takes_cache(a)) < std::pair(place_of(b.stage), !takes_cache(b));
+  });
+  signature.kind = kind_of(signature.files);
+  for (const File& file : signature.files) signature.problems.insert(signature.problems.end(), file.problems.begin(), file.problems.end());
+  note_missing_parts(signature, configs);
+  summarise(signature, configs);
+  return signature;
+}
+
+}  // namespace kvik::analysis

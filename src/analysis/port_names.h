@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Reading roles out of names. Names come second: they decide only where dataflow and shapes leave a choice.
+namespace kvik::analysis {
+
+// A name cut at dots, underscores, slashes, digits and changes of case.
+struct NameParts {
+  std::vector<std::string> words;  // lower case
+  std::vector<int> numbers;
+
+  bool has(std::string_view word) const;
+  bool has_any(std::initializer_list<std::string_view> list) const;
+};
+NameParts name_parts(std::string_view name);
+
+enum class NameKind { kNothing, kKey, kValue, kKeyValue, kRecurrent };
+
+// What the name of a state says.
+struct StateName {
+  NameKind kind = NameKind::kNothing;
+  std::string flavour;  // of a recurrent state: "conv", "ssm" …, so that two of one layer are told apart
+  bool cross = false;
+  std::optional<int> layer;
+  bool looks_like_state = false;  // has one of the words that states have
+
+  bool same_state(const StateName& other) const {
+    return kind == other.kind && flavour == other.flavour && cross == other.cross && layer == other.layer;
+  }
+};
+StateName state_name(std::string_view name);
+
+// What the name of a control input suggests.
+enum class NameHint {
+  kNothing,
+  kTokens,
+  kEmbeds,
+  kMask,
+  kEncoderMask,
+  kPositions,
+  kSegments,
+  kUseCache,
+  kLogitsToKeep,
+  kCachePosition,
+  kWriteIndices,
+  kLength,
+  kEncoderHidden,
+  kAudio,
+  kPixels,
+};
+NameHint name_hint(std::string_view name);
+
+}  // namespace kvik::analysis

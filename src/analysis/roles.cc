@@ -1,0 +1,232 @@
+#include "analysis/roles.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+#include "analysis/constants.h"
+#include "analysis/port_names.h"
+#include "kvik/error.h"
+
+namespace kvik::analysis {
+namespace {
+
+constexpr int64_t kMostSegments = 4;  // rows of a table of token types
+
+bool is_single(const Port& port) { return port.has_shape && (port.dims.empty() || (port.dims.size() == 1 && port.dims[0].value == 1)); }
+
+Role role_of(State::Holds holds, bool cross, bool output) {
+  switch (holds) {
+    case State::Holds::kKey: return cross ? Role::kCrossKey : output ? Role::kPresentKey : Role::kPastKey;
+    case State::Holds::kValue: return cross ? Role::kCrossValue : output ? Role::kPresentValue : Role::kPastValue;
+    case State::Holds::kKeyValue: return output ? Role::kPresentKeyValue : Role::kPastKeyValue;
+    case State::Holds::kRecurrent: return Role::kRecurrentState;
+  }
+  return Role::kUnknown;
+}
+
+Role role_of_hint(NameHint hint) {
+  switch (hint) {
+    case NameHint::kTokens: return Role::kTokenIds;
+    case NameHint::kEmbeds: return Role::kInputsEmbeds;
+    case NameHint::kMask: return Role::kAttentionMask;
+    case NameHint::kEncoderMask: return Role::kEncoderAttentionMask;
+    case NameHint::kPositions: return Role::kPositionIds;
+    case NameHint::kSegments: return Role::kTokenTypeIds;
+    case NameHint::kUseCache: return Role::kUseCacheBranch;
+    case NameHint::kLogitsToKeep: return Role::kNumLogitsToKeep;
+    case NameHint::kCachePosition: return Role::kCachePosition;
+    case NameHint::kWriteIndices: return Role::kWriteIndices;
+    case NameHint::kLength: return Role::kKvLength;
+    case NameHint::kEncoderHidden: return Role::kEncoderHiddenStates;
+    case NameHint::kAudio: return Role::kAudioFeatures;
+    case NameHint::kPixels: return Role::kPixelValues;
+    case NameHint::kNothing: return Role::kUnknown;
+  }
+  return Role::kUnknown;
+}
+
+class Assignment {
+ public:
+  Assignment(const GraphFacts& facts, File& file, const Hints& hints) : facts_(facts), file_(file), hints_(hints) {}
+
+  void run() {
+    states();
+    for (size_t i = 0; i < file_.inputs.size(); ++i) {
+      Port& port = file_.inputs[i];
+      if (const Role said = said_role(hints_.inputs, port.name); said != Role::kUnknown) {
+        port.role = said;
+      } else if (port.role == Role::kUnknown) {
+        port.role = is_float(port.dtype) ? role_of_floats(i) : role_of_integers(i);
+      }
+      if (port.role == Role::kUnknown) port.role = said_role(hints_.weak_inputs, port.name);
+      if (port.role == Role::kKvLength) tell_length(i);
+    }
+    outputs();
+  }
+
+ private:
+  static Role said_role(const Hints::Roles& roles, const std::string& name) {
+    const auto said = roles.find(name);
+    return said == roles.end() ? Role::kUnknown : said->second;
+  }
+
+  void states() {
+    for (const State& state : file_.states) {
+      if (state.input >= 0) file_.inputs[static_cast<size_t>(state.input)].role = role_of(state.holds, state.cross, false);
+      if (state.output >= 0) file_.outputs[static_cast<size_t>(state.output)].role = role_of(state.holds, state.cross, true);
+    }
+  }
+
+  Role role_of_integers(size_t i) const {
+    const Port& port = file_.inputs[i];
+    const NameHint hint = name_hint(port.name);
+    if (!facts_.uses[i]) return role_of_hint(hint);
+    const ControlUses& uses = *facts_.uses[i];
+    if (const Role role = role_by_flow(port, uses, hint); role != Role::kUnknown) return role;
+    const Role named = role_of_hint(hint);
+    return named == Role::kTokenIds ? Role::kUnknown : named;  // the tokens are known by now
+  }
+
+  Role role_by_flow(const Port& port, const ControlUses& uses, NameHint hint) const {
+    if (uses.is_branch_condition) return Role::kUseCacheBranch;
+    if (uses.picks_segments) return Role::kTokenTypeIds;
+    if (uses.is_write_index) return Role::kWriteIndices;
+    if (uses.is_total_length || uses.is_total_length_minus_one || uses.is_past_length) return Role::kKvLength;
+    if (uses.picks_rows_of_state && port.dims.size() <= 1) return Role::kCachePosition;
+    if (uses.is_counted) return mask_role(port, hint);
+    const bool few_rows = !uses.lookups.empty() && std::all_of(uses.lookups.begin(), uses.lookups.end(),
+                                                               [](const auto& l) { return l.table.rows <= kMostSegments; });
+    if (few_rows) return Role::kTokenTypeIds;
+    if (uses.makes_angles || !uses.lookups.empty()) return position_role(port, uses, hint);
+    if (uses.is_attention_mask || uses.is_compared || uses.reaches_softmax) {
+      return is_single(port) ? Role::kKvLength : mask_role(port, hint);
+    }
+    if (uses.bounds_range) return Role::kKvLength;
+    if (uses.bounds_slice && is_single(port)) return hint == NameHint::kLength ? Role::kKvLength : Role::kNumLogitsToKeep;
+    return Role::kUnknown;
+  }
+
+  // Positions of the new tokens; where there is one number for all of them, it is the length of what came before.
+  Role position_role(const Port& port, const ControlUses& uses, NameHint hint) const {
+    if (hint == NameHint::kSegments) return Role::kTokenTypeIds;
+    if (is_single(port) && hint != NameHint::kPositions && hint != NameHint::kCachePosition) return Role::kKvLength;
+    if (port.dims.size() == 1 && (uses.is_compared || hint == NameHint::kCachePosition)) return Role::kCachePosition;
+    return Role::kPositionIds;
+  }
+
+  // Of the decoder's own tokens or of the encoder's.
+  Role mask_role(const Port& port, NameHint hint) const {
+    const std::string_view symbol = symbol_at(port, static_cast<int>(port.dims.size()) - 1);
+    const bool reads_source = !source_symbols().empty() || facts_.source_input >= 0;
+    if (!reads_source) return Role::kAttentionMask;
+    if (!symbol.empty() && source_symbols().contains(symbol) && !own_symbols().contains(symbol)) return Role::kEncoderAttentionMask;
+    if (!symbol.empty() && own_symbols().contains(symbol) && !source_symbols().contains(symbol)) return Role::kAttentionMask;
+    return hint == NameHint::kEncoderMask ? Role::kEncoderAttentionMask : Role::kAttentionMask;
+  }
+
+  std::set<std::string_view> source_symbols() const {
+    std::set<std::string_view> symbols;
+    if (facts_.source_input >= 0) symbols.insert(symbol_at(file_.inputs[static_cast<size_t>(facts_.source_input)], 1));
+    for (const State& state : file_.states) {
+      if (!state.cross) continue;
+      const Port& port =
+          state.input >= 0 ? file_.inputs[static_cast<size_t>(state.input)] : file_.outputs[static_cast<size_t>(state.output)];
+      symbols.insert(symbol_at(port, state.position_axis));
+    }
+    symbols.erase(std::string_view());
+    return symbols;
+  }
+
+  std::set<std::string_view> own_symbols() const {
+    std::set<std::string_view> symbols;
+    if (facts_.token_input >= 0) symbols.insert(symbol_at(file_.inputs[static_cast<size_t>(facts_.token_input)], 1));
+    for (const State& state : file_.states) {
+      if (state.cross) continue;
+      if (state.output >= 0) symbols.insert(symbol_at(file_.outputs[static_cast<size_t>(state.output)], state.position_axis));
+    }
+    symbols.erase(std::string_view());
+    return symbols;
+  }
+
+  Role role_of_floats(size_t i) const {
+    const Port& port = file_.inputs[i];
+    const NameHint hint = name_hint(port.name);
+    const ControlUses uses = *facts_.data_uses(i);
+    if (uses.convolves_2d) return Role::kPixelValues;
+    if (uses.convolves_1d) return hint == NameHint::kPixels ? Role::kPixelValues : Role::kAudioFeatures;
+    const bool masks = uses.reaches_softmax || uses.is_attention_mask || uses.is_compared;
+    if (masks && (hint == NameHint::kMask || hint == NameHint::kEncoderMask || port.dims.size() != 3)) return mask_role(port, hint);
+    if (port.dims.size() >= 4) return Role::kPixelValues;
+    const NameParts parts = name_parts(port.name);
+    if (hint == NameHint::kAudio && (port.dims.size() == 3 || parts.has_any({"audio", "waveform", "speech", "values"})))
+      return Role::kAudioFeatures;
+    if (hint == NameHint::kPixels || hint == NameHint::kMask || hint == NameHint::kEncoderMask || hint == NameHint::kEmbeds)
+      return role_of_hint(hint);
+    return Role::kUnknown;
+  }
+
+  void tell_length(size_t i) const {
+    Port& port = file_.inputs[i];
+    port.means_past = !name_parts(port.name).has_any({"total", "nonpad"});
+    if (!facts_.uses[i]) return;
+    const ControlUses& uses = *facts_.uses[i];
+    port.less_one = uses.is_total_length_minus_one;
+    if (uses.is_total_length || uses.is_total_length_minus_one) port.means_past = false;
+    if (uses.is_past_length) port.means_past = true;
+  }
+
+  void outputs() {
+    const std::optional<int64_t> rows = token_rows();
+    size_t n_open = 0;
+    for (const Port& port : file_.outputs) n_open += port.role == Role::kUnknown && is_float(port.dtype) ? 1 : 0;
+    const bool keeps = std::any_of(file_.states.begin(), file_.states.end(), [](const State& s) { return !s.cross; });
+    bool has_logits = false;
+    for (size_t o = 0; o < file_.outputs.size(); ++o) {
+      Port& port = file_.outputs[o];
+      if (const Role said = said_role(hints_.outputs, port.name); said != Role::kUnknown) port.role = said;
+      if (port.role != Role::kUnknown) continue;
+      port.role = role_of_output(o, rows, keeps && n_open == 1);
+      if (port.role == Role::kUnknown) port.role = said_role(hints_.weak_outputs, port.name);
+      if (port.role == Role::kUnknown) port.role = Role::kOther;
+      if (port.role == Role::kLogits && has_logits) port.role = Role::kOther;
+      has_logits |= port.role == Role::kLogits;
+      if (port.role == Role::kLogits) file_.vocab = last_dim(facts_.flow, facts_.flow.outputs()[o]);
+    }
+    if (!file_.vocab && rows) file_.vocab = rows;
+  }
+
+  std::optional<int64_t> token_rows() const {
+    if (facts_.token_input < 0 || !facts_.uses[static_cast<size_t>(facts_.token_input)]) return {};
+    std::optional<int64_t> most;
+    for (const auto& lookup : facts_.uses[static_cast<size_t>(facts_.token_input)]->lookups) {
+      if (lookup.exact) most = std::max(most.value_or(0), lookup.table.rows);
+    }
+    return most;
+  }
+
+  Role role_of_output(size_t o, std::optional<int64_t> rows, bool only_one) const {
+    const Port& port = file_.outputs[o];
+    const NameParts parts = name_parts(port.name);
+    if (!is_float(port.dtype) || (port.has_shape && port.dims.size() < 2)) return Role::kUnknown;
+    const auto width = last_dim(facts_.flow, facts_.flow.outputs()[o]);
+    const bool named_hidden =
+        parts.has_any({"hidden", "features", "embeds", "embeddings"}) || (parts.has("encoder") && parts.has_any({"outputs", "output"}));
+    if (parts.has("logits")) return Role::kLogits;
+    if (width && rows && *width == *rows && !named_hidden) return Role::kLogits;
+    if (only_one && !named_hidden) return Role::kLogits;
+    const bool reads_something = facts_.token_input >= 0 || file_.input_of(Role::kPixelValues) || file_.input_of(Role::kAudioFeatures);
+    if (named_hidden || (reads_something && port.dims.size() == 3)) return Role::kHiddenStates;
+    return Role::kUnknown;
+  }
+
+  const GraphFacts& facts_;
+  File& file_;
+  const Hints& hints_;
+};
+
+}  // namespace
+
+void assign_roles(const GraphFacts& facts, File& file, const Hints& hints) { Assignment(facts, file, hints).run(); }
+
+}  // namespace kvik::analysis
