@@ -2,8 +2,12 @@
 
 namespace kvik::cli {
 
+void add_inspect(Commands commands);
 void add_tokenize(Commands commands);
 
-void add_all(Commands commands) { add_tokenize(commands); }
+void add_all(Commands commands) {
+  add_inspect(commands);
+  add_tokenize(commands);
+}
 
 }  // namespace kvik::cli

@@ -1,0 +1,47 @@
+#include "cli/inspect.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/command.h"
+#include "cli/model_path.h"
+
+namespace kvik::cli {
+namespace {
+
+BackendChoice choose_backend(const analysis::Signature& signature, const std::vector<analysis::Inventory>& inventories) {
+  analysis::Inventory all;
+  for (const analysis::Inventory& inventory : inventories) all.add(inventory);
+  if (!all.without_kernel.empty()) return {"none", fmt::format("the reference evaluator lacks {}", fmt::join(all.without_kernel, ", "))};
+  if (signature.first_step() == nullptr)
+    return {"reference", "the reference evaluator has every operator of the graph; nothing here generates"};
+  return {"reference", "the reference evaluator has every operator of the graph"};
+}
+
+int inspect(const std::string& name, const Terminal& terminal, const analysis::Options& options) {
+  const ModelPath model = find_model(name, terminal.models);
+  Inspection inspection;
+  inspection.signature = analysis::analyse(model.file.value_or(model.folder), options, terminal.log());
+  for (const analysis::File& file : inspection.signature.files) inspection.inventories.push_back(analysis::take_inventory(*file.model));
+  inspection.backend = choose_backend(inspection.signature, inspection.inventories);
+  if (terminal.json) {
+    fmt::print("{}\n", inspection_json(inspection).dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    fmt::print("{}", inspection_table(inspection, terminal.colour));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect(Commands commands) {
+  CLI::App* command = commands.app.add_subcommand("inspect", "Say what a model is, without running it");
+  const auto name = std::make_shared<std::string>();
+  const auto options = std::make_shared<analysis::Options>();
+  command->add_option("MODEL", *name, "A folder, an .onnx file, or the name of a model on the search path")->required();
+  command->add_option("--variant", options->variant, "Which of several precisions: fp32, fp16, quantized, q4 ...");
+  add_common_options(*command, commands.terminal);
+  command->callback([name, options, commands] { commands.run = [=] { return inspect(*name, commands.terminal, *options); }; });
+}
+
+}  // namespace kvik::cli

@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+
+#include "cli/inspect.h"
+
+namespace kvik::cli {
+namespace {
+
+using namespace analysis;
+
+constexpr std::string_view kBold = "1", kDim = "2", kGreen = "32", kYellow = "33", kCyan = "36";
+
+std::string shape_text(const Port& port) {
+  if (!port.has_shape) return "?";
+  std::vector<std::string> dims;
+  for (const onnx::Dim& dim : port.dims)
+    dims.push_back(dim.value >= 0 ? std::to_string(dim.value) : dim.symbol.empty() ? "?" : std::string(dim.symbol));
+  return fmt::format("[{}]", fmt::join(dims, ", "));
+}
+
+std::string numbers_text(const std::vector<int>& numbers) {
+  const bool in_a_row = numbers.size() > 2 && numbers.back() - numbers.front() + 1 == static_cast<int>(numbers.size());
+  if (in_a_row) return fmt::format("{}..{}", numbers.front(), numbers.back());
+  return fmt::format("{}", fmt::join(numbers, ","));
+}
+
+// A name cut at its first number.
+struct CutName {
+  std::string before, after;
+  int number = -1;
+};
+CutName cut(const std::string& name) {
+  const size_t at = name.find_first_of("0123456789");
+  if (at == std::string::npos) return {name, "", -1};
+  const size_t end = std::min(name.find_first_not_of("0123456789", at), name.size());
+  if (end - at > 6) return {name, "", -1};
+  return {name.substr(0, at), name.substr(end), std::stoi(name.substr(at, end - at))};
+}
+
+struct Run {
+  CutName name;
+  std::vector<std::string> ends;
+  std::vector<int> numbers;
+  PortLine line;
+};
+
+class Table {
+ public:
+  explicit Table(bool colour) : colour_(colour) {}
+
+  void title(std::string_view text) { out_ += fmt::format("\n{}\n", paint(text, kBold)); }
+  void line(std::string_view text) { out_ += fmt::format("  {}\n", text); }
+
+  void rows(const std::vector<std::vector<std::string>>& rows, const std::vector<std::string_view>& colours) {
+    std::vector<size_t> widths;
+    for (const auto& row : rows) {
+      widths.resize(std::max(widths.size(), row.size()));
+      for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
+    }
+    for (const auto& row : rows) {
+      std::string text = "  ";
+      for (size_t i = 0; i < row.size(); ++i) {
+        text += paint(row[i], i < colours.size() ? colours[i] : std::string_view());
+        if (i + 1 < row.size()) text.append(widths[i] - columns(row[i]) + 2, ' ');
+      }
+      out_ += text + "\n";
+    }
+  }
+
+  std::string paint(std::string_view text, std::string_view code) const {
+    if (!colour_ || code.empty() || text.empty()) return std::string(text);
+    return fmt::format("\033[{}m{}\033[0m", code, text);
+  }
+  std::string take() { return std::move(out_); }
+  void start(std::string_view text) { out_ += text; }
+
+ private:
+  // Bytes that start a character; names are ASCII but for the odd exporter.
+  static size_t columns(const std::string& text) {
+    return static_cast<size_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  }
+  bool colour_;
+  std::string out_;
+};
+
+std::string group_text(const CacheGroup& group) {
+  const std::string layers = group.n_layers == 1 ? fmt::format("1 layer ({})", numbers_text(group.layers))
+                                                 : fmt::format("{} layers ({})", group.n_layers, numbers_text(group.layers));
+  if (group.growth == Growth::kRecurrent)
+    return fmt::format("{}, {}, recurrent: {} per sequence", layers, dtype_name(group.dtype), size_in_words(group.bytes_per_sequence));
+  const std::string size = group.value_head_dim == group.head_dim ? std::to_string(group.head_dim)
+                                                                  : fmt::format("{} (values {})", group.head_dim, group.value_head_dim);
+  return fmt::format("{}, {} KV head{} of {}, {}, {}: {} per token", layers, group.kv_heads, group.kv_heads == 1 ? "" : "s", size,
+                     dtype_name(group.dtype), growth_name(group.growth), size_in_words(group.bytes_per_token));
+}
+
+std::string or_none(const std::optional<int64_t>& value) { return value ? std::to_string(*value) : "none"; }
+
+std::string opset_text(const onnx::Model& model) {
+  std::vector<std::string> parts;
+  for (const auto& [domain, version] : model.opsets)
+    parts.push_back(domain.empty() ? std::to_string(version) : fmt::format("{} {}", domain, version));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+void files_section(const Inspection& inspection, Table& table) {
+  table.title("Files");
+  std::vector<std::vector<std::string>> rows;
+  for (size_t i = 0; i < inspection.signature.files.size(); ++i) {
+    const File& file = inspection.signature.files[i];
+    const Inventory& inventory = inspection.inventories[i];
+    rows.push_back({path_in_folder(inspection.signature, file), std::string(stage_name(file.stage)),
+                    fmt::format("opset {}", opset_text(*file.model)), fmt::format("{} nodes", inventory.n_nodes),
+                    size_in_words(inventory.total_weight_bytes()),
+                    fmt::format("{} {}", file.model->producer_name, file.model->producer_version)});
+  }
+  table.rows(rows, {kCyan, kGreen, {}, {}, {}, kDim});
+}
+
+void ports_section(std::string_view title, const std::vector<Port>& ports, Table& table) {
+  table.title(title);
+  std::vector<std::vector<std::string>> rows;
+  for (const PortLine& line : port_lines(ports)) rows.push_back({line.name, line.dtype, line.shape, line.role});
+  table.rows(rows, {kCyan, {}, kDim, kGreen});
+}
+
+void cache_section(const Signature& signature, Table& table) {
+  if (signature.cache.empty() && signature.cross_cache.empty()) return;
+  table.title("Cache");
+  for (const CacheGroup& group : signature.cache) table.line(group_text(group));
+  for (const CacheGroup& group : signature.cross_cache) table.line("cross attention: " + group_text(group));
+}
+
+std::string special_text(const SpecialTokens& special) {
+  std::string text = fmt::format("bos {}, eos {}, pad {}", or_none(special.bos),
+                                 special.eos.empty() ? "none" : fmt::format("{}", fmt::join(special.eos, " ")), or_none(special.pad));
+  if (special.decoder_start) text += fmt::format(", decoder starts with {}", *special.decoder_start);
+  if (special.forced_bos) text += fmt::format(", forced first {}", *special.forced_bos);
+  if (special.forced_eos) text += fmt::format(", forced last {}", *special.forced_eos);
+  return text;
+}
+
+}  // namespace
+
+std::string size_in_words(int64_t n_bytes) {
+  constexpr const char* kUnits[] = {"bytes", "KB", "MB", "GB", "TB"};
+  auto size = static_cast<double>(n_bytes);
+  size_t unit = 0;
+  while (size >= 1000 && unit + 1 < std::size(kUnits)) size /= 1000, ++unit;
+  return unit == 0 ? fmt::format("{} bytes", n_bytes) : fmt::format("{:.{}f} {}", size, size < 10 ? 2 : 1, kUnits[unit]);
+}
+
+std::string path_in_folder(const Signature& signature, const File& file) {
+  const std::filesystem::path relative = file.path.lexically_relative(signature.folder);
+  return relative.empty() || *relative.begin() == ".." ? file.path.string() : relative.string();
+}
+
+std::vector<PortLine> port_lines(const std::vector<Port>& ports) {
+  std::vector<Run> runs;
+  for (const Port& port : ports) {
+    const CutName name = cut(port.name);
+    const PortLine line{port.name, std::string(dtype_name(port.dtype)), shape_text(port), std::string(role_name(port.role))};
+    // Seldom more than a handful of different lines, however many layers there are.
+    const auto alike = std::find_if(runs.begin(), runs.end(), [&](const Run& run) {
+      return name.number >= 0 && run.name.number >= 0 && run.name.before == name.before && run.line.dtype == line.dtype &&
+             run.line.shape == line.shape;
+    });
+    if (alike == runs.end()) {
+      runs.push_back({name, {name.after}, {name.number}, line});
+      continue;
+    }
+    if (std::find(alike->ends.begin(), alike->ends.end(), name.after) == alike->ends.end()) {
+      alike->ends.push_back(name.after);
+      alike->line.role += "/" + line.role;
+    }
+    if (std::find(alike->numbers.begin(), alike->numbers.end(), name.number) == alike->numbers.end()) alike->numbers.push_back(name.number);
+  }
+  std::vector<PortLine> lines;
+  for (Run& run : runs) {
+    if (run.numbers.size() > 1 || run.ends.size() > 1)
+      run.line.name = fmt::format("{}{{{}}}{}", run.name.before, numbers_text(run.numbers), fmt::join(run.ends, "/"));
+    lines.push_back(std::move(run.line));
+  }
+  return lines;
+}
+
+std::string inspection_table(const Inspection& inspection, bool colour) {
+  const Signature& signature = inspection.signature;
+  Table table(colour);
+  int64_t weights = 0;
+  for (const Inventory& inventory : inspection.inventories) weights += inventory.total_weight_bytes();
+  table.start(fmt::format("{}: {}, {} of weights\n", table.paint(signature.folder.filename().string(), kBold),
+                          table.paint(kind_name(signature.kind), kGreen), size_in_words(weights)));
+  files_section(inspection, table);
+  for (const File& file : signature.files) {
+    const std::string of = signature.files.size() == 1 ? "" : " of " + path_in_folder(signature, file);
+    ports_section("Inputs" + of, file.inputs, table);
+    ports_section("Outputs" + of, file.outputs, table);
+  }
+  cache_section(signature, table);
+  table.title("Text");
+  table.line(fmt::format("vocabulary {}, at most {} positions", or_none(signature.vocab), or_none(signature.max_positions)));
+  table.line(special_text(signature.special));
+  table.title("Backend");
+  table.line(fmt::format("{}: {}", inspection.backend.chosen, inspection.backend.why));
+  if (!signature.problems.empty()) {
+    table.title("Problems");
+    for (const std::string& problem : signature.problems) table.line(table.paint(problem, kYellow));
+  }
+  return table.take();
+}
+
+}  // namespace kvik::cli
