@@ -8,6 +8,8 @@ const KernelTable& reference_kernels() {
     add_activation(table);
     add_attention(table);
     add_binary(table);
+    add_block_float(table);
+    add_block_quantized(table);
     add_blocks(table);
     add_boxes(table);
     add_cast(table);
@@ -18,11 +20,13 @@ const KernelTable& reference_kernels() {
     add_fused_activation(table);
     add_fused_matmul(table);
     add_gather(table);
+    add_gather_block_quantized(table);
     add_group_query_attention(table);
     add_linear_attention(table);
     add_logic(table);
     add_matmul(table);
     add_microsoft_attention(table);
+    add_moe(table);
     add_movement(table);
     add_multi_head_attention(table);
     add_normalisation(table);

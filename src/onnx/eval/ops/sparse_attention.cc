@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <limits>
+
+#include "onnx/eval/groups.h"
+#include "onnx/eval/ops/grouped_query.h"
+#include "onnx/eval/ops/numbers.h"
+#include "onnx/eval/ops/rotary.h"
+
+namespace kvik::onnx {
+namespace {
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+// Which blocks of keys each block of queries sees, in compressed rows; layouts take turns over the heads.
+class BlockMask {
+ public:
+  BlockMask(const Tensor& rows, const Tensor& columns, int64_t block) : block_(block) {
+    require_rank(rows, 2, "block_row_indices");
+    require_dims(columns, {rows.dim(0), -1}, "block_col_indices");
+    layouts_ = rows.dim(0);
+    n_rows_ = rows.dim(1) - 1;
+    n_columns_ = columns.dim(1);
+    require(layouts_ > 0 && n_rows_ > 0, "block_row_indices has shape {}, at least one row was expected", to_string(rows.dims()));
+    rows_ = integers_of(rows);
+    columns_ = integers_of(columns);
+    for (const int64_t row : rows_)
+      require(row >= 0 && row <= n_columns_, "block_row_indices holds {}, there are {} columns", row, n_columns_);
+  }
+
+  bool sees(int64_t head, int64_t query, int64_t key) const {
+    const int64_t layout = head % layouts_, row = query / block_;
+    require(row < n_rows_, "position {} is beyond the {} rows of the block mask", query, n_rows_);
+    const auto at = static_cast<size_t>(layout * (n_rows_ + 1) + row);
+    for (int64_t i = rows_[at]; i < rows_[at + 1]; ++i) {
+      if (columns_[static_cast<size_t>(layout * n_columns_ + i)] == key / block_) return true;
+    }
+    return false;
+  }
+
+ private:
+  int64_t block_, layouts_ = 0, n_rows_ = 0, n_columns_ = 0;
+  std::vector<int64_t> rows_, columns_;
+};
+
+void rotate_from(Heads& heads, const RotaryTable& table, const std::vector<int64_t>& past, bool interleaved) {
+  for_rows(heads, [&](int64_t b, int64_t h, int64_t i) {
+    const int64_t position = past[static_cast<size_t>(b)] + i;
+    table.rotate(heads.row(b, h, i), std::min(position, table.positions() - 1), interleaved);  // padding may lie beyond the table
+  });
+}
+
+// The buffer with the new rows written behind the past's.
+Heads updated(const Tensor& past, const Heads& fresh, const std::vector<int64_t>& lengths, std::string_view name) {
+  require_dims(past, {fresh.batch, fresh.heads, -1, fresh.size}, name);
+  Heads buffer = heads_of_4d(past, name);
+  for (const int64_t length : lengths) {
+    require(length >= 0 && length <= buffer.length - fresh.length, "{} has room for {} positions, {} and {} new ones were found", name,
+            buffer.length, length, fresh.length);
+  }
+  for_rows(fresh, [&](int64_t b, int64_t h, int64_t i) {
+    const std::span<double> to = buffer.row(b, h, lengths[static_cast<size_t>(b)] + i);
+    for (size_t d = 0; d < to.size(); ++d) to[d] = rounded_to(past.dtype(), fresh.row(b, h, i)[d]);
+  });
+  return buffer;
+}
+
+std::vector<Tensor> sparse_attention(const KernelCall& call) {
+  const Node& node = call.node;
+  const int64_t n_heads = positive_attribute(node, "num_heads"), n_kv_heads = positive_attribute(node, "kv_num_heads");
+  GroupedOperands x = grouped_operands(call.input(0), call.optional(1), call.optional(2), n_heads, n_kv_heads);
+  require(x.k.length == x.q.length, "{} queries and {} keys were found, as many of both were expected", x.q.length, x.k.length);
+  const BlockMask blocks(call.input(5), call.input(6), positive_attribute(node, "sparse_block_size"));
+  require_dims(call.input(8), {x.q.batch}, "key_total_sequence_lengths");
+  const std::vector<int64_t> totals = integers_of(call.input(8));
+  const bool prompt = as_int(call.input(7)) == x.q.length;
+  std::vector<int64_t> past;
+  for (const int64_t total : totals) {
+    require(total > 0 && total <= std::numeric_limits<int32_t>::max() && (prompt ? total <= x.q.length : total >= x.q.length),
+            "a sequence of {} tokens was found, of which {} are new", total, x.q.length);
+    past.push_back(prompt ? 0 : total - x.q.length);
+  }
+  if (node.int_or("do_rotary", 0) != 0) {
+    const RotaryTable table(call.input(9), call.input(10));
+    require(table.positions() > 0, "the table of angles is empty");
+    rotate_from(x.q, table, past, node.int_or("rotary_interleaved", 0) != 0);
+    rotate_from(x.k, table, past, node.int_or("rotary_interleaved", 0) != 0);
+  }
+  const Heads keys = updated(call.input(3), x.k, past, "past_key"), values = updated(call.input(4), x.v, past, "past_value");
+  AttendOptions options;
+  options.scale = attention_scale(node, x.q.size);
+  options.mask = [&](int64_t b, int64_t h, int64_t i, std::span<double> scores) {
+    const int64_t total = totals[static_cast<size_t>(b)], query = std::min(past[static_cast<size_t>(b)] + i, total - 1);
+    for (size_t j = 0; j < scores.size(); ++j) {
+      const auto key = static_cast<int64_t>(j);
+      if (key > query || !blocks.sees(h, query, key)) scores[j] = kMinusInfinity;
+    }
+  };
+  return {tensor_3d(call.input(0).dtype(), attend(x.q, keys, values, options)), tensor_4d(call.input(3).dtype(), keys),
+          tensor_4d(call.input(4).dtype(), values)};
+}
+
+}  // namespace
+
+void add_sparse_attention(KernelTable& table) { table.add(kMicrosoft, "SparseAttention", sparse_attention); }
+
+}  // namespace kvik::onnx
