@@ -154,7 +154,7 @@ def test_qlinear_unary_agrees(op, dtype, zero):
 
 def test_qlinear_softmax_agrees():
     inputs = [integers(1, 0, 256, (3, 4, 5), np.uint8), np.float32(0.04), np.uint8(128), np.float32(1 / 256), np.uint8(0)]
-    assert_agrees(Case("QLinearSoftmax", inputs, axis=-1, opset_=13) if False else Case("QLinearSoftmax", inputs, axis=-1, **{"opset": 13}), atol=1)
+    assert_agrees(Case("QLinearSoftmax", inputs, axis=-1, opset=13, constants=(1, 2, 3, 4)), atol=1)
 
 
 def test_qlinear_concat_agrees():
@@ -176,7 +176,7 @@ def test_microsoft_quantize_and_dequantize_agree(dtype, axis, shape):
 
 
 @pytest.mark.parametrize("group", [1, 2])
-@pytest.mark.parametrize("attributes", [{}, {"pads": [1, 0, 1, 1], "strides": [2, 1]}, {"dilations": [1, 2], "auto_pad": "SAME_UPPER"}])
+@pytest.mark.parametrize("attributes", [{}, {"pads": [1, 0, 1, 1], "strides": [2, 1]}, {"dilations": [2, 1]}, {"auto_pad": "SAME_UPPER", "strides": [2, 2]}])
 def test_quantised_convolutions_agree(attributes, group):
     x, w = integers(1, 0, 256, (2, 4, 6, 7), np.uint8), integers(2, -128, 128, (6, 4 // group, 3, 2), np.int8)
     assert_agrees(Case("ConvInteger", [x, np.abs(w.astype(np.int16)).astype(np.uint8), np.uint8(100), np.uint8(7)], domain="", group=group, **attributes))
@@ -236,8 +236,9 @@ def test_quantised_moe_agrees(bits, block, zero_points):
     while inputs[-1] is None:
         inputs.pop()
     attributes = {"block_size": block} if block else {}
-    assert_agrees(Case("QMoE", inputs, k=2, expert_weight_bits=bits, activation_type="silu", normalize_routing_weights=1, constants=(2, 3, 5, 6, 11, 12),
-                       **attributes), rtol=2e-2, atol=2e-2)
+    case = Case("QMoE", inputs, k=2, expert_weight_bits=bits, activation_type="silu", normalize_routing_weights=1, constants=(2, 3, 5, 6, 11, 12), **attributes)
+    expected = case.run_onnxruntime()
+    assert_same(expected, case.run_kvik(), rtol=0, atol=0.02 * np.abs(expected[0]).max())  # ONNX Runtime may quantise the activations too
 
 
 def test_quantised_moe_takes_its_weights_from_a_second_router():
