@@ -16,6 +16,7 @@ void add_cast(KernelTable& table);
 void add_control_flow(KernelTable& table);
 void add_conv(KernelTable& table);
 void add_cumulative(KernelTable& table);
+void add_determinant(KernelTable& table);
 void add_einsum(KernelTable& table);
 void add_fused_activation(KernelTable& table);
 void add_fused_matmul(KernelTable& table);
@@ -47,12 +48,15 @@ void add_sampling(KernelTable& table);
 void add_scatter(KernelTable& table);
 void add_select(KernelTable& table);
 void add_shape_ops(KernelTable& table);
+void add_signal(KernelTable& table);
 void add_skip_norm(KernelTable& table);
 void add_slicing(KernelTable& table);
 void add_softmax(KernelTable& table);
 void add_sparse_attention(KernelTable& table);
+void add_strings(KernelTable& table);
 void add_tensor_scatter(KernelTable& table);
 void add_training(KernelTable& table);
 void add_unary(KernelTable& table);
+void add_unique(KernelTable& table);
 
 }  // namespace kvik::onnx

@@ -22,6 +22,12 @@ Kernel KernelTable::find(std::string_view domain, std::string_view op) const {
   return found == kernels_.end() ? nullptr : found->second;
 }
 
+std::vector<std::pair<std::string_view, std::string_view>> KernelTable::operators() const {
+  std::vector<std::pair<std::string_view, std::string_view>> result;
+  for (const auto& [key, kernel] : kernels_) result.push_back(key);
+  return result;
+}
+
 std::vector<Tensor> run_kernel(const Node& node, std::span<const Tensor> inputs, const RunSubgraph& run_subgraph) {
   const Kernel kernel = reference_kernels().find(node.domain, node.op);
   if (kernel == nullptr) {

@@ -40,6 +40,7 @@ class KernelTable {
   void add(std::string_view op, Kernel kernel) { add("", op, kernel); }
   Kernel find(std::string_view domain, std::string_view op) const;  // null when unknown
   size_t size() const { return kernels_.size(); }
+  std::vector<std::pair<std::string_view, std::string_view>> operators() const;  // domain and name, sorted
 
  private:
   std::map<std::pair<std::string_view, std::string_view>, Kernel> kernels_;  // names are literals

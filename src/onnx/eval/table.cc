@@ -16,6 +16,7 @@ const KernelTable& reference_kernels() {
     add_control_flow(table);
     add_conv(table);
     add_cumulative(table);
+    add_determinant(table);
     add_einsum(table);
     add_fused_activation(table);
     add_fused_matmul(table);
@@ -25,6 +26,7 @@ const KernelTable& reference_kernels() {
     add_linear_attention(table);
     add_logic(table);
     add_matmul(table);
+    add_microsoft_aliases(table);
     add_microsoft_attention(table);
     add_microsoft_tensor(table);
     add_moe(table);
@@ -46,14 +48,16 @@ const KernelTable& reference_kernels() {
     add_scatter(table);
     add_select(table);
     add_shape_ops(table);
+    add_signal(table);
     add_skip_norm(table);
     add_slicing(table);
     add_softmax(table);
     add_sparse_attention(table);
+    add_strings(table);
     add_tensor_scatter(table);
     add_training(table);
     add_unary(table);
-    add_microsoft_aliases(table);
+    add_unique(table);
     return table;
   }();
   return kTable;
