@@ -6,7 +6,7 @@
 #include "onnx/eval/ops/attend.h"
 #include "onnx/eval/ops/numbers.h"
 
-// The standard Attention operator (opset 23 and later).
+// The standard Attention operator (opset 23 and later), and the one that is in preview.
 namespace kvik::onnx {
 namespace {
 
@@ -158,8 +158,48 @@ std::vector<Tensor> attention(const KernelCall& call) {
   return outputs;
 }
 
+// Runs a subgraph that takes scores or probabilities and gives others of the same shape; nothing where there is none.
+void modify(const KernelCall& call, std::string_view attribute, DType dtype, Heads& scores) {
+  if (!call.node.has(attribute)) return;
+  const Tensor before = tensor_4d(dtype, scores);
+  const std::vector<Tensor> after = call.run_subgraph(call.node.graph(attribute), std::span(&before, 1));
+  require(after.size() == 1 && after[0].dims() == before.dims(), "'{}' was expected to give one tensor of shape {}", attribute,
+          to_string(before.dims()));
+  scores.data = doubles_of(after[0]);
+}
+
+// The preview FlexAttention: subgraphs change the scores and the probabilities.
+std::vector<Tensor> flex_attention(const KernelCall& call) {
+  const Heads q = heads_of_4d(call.input(0), "Q"), k = heads_of_4d(call.input(1), "K"), v = heads_of_4d(call.input(2), "V");
+  const DType dtype = call.input(0).dtype(), asked = dtype_attribute(call.node, "softmax_precision");
+  const DType precision = asked != DType::kUndefined ? asked : dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  Heads scores(q.batch, q.heads, q.length, k.length);
+  AttendOptions options;
+  options.scale = scale_of(call, q);
+  options.watch = [&](AttendOptions::Stage stage, int64_t b, int64_t h, int64_t i, std::span<double> row) {
+    if (stage == AttendOptions::Stage::kScaled) std::ranges::copy(row, scores.row(b, h, i).begin());
+  };
+  Heads y = attend(q, k, v, options);
+  modify(call, "score_mod", precision, scores);
+  for_rows(scores, [&](int64_t b, int64_t h, int64_t i) { softmax(scores.row(b, h, i)); });
+  modify(call, "prob_mod", precision, scores);
+  for_rows(y, [&](int64_t b, int64_t h, int64_t i) {
+    const std::span<double> out = y.row(b, h, i);
+    std::ranges::fill(out, 0.0);
+    for (int64_t j = 0; j < k.length; ++j) {
+      const double share = scores.row(b, h, i)[static_cast<size_t>(j)];
+      const std::span<const double> value = v.row(b, h / (q.heads / k.heads), j);
+      for (size_t d = 0; d < out.size(); ++d) out[d] += share * value[d];
+    }
+  });
+  return {tensor_4d(dtype, y)};
+}
+
 }  // namespace
 
-void add_attention(KernelTable& table) { table.add("Attention", attention); }
+void add_attention(KernelTable& table) {
+  table.add("Attention", attention);
+  table.add("ai.onnx.preview", "FlexAttention", flex_attention);
+}
 
 }  // namespace kvik::onnx
