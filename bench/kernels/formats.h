@@ -1,0 +1,61 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "kernels/cpu/parallel.h"
+
+namespace kvik::bench {
+
+// How weights are stored and what they are multiplied by.
+struct Format {
+  std::string name;
+  cpu::WeightFormat format = cpu::WeightFormat::kF32;
+  cpu::BlockFormat blocks{};
+  bool quantised_rows = false;
+
+  bool is_blocks() const { return format == cpu::WeightFormat::kBlocks8 || format == cpu::WeightFormat::kBlocks4; }
+  cpu::WeightLayout layout(int64_t k, int64_t n) const {
+    return is_blocks() ? cpu::block_layout(blocks, k, n) : cpu::float_layout(format, k, n);
+  }
+};
+
+inline std::vector<Format> formats() {
+  using cpu::ScaleFormat, cpu::WeightFormat;
+  return {
+      {"q8", WeightFormat::kBlocks8, {8, 32, ScaleFormat::kF16, false}, true},
+      {"q4", WeightFormat::kBlocks4, {4, 32, ScaleFormat::kF16, false}, true},
+      {"q4 zero points", WeightFormat::kBlocks4, {4, 32, ScaleFormat::kF32, true}, true},
+      {"q4 block 128 f32", WeightFormat::kBlocks4, {4, 128, ScaleFormat::kF32, false}, true},
+      {"q8, f32 rows", WeightFormat::kBlocks8, {8, 32, ScaleFormat::kF16, false}, false},
+      {"q4, f32 rows", WeightFormat::kBlocks4, {4, 32, ScaleFormat::kF16, false}, false},
+      {"f16", WeightFormat::kF16},
+      {"bf16", WeightFormat::kBF16},
+      {"f32", WeightFormat::kF32},
+  };
+}
+
+// Rows of some width, plain and quantised.
+struct Inputs {
+  Inputs(int64_t n_rows, int64_t k) : x(static_cast<size_t>(n_rows * k)), memory(cpu::quantised_bytes(n_rows, k)) {
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i * 37 % 101) - 50) * 0.02f;
+    quantised = cpu::quantised_rows(memory.data(), n_rows, k);
+    for (int64_t r = 0; r < n_rows; ++r) cpu::fastest().quantise_row(x.data() + r * k, quantised, r, 0, quantised.n_steps);
+  }
+  std::vector<float> x;
+  AlignedBuffer memory;
+  cpu::QuantisedRows quantised{};
+};
+
+inline void multiply(ThreadPool& pool, const cpu::CpuKernels& kernels, const Format& format, const cpu::PackedWeights& weights,
+                     const Inputs& inputs, int64_t n_rows, float* out) {
+  const cpu::MatmulOut to{out, weights.layout.n, nullptr};
+  if (format.quantised_rows) {
+    cpu::matmul(pool, kernels, weights, cpu::rows_from(inputs.quantised, 0, n_rows), to);
+  } else {
+    cpu::matmul(pool, kernels, weights, cpu::FloatRows{inputs.x.data(), weights.layout.k, n_rows}, to);
+  }
+}
+
+}  // namespace kvik::bench
