@@ -1,0 +1,64 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/template/template.h"
+
+namespace kvik::text {
+
+// What a conversation is rendered from, all as the JSON it comes in.
+struct ChatRequest {
+  jinja::Value messages = jinja::Value::list({});
+  jinja::Value tools = jinja::Value::none();  // none when there are none
+  jinja::Value documents = jinja::Value::none();
+  bool add_generation_prompt = false;
+  // Further variables, which win over the model's special tokens.
+  std::vector<std::pair<std::string, jinja::Value>> variables;
+  // One of names(), or a template's text; empty: "tool_use" where there are tools and such a template, "default" otherwise.
+  std::string chosen;
+  jinja::Clock clock = jinja::system_clock;
+};
+
+// The chat templates of a model and the strings of its special tokens. Immutable: any thread may render.
+class ChatTemplate {
+ public:
+  // Reads chat_template.jinja and additional_chat_templates/, else chat_template.json, else `chat_template` of tokenizer_config.json;
+  // special tokens from tokenizer_config.json and special_tokens_map.json. A folder without a template gives an empty() one.
+  static ChatTemplate load(const std::filesystem::path& folder);
+  // Only what the file says, with the special tokens of `folder` where it is not empty.
+  static ChatTemplate from_file(const std::filesystem::path& file, const std::filesystem::path& folder = {});
+  static ChatTemplate from_text(std::string_view source);
+
+  bool empty() const { return templates_.empty(); }
+  std::vector<std::string> names() const;
+  // "bos_token" and its like, as the templates see them.
+  const std::vector<std::pair<std::string, jinja::Value>>& special_tokens() const { return special_tokens_; }
+
+  // Throws Error; the message of a template's raise_exception() is the whole sentence.
+  std::string render(const ChatRequest& request, const jinja::Limits& limits = {}) const;
+  // One JSON object {"messages": …, "tools": …, "add_generation_prompt": …, …}; whatever else it holds is a variable, what "extra" holds
+  // too, and a variable "now" sets the clock.
+  std::string render_json(std::string_view json, const jinja::Limits& limits = {}) const;
+
+ private:
+  const jinja::Template& choose(const ChatRequest& request) const;
+  void add(const std::string& name, std::string_view source, const std::string& origin);
+  void read_templates(const std::filesystem::path& folder);
+  void read_template_field(const jinja::Value& field, const std::string& origin);
+  void read_special_tokens(const std::filesystem::path& folder);
+  void add_special_tokens(const jinja::Dict& config);
+  void set_special_token(const std::string& name, jinja::Value value);
+
+  std::map<std::string, jinja::Template, std::less<>> templates_;
+  std::vector<std::pair<std::string, jinja::Value>> special_tokens_;
+};
+
+// The object's fields as a request.
+ChatRequest parse_chat_request(std::string_view json);
+
+}  // namespace kvik::text

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string_view>
+
+#include "text/template/object.h"
+#include "text/template/value.h"
+
+namespace kvik::text::jinja {
+
+class Runtime;
+
+using FilterBody = Value (*)(Runtime& runtime, const Value& subject, const Args& args);
+using TestBody = bool (*)(Runtime& runtime, const Value& subject, const Args& args);
+using MethodBody = Function::Body;
+
+// Null when there is none of that name.
+FilterBody find_filter(std::string_view name);
+TestBody find_test(std::string_view name);
+MethodBody find_method(const Value& self, std::string_view name);
+
+// range, dict, namespace, cycler, joiner, raise_exception, strftime_now; nullopt for other names.
+std::optional<Value> find_global(Runtime& runtime, std::string_view name);
+
+// A table of one file's filters, methods or tests.
+template <typename Body>
+struct Named {
+  std::string_view name;
+  Body body;
+};
+
+}  // namespace kvik::text::jinja

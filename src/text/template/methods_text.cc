@@ -1,0 +1,321 @@
+#include <algorithm>
+
+#include "text/template/format.h"
+#include "text/template/methods.h"
+#include "text/template/print.h"
+#include "text/template/text_search.h"
+#include "text/template/unicode.h"
+
+namespace kvik::text::jinja {
+namespace {
+
+// What a method of markup makes is markup.
+Value like(Runtime& runtime, const Value& self, std::string text) { return runtime.text(std::move(text), self.text_cell().is_markup); }
+Value like(Runtime& runtime, const Value& self, std::string_view text) { return like(runtime, self, std::string(text)); }
+
+template <std::string (*kMap)(std::string_view)>
+Value mapped(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters none("this method of str", args, {});
+  runtime.work(8 * self.as_text().size());
+  return like(runtime, self, kMap(self.as_text()));
+}
+
+template <bool kLeft, bool kRight>
+Value strip(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("strip", args, {"chars"});
+  const std::string_view chars = given.text(0, "");
+  const std::string_view* set = given[0] == nullptr || given[0]->is_none() ? nullptr : &chars;
+  std::string_view text = self.as_text();
+  runtime.work(text.size() * (1 + chars.size() / 16));
+  if (kLeft) text = strip_left(text, set);
+  if (kRight) text = strip_right(text, set);
+  return like(runtime, self, text);
+}
+
+Value pieces(Runtime& runtime, const Value& self, const std::vector<std::string_view>& parts, Kind kind = Kind::kList) {
+  runtime.check_room(parts.size() * 2 * sizeof(Value));
+  std::vector<Value> values;
+  values.reserve(parts.size());
+  for (std::string_view part : parts) values.push_back(like(runtime, self, part));
+  return kind == Kind::kList ? runtime.list(std::move(values)) : runtime.tuple(std::move(values));
+}
+
+template <bool kFromRight>
+Value split(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("split", args, {"sep", "maxsplit"});
+  const bool by_space = given[0] == nullptr || given[0]->is_none();
+  const std::string_view separator = given.text(0, "");
+  const int64_t most = given.integer(1, -1);
+  if (!by_space && separator.empty()) fail("empty separator");
+  runtime.work(self.as_text().size());
+  const size_t limit = most < 0 ? SIZE_MAX : static_cast<size_t>(most);
+  return pieces(runtime, self,
+                by_space ? split_at_space(self.as_text(), limit, kFromRight) : split_at(self.as_text(), separator, limit, kFromRight));
+}
+
+Value splitlines(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("splitlines", args, {"keepends"});
+  runtime.work(self.as_text().size());
+  return pieces(runtime, self, split_lines(self.as_text(), given.truth(runtime, 0, false)));
+}
+
+template <bool kAtEnd>
+Value has_affix(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given(kAtEnd ? "endswith" : "startswith", args, {"prefix", "start", "end"}, 1);
+  const std::optional<std::string_view> range = search_range(self, given, 1);
+  const auto matches = [&](const Value& affix) {
+    const std::string& text = to_text(affix, kAtEnd ? "endswith" : "startswith");
+    runtime.work(text.size());
+    return range && (kAtEnd ? range->ends_with(text) : range->starts_with(text));
+  };
+  if (!given.required(0).is(Kind::kTuple)) return Value::boolean(matches(given.required(0)));
+  const std::vector<Value>& affixes = given.required(0).as_items();
+  return Value::boolean(std::any_of(affixes.begin(), affixes.end(), matches));
+}
+
+template <bool kLast, bool kMustExist>
+Value find(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("find", args, {"sub", "start", "end"}, 1);
+  const std::string& wanted = to_text(given.required(0), "find");
+  runtime.work(self.as_text().size());
+  const std::optional<std::string_view> range = search_range(self, given, 1);
+  const size_t at = !range ? std::string_view::npos : kLast ? rfind_text(*range, wanted) : find_text(*range, wanted);
+  if (at == std::string_view::npos) {
+    if (kMustExist) fail("substring not found");
+    return Value::integer(-1);
+  }
+  const auto byte = static_cast<size_t>(range->data() - self.as_text().data()) + at;
+  return Value::integer(static_cast<int64_t>(count_points(std::string_view(self.as_text()).substr(0, byte))));
+}
+
+Value count(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("count", args, {"sub", "start", "end"}, 1);
+  const std::string& wanted = to_text(given.required(0), "count");
+  runtime.work(self.as_text().size());
+  const std::optional<std::string_view> range = search_range(self, given, 1);
+  if (!range) return Value::integer(0);
+  if (wanted.empty()) return Value::integer(static_cast<int64_t>(count_points(*range)) + 1);
+  int64_t n = 0;
+  for (size_t at = find_text(*range, wanted); at != std::string_view::npos; at = find_text(*range, wanted, at + wanted.size())) ++n;
+  return Value::integer(n);
+}
+
+Value replace(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("replace", args, {"old", "new", "count"}, 2);
+  std::string old_part = to_text(given.required(0), "replace"), new_part = to_text(given.required(1), "replace");
+  if (self.text_cell().is_markup) {
+    if (!given.required(0).text_cell().is_markup) old_part = escape_html(old_part);
+    if (!given.required(1).text_cell().is_markup) new_part = escape_html(new_part);
+  }
+  return like(runtime, self, replace_all(runtime, self.as_text(), old_part, new_part, given.integer(2, -1)));
+}
+
+Value join(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("join", args, {"iterable"}, 1);
+  const std::unique_ptr<Iterator> it = iterate(runtime, given.required(0));
+  std::string text;
+  bool first = true;
+  while (const std::optional<Value> item = it->next()) {
+    runtime.step();
+    if (!std::exchange(first, false)) text += self.as_text();
+    const std::string& part = to_text(*item, "join");
+    runtime.check_room(text.size() + part.size() + self.as_text().size());
+    text += self.text_cell().is_markup && !item->text_cell().is_markup ? escape_html(part) : part;
+  }
+  return like(runtime, self, std::move(text));
+}
+
+template <char kAlign>
+Value pad(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("this method of str", args, {"width", "fillchar"}, 1);
+  FormatSpec spec;
+  spec.width = std::min<int64_t>(given.integer(0, 0), INT32_MAX);
+  const std::string_view fill = given.text(1, " ");
+  size_t fill_end = 0;
+  if (!fill.empty()) spec.fill = next_point(fill, fill_end);
+  if (fill.empty() || fill_end != fill.size()) fail("The fill character must be exactly one character long");
+  spec.align = kAlign;
+  const auto missing = spec.width - static_cast<int64_t>(self.text_cell().n_points);
+  // Python's center() puts the odd one left where the width is odd.
+  if (kAlign == '^' && missing > 0 && (missing & spec.width & 1) != 0) {
+    spec.width -= 1;
+    return like(runtime, self, std::string(fill).append(aligned(runtime, self.as_text(), spec, '<')));
+  }
+  return like(runtime, self, aligned(runtime, self.as_text(), spec, '<'));
+}
+
+Value zfill(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("zfill", args, {"width"}, 1);
+  const int64_t missing = std::min<int64_t>(given.integer(0, 0), INT32_MAX) - static_cast<int64_t>(self.text_cell().n_points);
+  if (missing <= 0) return self;
+  runtime.check_room(static_cast<size_t>(missing));
+  std::string text = self.as_text();
+  const bool has_sign = !text.empty() && (text[0] == '+' || text[0] == '-');
+  text.insert(has_sign ? 1 : 0, static_cast<size_t>(missing), '0');
+  return like(runtime, self, std::move(text));
+}
+
+template <bool (*kHolds)(char32_t)>
+Value all_are(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters none("this method of str", args, {});
+  const std::string_view text = self.as_text();
+  runtime.work(8 * text.size());
+  for (size_t at = 0; at < text.size();)
+    if (!kHolds(next_point(text, at))) return Value::boolean(false);
+  return Value::boolean(!text.empty() || kHolds == is_printable);
+}
+
+// islower and isupper: some letter of that case, and none of the other.
+template <bool (*kWanted)(char32_t), bool (*kOther)(char32_t)>
+Value is_case(Runtime& runtime, const Value& self, const Args&) {
+  const std::string_view text = self.as_text();
+  runtime.work(8 * text.size());
+  bool found = false;
+  for (size_t at = 0; at < text.size();) {
+    const char32_t point = next_point(text, at);
+    if (kOther(point) || is_title(point)) return Value::boolean(false);
+    found |= kWanted(point);
+  }
+  return Value::boolean(found);
+}
+
+Value istitle(Runtime& runtime, const Value& self, const Args&) {
+  const std::string_view text = self.as_text();
+  runtime.work(8 * text.size());
+  bool after_cased = false, found = false;
+  for (size_t at = 0; at < text.size();) {
+    const char32_t point = next_point(text, at);
+    const bool starts_word = is_upper(point) || is_title(point);
+    if (starts_word ? after_cased : is_lower(point) && !after_cased) return Value::boolean(false);
+    after_cased = starts_word || is_lower(point);
+    found |= after_cased;
+  }
+  return Value::boolean(found);
+}
+
+Value isascii(Runtime&, const Value& self, const Args&) { return Value::boolean(self.text_cell().is_ascii()); }
+
+Value isidentifier(Runtime& runtime, const Value& self, const Args&) {
+  const std::string_view text = self.as_text();
+  runtime.work(8 * text.size());
+  for (size_t at = 0; at < text.size();) {
+    const bool first = at == 0;
+    const char32_t point = next_point(text, at);
+    if (first ? !is_identifier_start(point) : !is_identifier_part(point)) return Value::boolean(false);
+  }
+  return Value::boolean(!text.empty());
+}
+
+template <bool kFromRight>
+Value partition(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("partition", args, {"sep"}, 1);
+  const std::string& separator = to_text(given.required(0), "partition");
+  if (separator.empty()) fail("empty separator");
+  const std::string_view text = self.as_text();
+  runtime.work(text.size());
+  const size_t at = kFromRight ? rfind_text(text, separator) : find_text(text, separator);
+  if (at == std::string_view::npos && kFromRight) return pieces(runtime, self, {"", "", text}, Kind::kTuple);
+  if (at == std::string_view::npos) return pieces(runtime, self, {text, "", ""}, Kind::kTuple);
+  return pieces(runtime, self, {text.substr(0, at), separator, text.substr(at + separator.size())}, Kind::kTuple);
+}
+
+Value removeprefix(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("removeprefix", args, {"prefix"}, 1);
+  const std::string& prefix = to_text(given.required(0), "removeprefix");
+  return self.as_text().starts_with(prefix) ? like(runtime, self, self.as_text().substr(prefix.size())) : self;
+}
+
+Value removesuffix(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("removesuffix", args, {"suffix"}, 1);
+  const std::string& suffix = to_text(given.required(0), "removesuffix");
+  if (suffix.empty() || !self.as_text().ends_with(suffix)) return self;
+  return like(runtime, self, self.as_text().substr(0, self.as_text().size() - suffix.size()));
+}
+
+Value expandtabs(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("expandtabs", args, {"tabsize"});
+  const int64_t tab = std::min<int64_t>(given.integer(0, 8), INT32_MAX);
+  std::string text;
+  int64_t column = 0;
+  for (char c : self.as_text()) {
+    if (c == '\t') {
+      const int64_t n = tab > 0 ? tab - column % tab : 0;
+      runtime.check_room(text.size() + static_cast<size_t>(n));
+      text.append(static_cast<size_t>(n), ' ');
+      column += n;
+      continue;
+    }
+    text += c;
+    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) ++column;
+    if (c == '\n' || c == '\r') column = 0;
+  }
+  return like(runtime, self, std::move(text));
+}
+
+Value format(Runtime& runtime, const Value& self, const Args& args) { return like(runtime, self, format_braces(runtime, self, args)); }
+
+Value format_map(Runtime& runtime, const Value& self, const Args& args) {
+  const Parameters given("format_map", args, {"mapping"}, 1);
+  if (!given.required(0).is(Kind::kDict)) fail("format_map() needs a mapping");
+  Args named;
+  for (const Dict::Entry& entry : given.required(0).as_dict().entries())
+    if (entry.key.is_text()) named.named.emplace_back(entry.key.as_text(), entry.value);
+  return like(runtime, self, format_braces(runtime, self, named));
+}
+
+constexpr Named<MethodBody> kMethods[] = {
+    {"strip", strip<true, true>},
+    {"lstrip", strip<true, false>},
+    {"rstrip", strip<false, true>},
+    {"split", split<false>},
+    {"rsplit", split<true>},
+    {"splitlines", splitlines},
+    {"startswith", has_affix<false>},
+    {"endswith", has_affix<true>},
+    {"replace", replace},
+    {"join", join},
+    {"find", find<false, false>},
+    {"rfind", find<true, false>},
+    {"index", find<false, true>},
+    {"rindex", find<true, true>},
+    {"count", count},
+    {"upper", mapped<to_upper>},
+    {"lower", mapped<to_lower>},
+    {"title", mapped<to_title>},
+    {"capitalize", mapped<capitalized>},
+    {"casefold", mapped<to_folded>},
+    {"swapcase", mapped<swapped_case>},
+    {"format", format},
+    {"format_map", format_map},
+    {"center", pad<'^'>},
+    {"ljust", pad<'<'>},
+    {"rjust", pad<'>'>},
+    {"zfill", zfill},
+    {"partition", partition<false>},
+    {"rpartition", partition<true>},
+    {"removeprefix", removeprefix},
+    {"removesuffix", removesuffix},
+    {"expandtabs", expandtabs},
+    {"isalnum", all_are<is_alnum>},
+    {"isalpha", all_are<is_alpha>},
+    {"isascii", isascii},
+    {"isdecimal", all_are<is_decimal>},
+    {"isdigit", all_are<is_digit>},
+    {"isidentifier", isidentifier},
+    {"islower", is_case<is_lower, is_upper>},
+    {"isnumeric", all_are<is_numeric>},
+    {"isprintable", all_are<is_printable>},
+    {"isspace", all_are<is_space>},
+    {"istitle", istitle},
+    {"isupper", is_case<is_upper, is_lower>},
+};
+
+}  // namespace
+
+MethodBody find_text_method(std::string_view name) {
+  for (const auto& [known, body] : kMethods)
+    if (known == name) return body;
+  return nullptr;
+}
+
+}  // namespace kvik::text::jinja

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <map>
+
+#include "text/template/runtime.h"
+
+namespace kvik::text::jinja {
+
+// namespace(): the one thing whose attributes a template may set.
+class Namespace final : public Object {
+ public:
+  // Registered with the runtime, so that rings of namespaces are opened at the end.
+  static Value make(Runtime& runtime);
+
+  std::string_view type_name() const override { return "Namespace"; }
+  std::string repr(Runtime& runtime) override;
+  std::optional<Value> attribute(Runtime& runtime, const Value& self, std::string_view name) override;
+  void set(Runtime& runtime, std::string_view name, Value value);
+
+ private:
+  std::vector<std::pair<std::string, Value>> attributes_;  // in the order they were first set; there are few
+  bool is_printing_ = false;
+};
+
+}  // namespace kvik::text::jinja
