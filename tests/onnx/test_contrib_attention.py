@@ -1,5 +1,6 @@
 """com.microsoft's attention operators in our reference evaluator against ONNX Runtime."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from differential import Case, angles, assert_agrees, assert_gives, assert_same, random, softmax
@@ -106,6 +107,20 @@ def test_group_query_attention_quantised_cache_agrees(new, past, bits, kind, sha
     assert_same(wanted[:1], found[:1], rtol=5e-3, atol=5e-3)
     for a, b in zip(wanted[1:], found[1:]):
         assert a.dtype == b.dtype and a.shape == b.shape and (a != b).mean() < 0.02
+
+
+def test_group_query_attention_cache_in_8_bit_floats_is_the_cache_of_what_they_stand_for():
+    scale = np.float32(0.25)
+    stored = [random(i, 1, 2, 6, 16).astype(ml_dtypes.float8_e4m3fn) for i in (7, 8)]
+    fresh = [random(i, 1, 1, 32).astype(ml_dtypes.float8_e4m3fn) for i in (9, 10)]
+    meant = {i: x.astype(np.float32) * scale for i, x in zip((1, 2, 3, 4), fresh + stored)}
+    quantised = group_query(1, 1, 6, extra={1: meant[1], 2: meant[2], 3: stored[0], 4: stored[1], 12: scale.reshape(1), 13: scale.reshape(1)}, k_quant_type="PER_TENSOR",
+                            v_quant_type="PER_TENSOR", kv_cache_bit_width=8)
+    found, expected = quantised.run_kvik(), group_query(1, 1, 6, extra=meant).run_onnxruntime()
+    assert_same(expected[:1], found[:1])
+    for a, b in zip(expected[1:], found[1:]):
+        assert b.dtype == ml_dtypes.float8_e4m3fn
+        np.testing.assert_array_equal(a, b.astype(np.float32) * scale)
 
 
 def test_group_query_attention_normalises_heads_before_rotation():

@@ -1,7 +1,7 @@
 """Quantised operators in our reference evaluator against ONNX Runtime."""
 
-import numpy as np
 import ml_dtypes
+import numpy as np
 import pytest
 from differential import Case, assert_agrees, assert_gives, assert_same, random, sigmoid
 
