@@ -76,7 +76,11 @@ AddedTokens::Matcher AddedTokens::make_matcher(const std::vector<std::pair<std::
   // Of equal contents the first wins, and the trie keeps the last.
   std::vector<std::pair<std::string_view, int32_t>> strings;
   for (auto content = contents.rbegin(); content != contents.rend(); ++content) {
-    if (!content->first.empty()) strings.emplace_back(content->first, content->second);
+    if (content->first.empty()) {
+      matcher.empty = content->second;
+    } else {
+      strings.emplace_back(content->first, content->second);
+    }
   }
   int n_starts = 0;
   for (const auto& [content, id] : strings) {
@@ -90,13 +94,13 @@ AddedTokens::Matcher AddedTokens::make_matcher(const std::vector<std::pair<std::
   return matcher;
 }
 
-AddedTokens::Match AddedTokens::next_match(const Matcher& matcher, std::string_view text, size_t at) {
-  for (; at < text.size(); ++at) {
-    if (matcher.only_start >= 0) {
+AddedTokens::Match AddedTokens::next_match(const Matcher& matcher, std::string_view text, const Match& last) {
+  for (size_t at = last.end; at < text.size(); ++at) {
+    if (matcher.empty == kNoToken && matcher.only_start >= 0) {
       const void* found = std::memchr(text.data() + at, matcher.only_start, text.size() - at);
       if (found == nullptr) return {};
       at = static_cast<size_t>(static_cast<const char*>(found) - text.data());
-    } else if (!matcher.starts[static_cast<uint8_t>(text[at])]) {
+    } else if (matcher.empty == kNoToken && !matcher.starts[static_cast<uint8_t>(text[at])]) {
       continue;
     }
     Match match;
@@ -107,8 +111,11 @@ AddedTokens::Match AddedTokens::next_match(const Matcher& matcher, std::string_v
       if (matcher.trie.value(node) != Trie::kNoValue) match = {matcher.trie.value(node), at, end};
     }
     if (match.id != kNoToken) return match;
+    const bool behind_last = last.id != kNoToken && at == last.end;
+    if (matcher.empty != kNoToken && !behind_last && utf8::begins_character(text[at])) return {matcher.empty, at, at};
   }
-  return {};
+  const bool at_end = matcher.empty != kNoToken && !text.empty() && (last.id == kNoToken || last.end < text.size());
+  return at_end ? Match{matcher.empty, text.size(), text.size()} : Match();
 }
 
 bool AddedTokens::fit(Match& match, std::string_view text, size_t done) const {

@@ -56,7 +56,9 @@ class AddedTokens {
   struct Matcher {
     Trie trie;  // values are ids
     std::array<bool, 256> starts = {};
-    int only_start = -1;  // where all begin with one byte
+    int only_start = -1;       // where all begin with one byte
+    TokenId empty = kNoToken;  // a token of which normalization left nothing: it stands between all characters
+    bool is_empty() const { return trie.empty() && empty == kNoToken; }
   };
   struct Match {
     TokenId id = kNoToken;
@@ -64,24 +66,21 @@ class AddedTokens {
   };
 
   static Matcher make_matcher(const std::vector<std::pair<std::string, TokenId>>& contents);
-  // The leftmost match from `at` on, the longest of them; id kNoToken where there is none.
-  static Match next_match(const Matcher& matcher, std::string_view text, size_t at);
+  // The leftmost match behind `last`, the longest of them; id kNoToken where there is none.
+  static Match next_match(const Matcher& matcher, std::string_view text, const Match& last);
   // Widens the match by white space; false where it may not stand here.
   bool fit(Match& match, std::string_view text, size_t done) const;
 
   template <class F>
   void find_in(const Matcher& matcher, std::string_view text, F&& f) const {
     size_t done = 0;
-    if (!matcher.trie.empty()) {
-      for (Match match = next_match(matcher, text, 0); match.id != kNoToken;) {
-        const size_t resume = match.end;  // white space that a token swallows can still begin another
-        if (fit(match, text, done)) {
-          if (done < match.begin) f(kNoToken, done, match.begin);
-          f(match.id, match.begin, match.end);
-          done = match.end;
-        }
-        match = next_match(matcher, text, resume);
-      }
+    for (Match last = matcher.is_empty() ? Match() : next_match(matcher, text, {}); last.id != kNoToken;
+         last = next_match(matcher, text, last)) {
+      Match match = last;  // white space that a token swallows can still begin the next one
+      if (!fit(match, text, done)) continue;
+      if (done < match.begin) f(kNoToken, done, match.begin);
+      if (match.begin < match.end) f(match.id, match.begin, match.end);
+      done = match.end;
     }
     if (done < text.size()) f(kNoToken, done, text.size());
   }

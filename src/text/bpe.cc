@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "kvik/error.h"
 #include "text/byte_alphabet.h"
+#include "text/hash.h"
 
 namespace kvik::text {
 namespace {
@@ -56,31 +57,69 @@ void MergeTable::add(TokenId left, TokenId right, Merge merge) {
 
 Bpe::Bpe(Vocabulary vocabulary, const Merges& merges, BpeOptions options) : options_(std::move(options)) {
   vocabulary_ = std::move(vocabulary);
-  const auto find = [&](std::string_view piece, size_t rank) {
-    const TokenId id = vocabulary_.find(piece);
-    if (id == kNoToken) throw Error(Code::kBadModel, fmt::format("merge {} needs the piece '{}', which the vocabulary lacks", rank, piece));
-    return id;
-  };
-  merges_.reserve(merges.size());
   cuts_ = options_.continuing_prefix.empty() && options_.end_of_word.empty();
-  const size_t n_prefix = options_.continuing_prefix.size();
-  std::string joined;
-  for (size_t rank = 0; rank < merges.size(); ++rank) {
-    const auto& [left, right] = merges[rank];
-    if (right.size() < n_prefix || left.empty() || right.empty()) {
-      throw Error(Code::kBadModel, fmt::format("merge {} joins '{}' and '{}'; two pieces were expected", rank, left, right));
-    }
-    joined.assign(left);
-    joined.append(right.substr(n_prefix));
-    merges_.add(find(left, rank), find(right, rank), {static_cast<uint32_t>(rank), find(joined, rank)});
-    if (cuts_) note_junction(left, right);
-  }
+  add_merges(merges);
   for (size_t byte = 0; byte < 256; ++byte) byte_ids_[byte] = vocabulary_.find(fmt::format("<0x{:02X}>", byte));
   for (size_t c = 0; c < 128; ++c) ascii_ids_[c] = vocabulary_.find(std::string(1, static_cast<char>(c)));
 }
 
-void Bpe::note_junction(std::string_view left, std::string_view right) {
-  junctions_.set(junction_of(last_character(left), first_character(right)));
+namespace {
+
+struct Named {
+  std::string_view piece;
+  uint64_t hash;
+};
+
+// A merge on its way through add_merges().
+struct PendingMerge {
+  Named left, right, joined;
+  TokenId left_id, right_id, joined_id;
+};
+
+}  // namespace
+
+// In blocks, so that the lookups of a block wait for memory together: loading is nothing but such lookups.
+void Bpe::add_merges(const Merges& merges) {
+  constexpr size_t kBlock = 32;
+  const size_t n_prefix = options_.continuing_prefix.size();
+  std::array<PendingMerge, kBlock> block;
+  std::array<std::string, kBlock> joined;
+  const auto named = [&](std::string_view piece) {
+    const Named result = {piece, hash_bytes(piece)};
+    vocabulary_.prefetch(result.hash);
+    return result;
+  };
+  const auto find = [&](const Named& piece, size_t rank) {
+    const TokenId id = vocabulary_.find(piece.piece, piece.hash);
+    if (id != kNoToken) return id;
+    throw Error(Code::kBadModel, fmt::format("merge {} needs the piece '{}', which the vocabulary lacks", rank, piece.piece));
+  };
+  merges_.reserve(merges.size());
+  for (size_t begin = 0; begin < merges.size(); begin += kBlock) {
+    const size_t n = std::min(kBlock, merges.size() - begin);
+    for (size_t i = 0; i < n; ++i) {
+      const auto& [left, right] = merges[begin + i];
+      if (right.size() < n_prefix || left.empty() || right.empty()) {
+        throw Error(Code::kBadModel, fmt::format("merge {} joins '{}' and '{}'; two pieces were expected", begin + i, left, right));
+      }
+      joined[i].assign(left);
+      joined[i].append(right.substr(n_prefix));
+      block[i].left = named(left);
+      block[i].right = named(right);
+      block[i].joined = named(joined[i]);
+      if (cuts_) junctions_.set(junction_of(last_character(left), first_character(right)));
+    }
+    for (size_t i = 0; i < n; ++i) {
+      PendingMerge& merge = block[i];
+      merge.left_id = find(merge.left, begin + i);
+      merge.right_id = find(merge.right, begin + i);
+      merge.joined_id = find(merge.joined, begin + i);
+      merges_.prefetch(merge.left_id, merge.right_id);
+    }
+    for (size_t i = 0; i < n; ++i) {
+      merges_.add(block[i].left_id, block[i].right_id, {static_cast<uint32_t>(begin + i), block[i].joined_id});
+    }
+  }
 }
 
 bool Bpe::take_bytes() {

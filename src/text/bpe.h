@@ -24,6 +24,9 @@ class MergeTable {
   void reserve(size_t n_merges);
   // A pair given twice takes the later rank.
   void add(TokenId left, TokenId right, Merge merge);
+  void prefetch(TokenId left, TokenId right) const {
+    if (!slots_.empty()) __builtin_prefetch(&slots_[place_of(key_of(left, right))]);
+  }
   Merge find(TokenId left, TokenId right) const {
     if (slots_.empty()) return {kNever, kNoToken};
     const uint64_t key = key_of(left, right);
@@ -75,7 +78,7 @@ class Bpe final : public Model {
   bool add_bytes_of(std::string_view character, std::vector<MergeSymbol>& symbols) const;
   void merge_short(Scratch& scratch, std::vector<TokenId>& out) const;
   void merge_long(Scratch& scratch, std::vector<TokenId>& out) const;
-  void note_junction(std::string_view left, std::string_view right);
+  void add_merges(const Merges& merges);
   size_t part_end(std::string_view word, size_t begin) const;
   TokenId unknown_id() const;
 

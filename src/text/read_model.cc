@@ -1,3 +1,6 @@
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <fmt/format.h>
 
 #include "text/bpe.h"
@@ -12,9 +15,11 @@ Vocabulary vocabulary_of(const json::Object& model) {
   const auto value = json::find(model, "vocab");
   if (!value) json::refuse("vocab", "an object of pieces and their ids");
   const json::Object pieces = json::object_of(*value, "vocab");
+  std::vector<std::pair<std::string_view, int64_t>> list;
+  list.reserve(pieces.size());
+  for (const auto& [piece, id] : pieces) list.emplace_back(piece, json::integer_of(id, piece));
   Vocabulary vocabulary;
-  vocabulary.reserve(pieces.size(), pieces.size() * 8);
-  for (const auto& [piece, id] : pieces) vocabulary.add(piece, json::integer_of(id, piece));
+  vocabulary.add_all(list);
   return vocabulary;
 }
 
@@ -59,6 +64,34 @@ std::unique_ptr<Model> read_bpe(const json::Object& model) {
   return std::make_unique<Bpe>(vocabulary_of(model), merges, std::move(options));
 }
 
+// The reference's reader of numbers takes the digits as one whole number and divides once, which can be off by the last bit where
+// there are more than 15 digits. Ties between ways to cut a text hang on that bit, so it is read the same way here. Files write the
+// shortest digits that name a number, so these can be had back from the number.
+double as_reference_reads(double exact) {
+  std::array<char, 40> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), std::abs(exact), std::chars_format::scientific).ptr;
+  uint64_t digits = 0;
+  int exponent = 0;
+  bool behind_point = false;
+  const char* p = text.data();
+  for (; p < end && *p != 'e'; ++p) {
+    if (*p == '.') {
+      behind_point = true;
+      continue;
+    }
+    digits = digits * 10 + static_cast<uint64_t>(*p - '0');
+    exponent -= behind_point ? 1 : 0;
+  }
+  int written = 0;
+  if (p < end) std::from_chars(p + (p[1] == '+' ? 2 : 1), end, written);
+  exponent += written;
+  constexpr uint64_t kExact = uint64_t{1} << 53;
+  static constexpr std::array<double, 23> kPowers = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  if (digits <= kExact || exponent > 0 || exponent < -22) return exact;
+  return std::copysign(static_cast<double>(digits) / kPowers[static_cast<size_t>(-exponent)], exact);
+}
+
 std::unique_ptr<Model> read_unigram(const json::Object& model) {
   const json::Array list = json::array(model, "vocab");
   Unigram::Pieces pieces;
@@ -67,7 +100,7 @@ std::unique_ptr<Model> read_unigram(const json::Object& model) {
     const json::Array pair = json::array_of(element, "vocab");
     double score;
     if (pair.size() != 2 || pair.at(1).get_double().get(score) != simdjson::SUCCESS) json::refuse("vocab", "a list of pieces and scores");
-    pieces.emplace_back(json::text_of(pair.at(0), "vocab"), score);
+    pieces.emplace_back(json::text_of(pair.at(0), "vocab"), as_reference_reads(score));
   }
   std::optional<int64_t> unknown;
   if (const auto id = json::find(model, "unk_id")) unknown = json::integer_of(*id, "unk_id");

@@ -188,7 +188,6 @@ void read_decoder_at(const json::Object& object, Parts& parts, int depth) {
   if (type == "Sequence") {
     read_sequence(json::array(object, "decoders"), "decoder", depth,
                   [&](const json::Object& step, int next) { read_decoder_at(step, parts, next); });
-    if (out.empty()) out.push_back(make_fuse_decoder());  // an empty list only joins
   } else if (type == "ByteLevel") {
     out.push_back(make_byte_level_decoder());
   } else if (type == "ByteFallback") {
@@ -222,6 +221,9 @@ void read_decoder_at(const json::Object& object, Parts& parts, int depth) {
 
 void read_normalizer(const json::Object& object, Parts& parts) { read_normalizer_at(object, parts, 0); }
 void read_pre_tokenizer(const json::Object& object, Parts& parts) { read_pre_tokenizer_at(object, parts, 0); }
-void read_decoder(const json::Object& object, Parts& parts) { read_decoder_at(object, parts, 0); }
+void read_decoder(const json::Object& object, Parts& parts) {
+  read_decoder_at(object, parts, 0);
+  if (parts.decoders.empty()) parts.decoders.push_back(make_fuse_decoder());  // a Sequence of none still joins
+}
 
 }  // namespace kvik::text

@@ -329,6 +329,15 @@ class BracketReader {
     }
     if (++at_ >= pattern_.size()) throw Error(Code::kBadModel, "a pattern ends in a backslash");
     const char letter = pattern_[at_];
+    if (letter == 'w' || letter == 'W') {  // between brackets the odd ones of \w are missing
+      ++at_;
+      if (letter == 'w') {
+        set.items += kPosixWord;
+      } else {
+        set.add_not(kPosixWord);
+      }
+      return false;
+    }
     if (add_named_class(set, letter)) {
       ++at_;
       return false;

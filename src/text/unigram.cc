@@ -13,17 +13,19 @@ Unigram::Unigram(const Pieces& pieces, std::optional<int64_t> unknown, bool byte
   if (unknown && (*unknown < 0 || *unknown >= static_cast<int64_t>(pieces.size()))) {
     throw Error(Code::kBadModel, fmt::format("the unknown id {} is not one of the {} pieces", *unknown, pieces.size()));
   }
-  vocabulary_.reserve(pieces.size(), pieces.size() * 8);
+  std::vector<std::pair<std::string_view, int64_t>> list;
+  list.reserve(pieces.size());
   scores_.reserve(pieces.size());
   double lowest = std::numeric_limits<double>::infinity();
   std::vector<std::pair<std::string_view, int32_t>> strings;
   strings.reserve(pieces.size());
   for (size_t id = 0; id < pieces.size(); ++id) {
-    vocabulary_.add(pieces[id].first, static_cast<int64_t>(id));
+    list.emplace_back(pieces[id].first, static_cast<int64_t>(id));
     scores_.push_back(pieces[id].second);
     strings.emplace_back(pieces[id].first, static_cast<int32_t>(id));
     lowest = std::min(lowest, pieces[id].second);
   }
+  vocabulary_.add_all(list);
   trie_ = Trie::build(std::move(strings));
   constexpr double kUnknownPenalty = 10.0;
   unknown_score_ = lowest - kUnknownPenalty;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "kvik/error.h"
-#include "text/hash.h"
 
 namespace kvik::text {
 namespace {
@@ -18,12 +17,12 @@ void Vocabulary::reserve(size_t n_pieces, size_t n_bytes) {
   entries_.reserve(n_pieces);
   by_id_.reserve(n_pieces);
   size_t n_slots = 16;
-  while (n_slots < n_pieces * 2) n_slots *= 2;
-  if (n_slots > slots_.size() && entries_.empty()) slots_.assign(n_slots, {0, kNone});
+  while (n_slots * 2 < n_pieces * 3) n_slots *= 2;
+  if (n_slots > slots_.size()) resize(n_slots);
 }
 
-void Vocabulary::grow() {
-  std::vector<Slot> old(std::max<size_t>(16, slots_.size() * 2), {0, kNone});
+void Vocabulary::resize(size_t n_slots) {
+  std::vector<Slot> old(n_slots);
   old.swap(slots_);
   const size_t mask = slots_.size() - 1;
   for (const Slot& slot : old) {
@@ -34,35 +33,54 @@ void Vocabulary::grow() {
   }
 }
 
-void Vocabulary::add(std::string_view piece, int64_t id) {
+void Vocabulary::add(std::string_view piece, int64_t id) { add_hashed(piece, id, hash_bytes(piece)); }
+
+void Vocabulary::add_all(const std::vector<std::pair<std::string_view, int64_t>>& pieces) {
+  constexpr size_t kAhead = 16;
+  size_t n_bytes = 0;
+  std::vector<uint64_t> hashes;
+  hashes.reserve(pieces.size());
+  for (const auto& [piece, id] : pieces) {
+    n_bytes += piece.size();
+    hashes.push_back(hash_bytes(piece));
+  }
+  reserve(entries_.size() + pieces.size(), bytes_.size() + n_bytes);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (i + kAhead < pieces.size()) prefetch(hashes[i + kAhead]);
+    add_hashed(pieces[i].first, pieces[i].second, hashes[i]);
+  }
+}
+
+void Vocabulary::add_hashed(std::string_view piece, int64_t id, uint64_t whole_hash) {
   if (id < 0 || id > kMaxId) {
     throw Error(Code::kBadModel, fmt::format("the id {} of the piece '{}' is out of range; ids are between 0 and {}", id, piece, kMaxId));
   }
   if (bytes_.size() + piece.size() >= kNone) throw Error(Code::kTooLarge, "the vocabulary has more than 4 GB of pieces");
-  if (entries_.size() * 2 >= slots_.size()) grow();
-  const auto hash = static_cast<uint32_t>(hash_bytes(piece));
+  if ((entries_.size() + 1) * 3 > slots_.size() * 2) resize(std::max<size_t>(16, slots_.size() * 2));
+  const auto hash = static_cast<uint32_t>(whole_hash);
   const size_t mask = slots_.size() - 1;
   size_t at = hash & mask;
   for (; slots_[at].index != kNone; at = (at + 1) & mask) {
-    if (slots_[at].hash != hash || bytes_of(entries_[slots_[at].index]) != piece) continue;
+    if (slots_[at].hash != hash || bytes_of(slots_[at]) != piece) continue;
     entries_[slots_[at].index].id = static_cast<TokenId>(id);
     set_index(static_cast<TokenId>(id), slots_[at].index);
     return;
   }
   const auto index = static_cast<uint32_t>(entries_.size());
-  entries_.push_back({static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(piece.size()), static_cast<TokenId>(id)});
+  const Entry entry = {static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(piece.size()), static_cast<TokenId>(id)};
+  entries_.push_back(entry);
   bytes_.append(piece);
-  slots_[at] = {hash, index};
+  slots_[at] = {hash, index, entry.begin, entry.size};
   ++n_distinct_;
   set_index(static_cast<TokenId>(id), index);
 }
 
-TokenId Vocabulary::find(std::string_view piece) const {
+TokenId Vocabulary::find(std::string_view piece, uint64_t whole_hash) const {
   if (slots_.empty()) return kNoToken;
-  const auto hash = static_cast<uint32_t>(hash_bytes(piece));
+  const auto hash = static_cast<uint32_t>(whole_hash);
   const size_t mask = slots_.size() - 1;
   for (size_t at = hash & mask; slots_[at].index != kNone; at = (at + 1) & mask) {
-    if (slots_[at].hash == hash && bytes_of(entries_[slots_[at].index]) == piece) return entries_[slots_[at].index].id;
+    if (slots_[at].hash == hash && bytes_of(slots_[at]) == piece) return entries_[slots_[at].index].id;
   }
   return kNoToken;
 }
