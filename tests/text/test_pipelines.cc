@@ -1,0 +1,80 @@
+// Tiny tokenizers, each part of the format at least once, with what the reference answers; and the embedded models.
+#include <algorithm>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "support/paths.h"
+#include "text/stream.h"
+#include "text/tokenizer.h"
+
+namespace kvik::text {
+namespace {
+
+using testing_support::fixtures;
+
+std::vector<std::string> folders() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(fixtures() / "tokenizers"))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const std::vector<TokenId>& ids, bool skip_special) {
+  DetokenizerStream stream(tokenizer, skip_special);
+  std::string text;
+  for (const TokenId id : ids) text += stream.push(id);
+  return text += stream.flush();
+}
+
+class Pipelines : public testing::TestWithParam<std::string> {
+ protected:
+  std::filesystem::path folder() const { return fixtures() / "tokenizers" / GetParam(); }
+};
+
+TEST_P(Pipelines, TextsGetTheIdsOfTheReference) {
+  const auto tokenizer = Tokenizer::load(folder());
+  for (const Json& c : read_json_file(folder() / "expected.json").at("encoded")) {
+    const auto text = c.at("text").get<std::string>();
+    EXPECT_EQ(tokenizer->encode(text), c.at("ids").get<std::vector<TokenId>>()) << text;
+    EXPECT_EQ(tokenizer->encode(text, {.add_special = false}), c.at("ids_plain").get<std::vector<TokenId>>()) << text;
+  }
+}
+
+TEST_P(Pipelines, IdsGetTheTextOfTheReferenceWholeAndStreamed) {
+  const auto tokenizer = Tokenizer::load(folder());
+  for (const Json& c : read_json_file(folder() / "expected.json").at("decoded")) {
+    const auto ids = c.at("ids").get<std::vector<TokenId>>();
+    EXPECT_EQ(tokenizer->decode(ids, false), c.at("text").get<std::string>());
+    EXPECT_EQ(tokenizer->decode(ids, true), c.at("text_skip").get<std::string>());
+    EXPECT_EQ(streamed(tokenizer, ids, false), c.at("text").get<std::string>());
+    EXPECT_EQ(streamed(tokenizer, ids, true), c.at("text_skip").get<std::string>());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, Pipelines, testing::ValuesIn(folders()), [](const auto& name) {
+  std::string out;
+  for (const char c : name.param) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return out;
+});
+
+TEST(EmbeddedModels, TheStoryTellersTextComesBack) {
+  const auto tokenizer = Tokenizer::load(testing_support::source_root() / "models" / "fable");
+  const std::string text = "Once upon a time, there was a little fox 🦊.\n\"Don't go!\" said the owl.";
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+  EXPECT_EQ(tokenizer->special().eos, tokenizer->id_of("<|endoftext|>"));
+}
+
+TEST(EmbeddedModels, TheTranslatorHasTwoSidesAndEndsEachText) {
+  const auto tokenizer = Tokenizer::load(testing_support::source_root() / "models" / "en-zh");
+  const std::vector<TokenId> source = tokenizer->encode("I am tired.");
+  const std::vector<TokenId> target = tokenizer->encode("我累了。", {.side = Side::kTarget});
+  ASSERT_TRUE(tokenizer->special().eos);
+  EXPECT_EQ(source.back(), *tokenizer->special().eos);
+  EXPECT_EQ(target.back(), *tokenizer->special().eos);
+  EXPECT_EQ(tokenizer->decode(target), "我累了。");
+  EXPECT_EQ(tokenizer->encode("text").size() + 1, tokenizer->encode(">>xx<<text").size());
+}
+
+}  // namespace
+}  // namespace kvik::text
