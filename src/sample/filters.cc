@@ -153,17 +153,11 @@ void keep_typical(std::span<float> logits, double mass, FilterScratch& scratch) 
   }
   scratch.keys.clear();
   for (size_t i = 0; i < logits.size(); ++i) scratch.keys.push_back(rank_key(-distances[i], i));
-  std::ranges::sort(scratch.keys);
   const double needed = mass * std::accumulate(scratch.weights.begin(), scratch.weights.end(), 0.0);
-  double sum = 0.0;
-  float farthest = -kRemoved;
-  for (const uint64_t key : scratch.keys) {
-    sum += scratch.weights[index_of(key)];
-    farthest = distances[index_of(key)];
-    if (sum >= needed) break;
-  }
+  const std::optional<uint64_t> last = key_that_reaches(needed, scratch.keys, scratch.weights);
+  const float farthest = last ? distances[index_of(*last)] : -kRemoved;
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (distances[i] > farthest) logits[i] = kRemoved;
+    if (!(logits[i] > kRemoved) || distances[i] > farthest) logits[i] = kRemoved;
   }
 }
 

@@ -5,16 +5,32 @@
 #include <new>
 
 namespace {
+
 std::atomic<int64_t> count = 0;
+
+void* counted(size_t n_bytes) {
+  ++count;
+  return std::malloc(n_bytes);
+}
+void* counted_or_throw(size_t n_bytes) {
+  void* memory = counted(n_bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
 }
 
-void* operator new(size_t n_bytes) {
-  ++count;
-  if (void* memory = std::malloc(n_bytes)) return memory;
-  throw std::bad_alloc();
-}
+}  // namespace
+
+// All forms, since what one of them gives another may take back.
+void* operator new(size_t n_bytes) { return counted_or_throw(n_bytes); }
+void* operator new[](size_t n_bytes) { return counted_or_throw(n_bytes); }
+void* operator new(size_t n_bytes, const std::nothrow_t&) noexcept { return counted(n_bytes); }
+void* operator new[](size_t n_bytes, const std::nothrow_t&) noexcept { return counted(n_bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 
 namespace kvik::sample {
 int64_t n_allocations() { return count; }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
+#include <vector>
 
 #include "sample/choice.h"
 #include "sample/rows.h"
@@ -14,7 +15,7 @@ const float kNan = std::nanf("");
 
 TEST(Choice, GreedyTakesTheFirstOfTheLargest) {
   for (const RowKind& kind : row_kinds()) {
-    for (const size_t n : {1, 2, 15, 16, 17, 100, 50000}) {
+    for (const size_t n : std::vector<size_t>{1, 2, 15, 16, 17, 100, 50000}) {
       const std::vector<float> row = random_row(n, n, kind);
       const auto first = std::ranges::max_element(row);
       EXPECT_EQ(choose_greedily(row), *first == -kInfinity ? std::nullopt : std::optional<size_t>(first - row.begin()));

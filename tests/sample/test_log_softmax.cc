@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
+#include <vector>
 
 #include "sample/log_softmax.h"
 #include "sample/rows.h"
@@ -14,7 +15,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 TEST(LogSoftmax, IsTheLogOfTheShareOfEachExponential) {
   for (const RowKind& kind : row_kinds()) {
-    for (const size_t n : {1, 2, 15, 16, 17, 511, 512, 513, 50000}) {
+    for (const size_t n : std::vector<size_t>{1, 2, 15, 16, 17, 511, 512, 513, 50000}) {
       std::vector<float> row = random_row(n, 1, kind);
       row[n / 2] = 1.5f;
       long double sum = 0;
