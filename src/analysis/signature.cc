@@ -111,6 +111,14 @@ const File* Signature::later_step() const {
   return with_past != nullptr ? with_past : first;
 }
 
+const File* Signature::encoder() const {
+  if (kind != Kind::kEncoderDecoder) return nullptr;
+  for (const Stage stage : {Stage::kEncoder, Stage::kAudioEncoder, Stage::kVisionEncoder}) {
+    if (const File* file = file_of(stage)) return file;
+  }
+  return nullptr;
+}
+
 bool Signature::can_rewind() const {
   const File* decoder = later_step();
   return decoder != nullptr &&

@@ -114,7 +114,10 @@ Tensor shape_feed(const Port& port, const StepShape& step) {
     case Role::kUseCacheBranch: return single(port, step.n_past > 0 ? 1.0 : 0.0);
     case Role::kNumLogitsToKeep: return single(port, step.only_last_logits ? 1.0 : 0.0);
     case Role::kWriteIndices: return per_sequence(port, step, static_cast<double>(step.n_past));
-    case Role::kKvLength: return per_sequence(port, step, static_cast<double>(port.means_past ? step.n_past : step.n_past + step.n_new));
+    case Role::kKvLength: {
+      const int64_t length = port.means_past ? step.n_past : step.n_past + step.n_new;
+      return per_sequence(port, step, static_cast<double>(port.less_one ? length - 1 : length));
+    }
     default: refuse(port, "cannot be fed: what it is for could not be told; name its role in kvik.json");
   }
 }

@@ -12,10 +12,17 @@ using analysis::State;
 
 bool same_state(const State& a, const State& b) { return a.holds == b.holds && a.cross == b.cross && a.layer == b.layer; }
 
-const State* find_state(const File* file, const State& wanted) {
+// A layer may keep several states of one kind (a convolution's and a recurrence's): they stand in the same order in every file.
+size_t place_among_alike(const File& file, const State& state) {
+  size_t place = 0;
+  for (const State* other = file.states.data(); other != &state; ++other) place += same_state(*other, state) ? 1 : 0;
+  return place;
+}
+
+const State* find_state(const File* file, const State& wanted, size_t place) {
   if (file == nullptr) return nullptr;
   for (const State& state : file->states) {
-    if (same_state(state, wanted)) return &state;
+    if (same_state(state, wanted) && place-- == 0) return &state;
   }
   return nullptr;
 }
@@ -36,12 +43,13 @@ Slots find_slots(const analysis::Signature& signature) {
   if (later == nullptr) return slots;
   for (const State& state : later->states) {
     if (state.input < 0) continue;  // made and never read
+    const size_t place = place_among_alike(*later, state);
     Slot slot{.layout = state, .later_input = state.input, .later_output = state.output};
-    if (const State* start = find_state(first, state)) {
+    if (const State* start = find_state(first, state, place)) {
       slot.first_input = start->input;
       slot.first_output = start->output;
     }
-    if (const State* made = find_state(encoder, state)) slot.encoder_output = made->output;
+    if (const State* made = find_state(encoder, state, place)) slot.encoder_output = made->output;
     const bool written =
         state.cross ? slot.first_output >= 0 || slot.encoder_output >= 0 : slot.later_output >= 0 && slot.first_output >= 0;
     if (!written) cannot_feed_back(*later, state);

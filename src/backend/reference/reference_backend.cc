@@ -66,12 +66,13 @@ class ReferenceExecutor final : public Executor {
 
 }  // namespace
 
+std::unique_ptr<Executor> make_reference_executor(const analysis::File& file) { return std::make_unique<ReferenceExecutor>(file); }
+
 std::unique_ptr<Backend> make_reference_backend(analysis::Signature signature) {
   Traits traits;
   traits.name = "reference";
   traits.device = "cpu";
-  return std::make_unique<GraphBackend>(std::move(signature), traits,
-                                        [](const analysis::File& file) { return std::make_unique<ReferenceExecutor>(file); });
+  return std::make_unique<GraphBackend>(std::move(signature), traits, make_reference_executor);
 }
 
 }  // namespace kvik::backend

@@ -1,0 +1,210 @@
+#include "engine/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "engine/sequence.h"
+#include "kvik/error.h"
+
+namespace kvik::engine {
+namespace {
+
+using LogitsRow = std::vector<float>;
+
+double spread_of(const LogitsRow& row) {
+  double sum = 0, squares = 0;
+  for (const float value : row) sum += value, squares += static_cast<double>(value) * value;
+  const auto n = static_cast<double>(row.size());
+  return std::sqrt(std::max(0.0, squares / n - (sum / n) * (sum / n)));
+}
+
+class Verifier {
+ public:
+  Verifier(std::shared_ptr<backend::Backend> backend, const VerifyOptions& options)
+      : backend_(std::move(backend)), options_(options), prompt_(options.prompt) {
+    // The truth: every beginning of the prompt computed alone, in one run, from nothing.
+    for (size_t n = 1; n <= prompt_.size(); ++n) fresh_.push_back(logits_of(backend_, std::span(prompt_).first(n)));
+  }
+
+  std::vector<LawResult> run() {
+    law("cached = uncached", [&] { cached_is_uncached(); });
+    law("any split of the prompt", [&] { any_split(); });
+    law("reset = new", [&] { reset_is_new(); });
+    if (backend_->traits().can_rewind) law("rewound = never happened", [&] { rewound_never_happened(); });
+    if (backend_->traits().can_fork) law("forked = fresh", [&] { forked_is_fresh(); });
+    law("sessions side by side", [&] { side_by_side(); });
+    law("batch = alone", [&] { batch_is_alone(); });
+    if (options_.other != nullptr) law(fmt::format("{} = {}", backend_->traits().name, options_.other_name), [&] { backends_agree(); });
+    return std::move(results_);
+  }
+
+ private:
+  template <class Body>
+  void law(std::string name, Body body) {
+    current_ = LawResult{.name = std::move(name)};
+    try {
+      body();
+    } catch (const Error& e) {
+      current_.holds = current_.exact = false;
+      current_.detail = e.what();
+    }
+    if (options_.report) options_.report(current_);
+    results_.push_back(std::move(current_));
+  }
+
+  Sequence new_sequence() const { return {backend_, options_.context}; }
+
+  static void feed(Sequence& sequence, std::span<const TokenId> tokens) {
+    if (sequence.append(tokens) != Appended::kDone) throw Error(Code::kTooLarge, "the prompt does not fit into the context");
+  }
+
+  LogitsRow logits_of(const std::shared_ptr<backend::Backend>& backend, std::span<const TokenId> tokens) const {
+    Sequence sequence(backend, options_.context);
+    feed(sequence, tokens);
+    return {sequence.logits().begin(), sequence.logits().end()};
+  }
+
+  std::span<const TokenId> tokens(size_t from, size_t to) const { return std::span(prompt_).subspan(from, to - from); }
+
+  void compare(std::span<const float> found, const LogitsRow& expected, const std::string& where) {
+    ++current_.cases;
+    double difference = 0;
+    bool comparable = found.size() == expected.size();
+    for (size_t i = 0; comparable && i < expected.size(); ++i) {
+      if (found[i] == expected[i]) continue;
+      const double here = std::fabs(static_cast<double>(found[i]) - expected[i]);
+      comparable = std::isfinite(here);
+      difference = std::max(difference, here);
+    }
+    const double spread = spread_of(expected);
+    const double relative = comparable ? difference / std::max(spread, 1e-30) : INFINITY;
+    current_.max_difference = std::max(current_.max_difference, comparable ? difference : INFINITY);
+    current_.relative_difference = std::max(current_.relative_difference, relative);
+    if (difference == 0 && comparable) return;
+    current_.exact = false;
+    if (relative <= options_.tolerance) return;
+    if (current_.holds) current_.detail = fmt::format("{}: logits differ by {:.3g}, {:.3g} of their spread", where, difference, relative);
+    current_.holds = false;
+  }
+  void compare(Sequence& sequence, const LogitsRow& expected, const std::string& where) { compare(sequence.logits(), expected, where); }
+
+  void cached_is_uncached() {
+    Sequence sequence = new_sequence();
+    for (size_t n = 0; n < prompt_.size(); ++n) {
+      feed(sequence, tokens(n, n + 1));
+      compare(sequence, fresh_[n], fmt::format("token by token, after {} of {} tokens", n + 1, prompt_.size()));
+    }
+  }
+
+  void any_split() {
+    for (size_t split = 1; split < prompt_.size(); ++split) {
+      Sequence sequence = new_sequence();
+      feed(sequence, tokens(0, split));
+      feed(sequence, tokens(split, prompt_.size()));
+      compare(sequence, fresh_.back(), fmt::format("the prompt split after {} of {} tokens", split, prompt_.size()));
+    }
+  }
+
+  void reset_is_new() {
+    Sequence sequence = new_sequence();
+    feed(sequence, tokens(0, prompt_.size()));
+    for (const size_t n : {prompt_.size(), size_t{1}}) {
+      sequence.rewind(0);
+      feed(sequence, tokens(0, n));
+      compare(sequence, fresh_[n - 1], fmt::format("{} tokens after a reset", n));
+    }
+  }
+
+  void rewound_never_happened() {
+    for (size_t keep = 1; keep < prompt_.size(); ++keep) {
+      Sequence sequence = new_sequence();
+      feed(sequence, tokens(0, prompt_.size()));
+      sequence.rewind(static_cast<int>(keep));
+      compare(sequence, fresh_[keep - 1], fmt::format("rewound to {} of {} tokens", keep, prompt_.size()));
+      const TokenId other = stranger();
+      feed(sequence, {&other, 1});
+      sequence.rewind(static_cast<int>(keep));
+      feed(sequence, tokens(keep, prompt_.size()));
+      compare(sequence, fresh_.back(), fmt::format("rewound to {} of {} tokens after another continuation", keep, prompt_.size()));
+    }
+  }
+
+  void forked_is_fresh() {
+    for (size_t at = 1; at < prompt_.size(); ++at) {
+      Sequence trunk = new_sequence();
+      feed(trunk, tokens(0, at));
+      Sequence branch = trunk.fork();
+      const TokenId other = stranger();
+      feed(branch, {&other, 1});
+      Sequence sibling = trunk.fork();
+      feed(trunk, tokens(at, prompt_.size()));
+      feed(sibling, tokens(at, prompt_.size()));
+      compare(trunk, fresh_.back(), fmt::format("the trunk of a fork at {} tokens", at));
+      compare(sibling, fresh_.back(), fmt::format("the sibling of a fork at {} tokens", at));
+      std::vector<TokenId> alone(prompt_.begin(), prompt_.begin() + static_cast<ptrdiff_t>(at));
+      alone.push_back(other);
+      compare(branch, logits_of(backend_, alone), fmt::format("a branch at {} tokens", at));
+    }
+  }
+
+  void side_by_side() {
+    Sequence one = new_sequence(), two = new_sequence();
+    const std::vector<TokenId> reversed(prompt_.rbegin(), prompt_.rend());
+    for (size_t n = 0; n < prompt_.size(); ++n) {
+      feed(one, tokens(n, n + 1));
+      feed(two, std::span(reversed).subspan(n, 1));
+    }
+    compare(one, fresh_.back(), "the first of two sessions that take turns");
+    compare(two, logits_of(backend_, reversed), "the second of two sessions that take turns");
+  }
+
+  void batch_is_alone() {
+    // Three sessions of unequal length step together, and two of equal length.
+    for (const std::vector<size_t>& lengths :
+         {std::vector<size_t>{1, prompt_.size() / 2 + 1, prompt_.size() - 1}, std::vector<size_t>{1, 1}}) {
+      std::vector<Sequence> sequences;
+      std::vector<Sequence*> pointers;
+      std::vector<TokenId> next;
+      for (const size_t length : lengths) {
+        sequences.push_back(new_sequence());
+        feed(sequences.back(), tokens(0, std::min(length, prompt_.size() - 1)));
+      }
+      for (Sequence& sequence : sequences) {
+        pointers.push_back(&sequence);
+        next.push_back(prompt_[static_cast<size_t>(sequence.length())]);
+      }
+      if (Sequence::append_each(pointers, next) != Appended::kDone)
+        throw Error(Code::kTooLarge, "the prompt does not fit into the context");
+      for (Sequence& sequence : sequences) {
+        compare(sequence, fresh_[static_cast<size_t>(sequence.length()) - 1],
+                fmt::format("a batch of {}, the row of length {}", lengths.size(), sequence.length()));
+      }
+    }
+  }
+
+  void backends_agree() {
+    for (size_t n = 1; n <= prompt_.size(); n += std::max<size_t>(1, prompt_.size() / 3)) {
+      compare(logits_of(options_.other, std::span(prompt_).first(n)), fresh_[n - 1], fmt::format("{} tokens", n));
+    }
+  }
+
+  TokenId stranger() const { return (prompt_.back() + 1) % backend_->traits().vocab; }
+
+  std::shared_ptr<backend::Backend> backend_;
+  const VerifyOptions& options_;
+  std::vector<TokenId> prompt_;
+  std::vector<LogitsRow> fresh_;  // per number of tokens, less one
+  LawResult current_;
+  std::vector<LawResult> results_;
+};
+
+}  // namespace
+
+std::vector<LawResult> verify_decoder(std::shared_ptr<backend::Backend> backend, const VerifyOptions& options) {
+  if (options.prompt.size() < 2)
+    throw Error(Code::kBadArgument, fmt::format("a prompt of {} tokens proves nothing; at least 2 were expected", options.prompt.size()));
+  return Verifier(std::move(backend), options).run();
+}
+
+}  // namespace kvik::engine

@@ -1,0 +1,59 @@
+// Every decoder at hand gives the ids that its exporter's own framework gave, on every backend that runs whole graphs.
+#include <algorithm>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "engine/sequence.h"
+#include "support/models.h"
+
+namespace kvik {
+namespace {
+
+using testing_support::DecoderCase;
+using testing_support::KnownDecoder;
+
+TokenId largest(std::span<const float> logits) {
+  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+void expect_known_answers(const std::shared_ptr<backend::Backend>& backend, const KnownDecoder& decoder) {
+  for (const DecoderCase& known : decoder.cases) {
+    engine::Sequence sequence(backend, 0);
+    ASSERT_EQ(sequence.append(known.prompt_ids), engine::Appended::kDone);
+    // Half precision and quantised activations round elsewhere in another runtime; there the ids must agree.
+    const bool same_rounding = !decoder.by_onnx_runtime || backend->traits().name == "ort";
+    for (size_t i = 0; same_rounding && i < known.logit_indices.size(); ++i) {
+      EXPECT_NEAR(sequence.logits()[static_cast<size_t>(known.logit_indices[i])], known.logit_values[i], 2e-3) << decoder.name;
+    }
+    std::vector<TokenId> ids;
+    while (ids.size() < known.greedy_ids.size()) {
+      ids.push_back(largest(sequence.logits()));
+      ASSERT_EQ(sequence.append({&ids.back(), 1}), engine::Appended::kDone);
+    }
+    EXPECT_EQ(ids, known.greedy_ids) << decoder.name;
+  }
+}
+
+class Decoders : public testing::TestWithParam<KnownDecoder> {};
+
+TEST_P(Decoders, GiveTheExpectedIdsOnTheReferenceEvaluator) {
+  expect_known_answers(testing_support::open_reference(GetParam().folder), GetParam());
+}
+
+TEST_P(Decoders, GiveTheExpectedIdsOnOnnxRuntime) {
+  const std::shared_ptr<backend::Backend> backend = testing_support::open_ort(GetParam().folder);
+  KVIK_NEEDS_ORT(backend);
+  expect_known_answers(backend, GetParam());
+}
+
+std::string test_name(const testing::TestParamInfo<KnownDecoder>& info) {
+  std::string name = fmt::format("{}_{}", info.index, info.param.name);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Known, Decoders, testing::ValuesIn(testing_support::known_decoders()), test_name);
+
+}  // namespace
+}  // namespace kvik

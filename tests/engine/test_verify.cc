@@ -1,0 +1,128 @@
+// The laws hold on models that are right, and the right law fails on models that are wrong.
+#include <gmock/gmock.h>
+
+#include "analysis/signature.h"
+#include "backend/graph/graph_backend.h"
+#include "backend/reference/reference_backend.h"
+#include "engine/verify.h"
+#include "kvik/error.h"
+#include "support/models.h"
+
+namespace kvik::engine {
+namespace {
+
+using backend::Executor;
+using backend::NamedValue;
+using backend::ValuePtr;
+
+const std::vector<TokenId> kPrompt = {3, 14, 15, 9, 26, 5, 35, 8};
+
+std::vector<std::string> broken_laws(const std::vector<LawResult>& laws) {
+  std::vector<std::string> names;
+  for (const LawResult& law : laws) {
+    EXPECT_GT(law.cases, 0) << law.name;
+    if (!law.holds) names.push_back(law.name);
+  }
+  return names;
+}
+
+// A model with a fault: what it is fed is changed on the way in.
+class Faulty final : public Executor {
+ public:
+  using Change = std::function<Tensor(std::string_view name, const Tensor&)>;
+  Faulty(std::unique_ptr<Executor> inner, Change change) : inner_(std::move(inner)), change_(std::move(change)) {}
+
+  ValuePtr from_host(Tensor tensor) override { return inner_->from_host(std::move(tensor)); }
+  std::vector<ValuePtr> run(std::span<const NamedValue> inputs, std::span<const std::string_view> outputs) override {
+    std::vector<NamedValue> changed;
+    for (const NamedValue& input : inputs) changed.push_back({input.name, inner_->from_host(change_(input.name, input.value->to_host()))});
+    return inner_->run(changed, outputs);
+  }
+
+ private:
+  std::unique_ptr<Executor> inner_;
+  Change change_;
+};
+
+std::shared_ptr<backend::Backend> faulty_model(const Faulty::Change& change) {
+  backend::Traits traits;
+  traits.name = "faulty";
+  return std::make_shared<backend::GraphBackend>(
+      analysis::analyse(testing_support::fixtures() / "zoo" / "qwen2"), traits,
+      [&](const analysis::File& file) { return std::make_unique<Faulty>(backend::make_reference_executor(file), change); });
+}
+
+TEST(Verify, EveryLawHoldsOnEveryDecoderAtHand) {
+  for (const testing_support::KnownDecoder& decoder : testing_support::known_decoders()) {
+    if (decoder.folder.string().find("shared") != std::string::npos) continue;
+    const std::shared_ptr<backend::Backend> backend = testing_support::open_reference(decoder.folder);
+    VerifyOptions options;
+    options.prompt = kPrompt;
+    options.tolerance = 0.25;
+    EXPECT_THAT(broken_laws(verify_decoder(backend, options)), testing::IsEmpty()) << decoder.name;
+  }
+}
+
+TEST(Verify, OnnxRuntimeAndTheReferenceAgree) {
+  const auto folder = testing_support::fixtures() / "zoo" / "qwen2";
+  const std::shared_ptr<backend::Backend> ort = testing_support::open_ort(folder);
+  KVIK_NEEDS_ORT(ort);
+  VerifyOptions options;
+  options.prompt = kPrompt;
+  options.other = testing_support::open_reference(folder);
+  options.other_name = "reference";
+  const std::vector<LawResult> laws = verify_decoder(ort, options);
+  EXPECT_THAT(broken_laws(laws), testing::IsEmpty());
+  EXPECT_EQ(laws.back().name, "ort = reference");
+}
+
+TEST(Verify, AMaskThatHidesThePastIsRefuted) {
+  const auto model = faulty_model([](std::string_view name, const Tensor& tensor) {
+    if (name != "attention_mask" || tensor.size() < 2) return tensor;
+    Tensor broken = tensor;
+    broken.mutable_data<int64_t>()[0] = 0;  // the first token vanishes as soon as there is a second
+    return broken;
+  });
+  VerifyOptions options;
+  options.prompt = kPrompt;
+  options.other = testing_support::open_reference(testing_support::fixtures() / "zoo" / "qwen2");
+  options.other_name = "reference";
+  EXPECT_THAT(broken_laws(verify_decoder(model, options)), testing::Contains("faulty = reference"));
+}
+
+TEST(Verify, AMaskOfTheNewTokensOnlyIsRefutedAsCachedNotUncached) {
+  int64_t n_new = 0;  // the ids are fed before the mask
+  const auto model = faulty_model([&](std::string_view name, const Tensor& tensor) {
+    if (name == "input_ids") n_new = tensor.size();
+    if (name != "attention_mask") return tensor;
+    Tensor broken = tensor;
+    for (int64_t i = 0; i < tensor.size() - n_new; ++i) broken.mutable_data<int64_t>()[static_cast<size_t>(i)] = 0;
+    return broken;
+  });
+  VerifyOptions options;
+  options.prompt = kPrompt;
+  EXPECT_THAT(broken_laws(verify_decoder(model, options)), testing::Contains("cached = uncached"));
+}
+
+TEST(Verify, PositionsThatStartAgainAreRefutedAsCachedNotUncached) {
+  const auto model = faulty_model([](std::string_view name, const Tensor& tensor) {
+    if (name != "position_ids") return tensor;
+    Tensor shifted = tensor;
+    for (int64_t& position : shifted.mutable_data<int64_t>()) position -= tensor.data<int64_t>()[0];
+    return shifted;
+  });
+  VerifyOptions options;
+  options.prompt = kPrompt;
+  const std::vector<LawResult> laws = verify_decoder(model, options);
+  EXPECT_THAT(broken_laws(laws), testing::Contains("cached = uncached"));
+  EXPECT_THAT(laws.front().detail, testing::HasSubstr("token by token, after 2 of 8 tokens"));
+}
+
+TEST(Verify, APromptOfOneTokenProvesNothing) {
+  VerifyOptions options;
+  options.prompt = {1};
+  EXPECT_THROW(verify_decoder(testing_support::open_reference(testing_support::fixtures() / "forms" / "plain"), options), Error);
+}
+
+}  // namespace
+}  // namespace kvik::engine

@@ -1,0 +1,75 @@
+#include "support/models.h"
+
+#include <algorithm>
+
+#include "api/environment.h"
+#include "backend/ort/ort_backend.h"
+#include "backend/reference/reference_backend.h"
+#include "kvik/error.h"
+
+namespace kvik::testing_support {
+namespace {
+
+std::vector<TokenId> ids_of(const Json& json, const char* key) {
+  const Json found = json.value(key, Json::array());
+  if (found.is_number()) return {found.get<TokenId>()};
+  return found.get<std::vector<TokenId>>();
+}
+
+KnownDecoder read(const std::filesystem::path& folder, const std::filesystem::path& answers) {
+  const Json json = read_json_file(answers);
+  KnownDecoder decoder{folder.filename().string(), folder, {}, json.value("source", "").starts_with("onnxruntime")};
+  if (json.value("kind", "") != "decoder") return decoder;
+  for (const Json& one : json.value("cases", Json::array())) {
+    DecoderCase known{ids_of(one, "prompt_ids"), ids_of(one, "greedy_ids"), {}, {}};
+    if (const auto sample = one.find("last_logits_sample"); sample != one.end()) {
+      known.logit_indices = (*sample)["indices"].get<std::vector<int>>();
+      known.logit_values = (*sample)["values"].get<std::vector<float>>();
+    }
+    decoder.cases.push_back(std::move(known));
+  }
+  return decoder;
+}
+
+void collect(const std::filesystem::path& below, std::vector<KnownDecoder>& decoders) {
+  if (!std::filesystem::is_directory(below)) return;
+  std::vector<std::filesystem::path> folders;
+  for (const auto& entry : std::filesystem::directory_iterator(below)) folders.push_back(entry.path());
+  std::sort(folders.begin(), folders.end());
+  for (const std::filesystem::path& folder : folders) {
+    for (const char* name : {"expected.json", "expect.json"}) {
+      if (!std::filesystem::exists(folder / name)) continue;
+      KnownDecoder decoder = read(folder, folder / name);
+      if (!decoder.cases.empty()) decoders.push_back(std::move(decoder));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<KnownDecoder> known_decoders() {
+  std::vector<KnownDecoder> decoders;
+  collect(fixtures() / "zoo", decoders);
+  collect(fixtures() / "forms", decoders);
+  if (!shared().empty()) collect(shared() / "zoo", decoders);
+  return decoders;
+}
+
+std::shared_ptr<backend::Backend> open_reference(const std::filesystem::path& folder) {
+  return backend::make_reference_backend(analysis::analyse(folder));
+}
+
+std::shared_ptr<backend::Backend> open_ort(const std::filesystem::path& folder) {
+  const api::Environment environment = api::read_environment();
+  backend::OrtOptions options;
+  options.search = {environment.ort_library, environment.python_prefixes};
+  options.n_threads = 1;
+  try {
+    return backend::make_ort_backend(analysis::analyse(folder), options, {});
+  } catch (const Error& e) {
+    if (e.code() == Code::kIo) return nullptr;
+    throw;
+  }
+}
+
+}  // namespace kvik::testing_support
