@@ -92,6 +92,8 @@ struct Metrics {
 
 enum class Appended { kDone, kContextFull, kCancelled };
 
+class Model;
+
 // One context of a model. Independent of every other; used by one thread at a time. Movable, and copied by fork().
 class Session {
  public:
@@ -192,6 +194,7 @@ class Model {
   bool has_tokenizer() const;
   std::vector<TokenId> tokenize(std::string_view text, bool add_special = true) const;
   std::string detokenize(std::span<const TokenId> ids, bool skip_special = true) const;
+  bool has_chat_template() const;
   // `messages_json`: [{"role": …, "content": …}, …], rendered with the model's chat template.
   std::string apply_chat_template(std::string_view messages_json, bool add_generation_prompt = true) const;
 
@@ -202,13 +205,16 @@ class Model {
   size_t weights_bytes() const;
   double load_ms() const;
   std::vector<TokenId> eos_ids() const;
+  std::vector<TokenId> start_ids() const;  // what a text without a prompt begins with; empty where the model has no such token
 
  private:
+  friend class Session;
+  friend class Generation;
+  friend struct ModelAccess;  // the command line sees more
   struct State;
   explicit Model(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  Generation begin(Session* session, std::span<const TokenId> prompt, const GenerateOptions& options) const;
   std::shared_ptr<const State> state_;
-
-  friend struct ModelAccess;  // the command line sees more
 };
 
 }  // namespace kvik

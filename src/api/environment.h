@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kvik::api {
+
+// What the process's surroundings say. Read here and nowhere else; handed down from there.
+struct Environment {
+  std::vector<std::filesystem::path> model_folders;    // $KVIK_MODELS, models/ of the installation, the user's data folder
+  std::filesystem::path ort_library;                   // $KVIK_ORT_LIB; empty when not set
+  std::vector<std::filesystem::path> python_prefixes;  // environments that may have the onnxruntime package
+};
+Environment read_environment();
+
+struct ModelPath {
+  std::filesystem::path folder;
+  std::optional<std::filesystem::path> file;  // where the user named a file and not its folder
+
+  const std::filesystem::path& path() const { return file ? *file : folder; }
+};
+
+// A folder, an .onnx file, or the name of a model in one of the folders. Throws Error(kIo) that says where was looked.
+ModelPath find_model(const std::string& path_or_name, const Environment& environment);
+
+}  // namespace kvik::api

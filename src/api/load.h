@@ -1,0 +1,21 @@
+#pragma once
+
+#include "analysis/signature.h"
+#include "api/environment.h"
+#include "backend/backend.h"
+#include "base/log.h"
+#include "kvik/kvik.h"
+
+namespace kvik::api {
+
+// Bytes of all weights in the files that generation opens.
+size_t weights_bytes_of(const analysis::Signature& signature);
+
+// Throws Error(kTooLarge) with both figures when the weights would not fit into the memory that is free.
+void check_memory(const analysis::Signature& signature);
+
+// The backend that was asked for, or the best that takes the model; what was passed over is said in the log with its reason.
+std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signature, const LoadOptions& options,
+                                               const Environment& environment, const Log& log);
+
+}  // namespace kvik::api

@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <fmt/format.h>
+#include <random>
+
+#include "api/environment.h"
+#include "api/load.h"
+#include "api/state.h"
+#include "base/json.h"
+
+namespace kvik {
+namespace {
+
+constexpr int kDefaultNewTokens = 256;
+
+template <class T, class U>
+void set(T& target, const std::optional<U>& wanted) {
+  if (wanted) target = *wanted;
+}
+
+}  // namespace
+
+SampleOptions GenerateOptions::sampling() const {
+  return {temperature,          top_k,      top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
+          no_repeat_ngram_size, logit_bias, seed};
+}
+
+sample::SamplingOptions Model::State::sampling(const SampleOptions& wanted) const {
+  sample::SamplingOptions chosen = config.sampling;
+  set(chosen.temperature, wanted.temperature);
+  set(chosen.top_k, wanted.top_k);
+  set(chosen.top_p, wanted.top_p);
+  set(chosen.min_p, wanted.min_p);
+  set(chosen.repetition_penalty, wanted.repetition_penalty);
+  set(chosen.presence_penalty, wanted.presence_penalty);
+  set(chosen.frequency_penalty, wanted.frequency_penalty);
+  set(chosen.no_repeat_ngram_size, wanted.no_repeat_ngram_size);
+  if (!wanted.logit_bias.empty()) chosen.logit_bias = wanted.logit_bias;
+  set(chosen.seed, wanted.seed);
+  return chosen;
+}
+
+int Model::State::max_new_tokens(const GenerateOptions& wanted, int n_prompt) const {
+  if (wanted.max_tokens) {
+    if (*wanted.max_tokens < 0)
+      throw Error(Code::kBadArgument, fmt::format("max_tokens is {}; 0 or more was expected", *wanted.max_tokens));
+    return *wanted.max_tokens;
+  }
+  if (config.max_new_tokens) return *config.max_new_tokens;
+  if (config.max_length && *config.max_length > n_prompt) return *config.max_length - n_prompt;
+  return kDefaultNewTokens;
+}
+
+Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  if (options.threads < 0 || options.threads > 1024)
+    throw Error(Code::kBadArgument, fmt::format("threads is {}; 0 to 1024 was expected", options.threads));
+  if (options.context < 0) throw Error(Code::kBadArgument, fmt::format("context is {}; 0 or more was expected", options.context));
+  const api::Environment environment = api::read_environment();
+  const Log log(options.log);
+  const api::ModelPath found = api::find_model(path_or_name, environment);
+  auto state = std::make_shared<State>();
+  state->options = options;
+  state->signature = analysis::analyse(found.path(), {options.variant}, log);
+  for (const std::string& problem : state->signature.problems) log.warning(problem);
+  api::check_memory(state->signature);
+  state->backend = api::open_backend(state->signature, options, environment, log);
+  state->config = engine::read_generation_config(state->signature);
+  if (text::Tokenizer::is_in(found.folder)) state->tokenizer = text::Tokenizer::load(found.folder);
+  state->chat_template = text::ChatTemplate::load(found.folder);
+  state->weights_bytes = api::weights_bytes_of(state->signature);
+  state->load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return Model(std::move(state));
+}
+
+Session Model::session() const {
+  return Session(std::make_unique<Session::State>(
+      Session::State{state_, engine::Sequence(state_->backend, state_->options.context), {}, {}, {}, {}, {}}));
+}
+
+Generation Model::generate(std::string_view prompt, const GenerateOptions& options) const {
+  std::vector<TokenId> ids = tokenize(prompt);
+  if (ids.empty()) ids = start_ids();
+  return generate(std::span<const TokenId>(ids), options);
+}
+
+Generation Model::generate(std::span<const TokenId> prompt, const GenerateOptions& options) const {
+  return begin(nullptr, prompt, options);
+}
+
+Generation Model::generate(Session& session, std::span<const TokenId> prompt, const GenerateOptions& options) const {
+  if (session.state_->model != state_) throw Error(Code::kBadArgument, "the session belongs to another model");
+  return begin(&session, prompt, options);
+}
+
+Generation Model::begin(Session* session, std::span<const TokenId> prompt, const GenerateOptions& options) const {
+  const sample::SamplingOptions sampling = state_->sampling(options.sampling());
+  const uint64_t seed = options.seed ? *options.seed : std::random_device()();
+  const auto vocab = static_cast<size_t>(state_->backend->traits().vocab);
+  auto state = std::make_unique<Generation::State>(Generation::State{state_,
+                                                                     {},
+                                                                     nullptr,
+                                                                     sample::Sampler(sampling, vocab),
+                                                                     sample::Rng(seed),
+                                                                     {},
+                                                                     {},
+                                                                     text::StopMatcher(options.stop),
+                                                                     {},
+                                                                     {},
+                                                                     {},
+                                                                     false});
+  if (session == nullptr) state->own.emplace(state_->backend, state_->options.context);
+  state->sequence = session != nullptr ? &session->state_->sequence : &*state->own;
+  state->prompt_ids.assign(prompt.begin(), prompt.end());
+  if (state_->tokenizer != nullptr) state->stream.emplace(state_->tokenizer);
+
+  engine::GeneratorOptions loop;
+  loop.max_new_tokens = state_->max_new_tokens(options, static_cast<int>(prompt.size()));
+  loop.stop_ids = options.stop_ids;
+  if (!options.ignore_eos) loop.stop_ids.insert(loop.stop_ids.end(), sampling.eos_token_id.begin(), sampling.eos_token_id.end());
+  loop.use_cache = options.use_cache;
+  loop.watch = {options.progress, options.cancelled};
+  state->generator.emplace(*state->sequence, state->sampler, state->rng, std::move(loop));
+  state->generator->start(state->prompt_ids);
+  return Generation(std::move(state));
+}
+
+std::vector<std::vector<float>> Model::step(std::span<Session> sessions, std::span<const TokenId> tokens) const {
+  std::vector<engine::Sequence*> sequences;
+  for (Session& session : sessions) sequences.push_back(&session.state_->sequence);
+  if (engine::Sequence::append_each(sequences, tokens) == engine::Appended::kContextFull) {
+    throw Error(Code::kTooLarge, "the context of a session is full; nothing was run");
+  }
+  std::vector<std::vector<float>> result;
+  for (engine::Sequence* sequence : sequences) result.emplace_back(sequence->logits().begin(), sequence->logits().end());
+  return result;
+}
+
+bool Model::has_tokenizer() const { return state_->tokenizer != nullptr; }
+
+std::vector<TokenId> Model::tokenize(std::string_view text, bool add_special) const {
+  if (state_->tokenizer == nullptr)
+    throw Error(Code::kBadArgument,
+                fmt::format("{}: there are no tokenizer files, so text cannot be read; give token ids", state_->signature.folder.string()));
+  return state_->tokenizer->encode(text, {.add_special = add_special});
+}
+
+std::string Model::detokenize(std::span<const TokenId> ids, bool skip_special) const {
+  if (state_->tokenizer == nullptr)
+    throw Error(Code::kBadArgument,
+                fmt::format("{}: there are no tokenizer files, so ids cannot become text", state_->signature.folder.string()));
+  return state_->tokenizer->decode(ids, skip_special);
+}
+
+bool Model::has_chat_template() const { return !state_->chat_template.empty(); }
+
+std::string Model::apply_chat_template(std::string_view messages_json, bool add_generation_prompt) const {
+  if (state_->chat_template.empty())
+    throw Error(Code::kBadArgument, fmt::format("{}: the model has no chat template", state_->signature.folder.string()));
+  Json request = {{"messages", parse_json(messages_json, "messages")}, {"add_generation_prompt", add_generation_prompt}};
+  return state_->chat_template.render_json(request.dump());
+}
+
+int Model::vocab_size() const { return state_->backend->traits().vocab; }
+int Model::max_positions() const { return state_->backend->traits().max_positions; }
+std::string Model::backend() const { return state_->backend->traits().name; }
+std::string Model::device() const { return state_->backend->traits().device; }
+size_t Model::weights_bytes() const { return state_->weights_bytes; }
+double Model::load_ms() const { return state_->load_ms; }
+std::vector<TokenId> Model::eos_ids() const { return state_->config.sampling.eos_token_id; }
+
+std::vector<TokenId> Model::start_ids() const {
+  if (!state_->signature.special.bos) return {};
+  return {static_cast<TokenId>(*state_->signature.special.bos)};
+}
+
+}  // namespace kvik

@@ -1,0 +1,147 @@
+#include <gmock/gmock.h>
+#include <thread>
+
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "kvik/kvik.h"
+#include "support/paths.h"
+
+namespace kvik {
+namespace {
+
+std::string fable_folder() { return (testing_support::source_root() / "models" / "fable").string(); }
+
+Json fable_answers() { return read_json_file(testing_support::fixtures() / "models-expected" / "fable" / "expected.json"); }
+
+// The evaluator needs nothing but this tree; with ONNX Runtime the same tests run through the command line's own.
+Model fable() {
+  static const Model kModel = Model::load(fable_folder(), {.backend = BackendChoice::kReference});
+  return kModel;
+}
+
+TEST(Model, TellsTheStoryThatItsFrameworkTells) {
+  const Json known = fable_answers()["cases"][0];
+  Generation generation = fable().generate(known["prompt"].get<std::string>(), {.max_tokens = 24});
+  std::string text;
+  for (const std::string_view piece : generation) text += piece;
+  const auto expected = known["greedy_ids"].get<std::vector<TokenId>>();
+  EXPECT_EQ(generation.prompt_ids(), known["prompt_ids"].get<std::vector<TokenId>>());
+  EXPECT_EQ(generation.ids(), std::vector<TokenId>(expected.begin(), expected.begin() + 24));
+  EXPECT_EQ(text, fable().detokenize(generation.ids()));
+  EXPECT_EQ(generation.finish(), Finish::kLength);
+  EXPECT_EQ(generation.metrics().generated_tokens, 24);
+}
+
+TEST(Model, TheSameSeedTellsTheSameStory) {
+  const auto tell = [](uint64_t seed) { return fable().generate("The king", {.max_tokens = 12, .temperature = 1.0, .seed = seed}).text(); };
+  EXPECT_EQ(tell(7), tell(7));
+  EXPECT_NE(tell(7), tell(8));
+}
+
+TEST(Model, WithoutTheCacheTheIdsAreTheSame) {
+  Generation cached = fable().generate("The king", {.max_tokens = 8});
+  Generation uncached = fable().generate("The king", {.max_tokens = 8, .use_cache = false});
+  EXPECT_EQ(cached.text(), uncached.text());
+  EXPECT_EQ(cached.ids(), uncached.ids());
+}
+
+TEST(Model, AStopTextEndsTheStoryAndIsNoPartOfIt) {
+  const std::string whole = fable().generate("Once upon a time", {.max_tokens = 24}).text();
+  const std::string stop = whole.substr(whole.size() / 2, 3);
+  Generation generation = fable().generate("Once upon a time", {.max_tokens = 24, .stop = {stop}});
+  const std::string text = generation.text();
+  EXPECT_EQ(text, whole.substr(0, whole.find(stop)));
+  EXPECT_EQ(generation.finish(), Finish::kStop);
+}
+
+TEST(Model, AStopIdEndsItAndIsAmongTheIds) {
+  Generation whole = fable().generate("Once upon a time", {.max_tokens = 10});
+  whole.text();
+  Generation generation = fable().generate("Once upon a time", {.max_tokens = 10, .stop_ids = {whole.ids()[4]}});
+  generation.text();
+  EXPECT_EQ(generation.finish(), Finish::kStop);
+  EXPECT_EQ(generation.ids().back(), whole.ids()[4]);
+  EXPECT_LE(generation.ids().size(), 5u);
+}
+
+TEST(Model, CancellationIsHeardBetweenSteps) {
+  int n_asked = 0;
+  Generation generation = fable().generate("Once upon a time", {.max_tokens = 100, .cancelled = [&] { return ++n_asked > 5; }});
+  generation.text();
+  EXPECT_EQ(generation.finish(), Finish::kCancelled);
+  EXPECT_LT(generation.ids().size(), 6u);
+}
+
+TEST(Model, APromptThatIsEmptyTooLongOrOutsideTheVocabularyIsASentence) {
+  const std::vector<TokenId> none, outside = {1, 1 << 20}, much(2000, 5);
+  EXPECT_THAT([&] { fable().generate(none); }, testing::ThrowsMessage<Error>(testing::HasSubstr("empty")));
+  EXPECT_THAT([&] { fable().generate(outside); }, testing::ThrowsMessage<Error>(testing::HasSubstr("outside the vocabulary of 4096")));
+  EXPECT_THAT([&] { fable().generate(much); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("2000 tokens; the context has room for 1024")));
+}
+
+TEST(Model, OptionsOutOfRangeAreSentences) {
+  EXPECT_THROW(fable().generate("a", {.temperature = -1.0}), Error);
+  EXPECT_THROW(fable().generate("a", {.top_p = 2.0}), Error);
+  EXPECT_THROW(fable().generate("a", {.max_tokens = -3}), Error);
+  EXPECT_THROW(Model::load(fable_folder(), {.threads = -1}), Error);
+  EXPECT_THROW(Model::load("no-such-model"), Error);
+}
+
+TEST(Session, GoesOnRewindsAndForksAsIfNothingElseHappened) {
+  Session session = fable().session();
+  const std::vector<TokenId> prompt = fable().tokenize("Once upon a time");
+  ASSERT_EQ(session.append(prompt), Appended::kDone);
+  Session branch = session.fork();
+  const TokenId next = branch.sample({.temperature = 0.0});
+  ASSERT_EQ(branch.append(next), Appended::kDone);
+  EXPECT_EQ(branch.length(), session.length() + 1);
+  EXPECT_EQ(session.sample({.temperature = 0.0}), next);
+  branch.rewind(session.length());
+  EXPECT_EQ(branch.sample({.temperature = 0.0}), next);
+  session.reset();
+  EXPECT_EQ(session.length(), 0);
+}
+
+TEST(Session, ASecondTurnComputesOnlyWhatIsNew) {
+  Session session = fable().session();
+  std::vector<TokenId> prompt = fable().tokenize("Once upon a time");
+  Generation first = fable().generate(session, prompt, {.max_tokens = 4});
+  first.text();
+  prompt.insert(prompt.end(), first.ids().begin(), first.ids().end());
+  prompt.push_back(5);
+  Generation second = fable().generate(session, prompt, {.max_tokens = 2});
+  second.text();
+  EXPECT_EQ(second.metrics().prompt_tokens, 2);  // the last token of the first turn, which nobody had asked to go on from, and the new one
+  EXPECT_EQ(second.metrics().reused_tokens, static_cast<int>(prompt.size()) - 2);
+}
+
+TEST(Session, ManyInOneStepAreAsEachAlone) {
+  const std::vector<TokenId> prompt = fable().tokenize("The old woman");
+  std::vector<Session> sessions;
+  for (int i = 0; i < 3; ++i) {
+    sessions.push_back(fable().session());
+    ASSERT_EQ(sessions.back().append(std::span(prompt).first(static_cast<size_t>(i) + 1)), Appended::kDone);
+  }
+  const std::vector<TokenId> tokens = {10, 20, 30};
+  std::vector<Session> alone;
+  for (const Session& session : sessions) alone.push_back(session.fork());
+  const std::vector<std::vector<float>> together = fable().step(sessions, tokens);
+  for (size_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(alone[i].append(tokens[i]), Appended::kDone);
+    const std::vector<float> row(alone[i].logits().begin(), alone[i].logits().end());
+    EXPECT_THAT(together[i], testing::Pointwise(testing::FloatNear(1e-3f), row)) << i;
+  }
+}
+
+TEST(Session, ThreadsShareOneModel) {
+  const std::string expected = fable().generate("The king", {.max_tokens = 6}).text();
+  std::vector<std::string> told(3);
+  std::vector<std::thread> threads;
+  for (std::string& text : told) threads.emplace_back([&text] { text = fable().generate("The king", {.max_tokens = 6}).text(); });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& text : told) EXPECT_EQ(text, expected);
+}
+
+}  // namespace
+}  // namespace kvik
