@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "api/environment.h"
 #include "base/log.h"
-#include "cli/model_path.h"
 
 namespace kvik::cli {
 
@@ -15,7 +15,7 @@ struct Terminal {
   bool quiet = false;
   LogLevel log_level = LogLevel::kWarning;
   bool colour = false;  // standard output is a terminal that wants it
-  ModelSearch models;   // where a model's name is looked for
+  api::Environment environment;
 
   // Writes what the library says to standard error, from log_level on.
   Log log() const;

@@ -2,12 +2,20 @@
 
 namespace kvik::cli {
 
+void add_run(Commands commands);
+void add_chat(Commands commands);
 void add_inspect(Commands commands);
-void add_render(Commands commands);
+void add_verify(Commands commands);
+void add_score(Commands commands);
 void add_tokenize(Commands commands);
+void add_render(Commands commands);
 
 void add_all(Commands commands) {
+  add_run(commands);
+  add_chat(commands);
   add_inspect(commands);
+  add_verify(commands);
+  add_score(commands);
   add_tokenize(commands);
   add_render(commands);
 }

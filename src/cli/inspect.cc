@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include "cli/command.h"
-#include "cli/model_path.h"
 
 namespace kvik::cli {
 namespace {
@@ -19,7 +18,7 @@ BackendChoice choose_backend(const analysis::Signature& signature, const std::ve
 }
 
 int inspect(const std::string& name, const Terminal& terminal, const analysis::Options& options) {
-  const ModelPath model = find_model(name, terminal.models);
+  const api::ModelPath model = api::find_model(name, terminal.environment);
   Inspection inspection;
   inspection.signature = analysis::analyse(model.file.value_or(model.folder), options, terminal.log());
   for (const analysis::File& file : inspection.signature.files) inspection.inventories.push_back(analysis::take_inventory(*file.model));

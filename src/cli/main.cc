@@ -20,18 +20,6 @@ Log Terminal::log() const {
 
 namespace {
 
-// The environment is read here and nowhere else.
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
-ModelSearch model_search() {
-  std::error_code unknown;
-  const std::filesystem::path executable = std::filesystem::read_symlink("/proc/self/exe", unknown);
-  return make_model_search({variable("KVIK_MODELS"), variable("XDG_DATA_HOME"), variable("HOME")}, executable);
-}
-
 bool wants_colour() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr; }
 
 int run(int argc, char** argv) {
@@ -42,7 +30,7 @@ int run(int argc, char** argv) {
 
   Terminal terminal;
   terminal.colour = wants_colour();
-  terminal.models = model_search();
+  terminal.environment = api::read_environment();
   Run chosen;
   add_all({app, terminal, chosen});
 

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "cli/command.h"
-#include "cli/model_path.h"
 #include "kvik/error.h"
 #include "text/chat_template.h"
 #include "text/template/json.h"
@@ -19,7 +18,7 @@ struct RenderOptions {
 };
 
 text::ChatTemplate load(const RenderOptions& options, const Terminal& terminal) {
-  const std::filesystem::path folder = options.model.empty() ? "" : find_model(options.model, terminal.models).folder;
+  const std::filesystem::path folder = options.model.empty() ? "" : api::find_model(options.model, terminal.environment).folder;
   return options.template_file.empty() ? text::ChatTemplate::load(folder) : text::ChatTemplate::from_file(options.template_file, folder);
 }
 

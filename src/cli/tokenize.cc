@@ -4,7 +4,6 @@
 
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/model_path.h"
 #include "kvik/error.h"
 #include "text/stream.h"
 #include "text/tokenizer.h"
@@ -83,7 +82,7 @@ std::string answer(const std::shared_ptr<const text::Tokenizer>& tokenizer, cons
 }
 
 int run(const TokenizeOptions& options, const Terminal& terminal) {
-  const auto tokenizer = text::Tokenizer::load(find_model(options.model, terminal.models).folder);
+  const auto tokenizer = text::Tokenizer::load(api::find_model(options.model, terminal.environment).folder);
   if (options.json_lines) {
     for (std::string line; std::getline(std::cin, line);) {
       if (!line.empty()) std::cout << answer(tokenizer, options, line) << '\n' << std::flush;
