@@ -13,7 +13,7 @@ namespace {
 
 bool is_whole_loop(const FlowNode& node) {
   return node.domain == "com.microsoft" &&
-         (node.is("BeamSearch") || node.is("GreedySearch") || node.is("Sampling") || node.is("WhisperBeamSearch"));
+         (node.op.ends_with("BeamSearch") || node.is("GreedySearch") || node.is("Sampling"));
 }
 
 // Whether a value is Range(...) or made of one.

@@ -54,7 +54,6 @@ constexpr Control kControls[] = {
     {"", "RotaryEmbedding", 3, ControlSlot::kPositions},
     {"", "TensorScatter", 2, ControlSlot::kWriteIndices},
     {kMs, "RotaryEmbedding", 1, ControlSlot::kPositions},
-    {kMs, "GemmaRotaryEmbedding", 0, ControlSlot::kPositions},
     {kMs, "MRotaryEmbedding", 1, ControlSlot::kPositions},
     {kMs, "GroupQueryAttention", 5, ControlSlot::kTotalLengthMinusOne},
     {kMs, "GroupQueryAttention", 6, ControlSlot::kTotalLength},
