@@ -21,6 +21,9 @@ Value no_attribute(Runtime& runtime, const Value& object, std::string_view name)
 // Python has these on every object, and the sandbox lets no template near them.
 bool is_hidden(std::string_view name) { return name.size() > 4 && name.starts_with("__") && name.ends_with("__"); }
 
+// Of those, what an undefined value has too; asked for anything else it fails.
+bool has_undefined(std::string_view name) { return name == "__class__" || name == "__doc__" || name == "__init__" || name == "__module__"; }
+
 bool would_change(const Value& object, std::string_view name) {
   static constexpr std::string_view kOfLists[] = {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"};
   static constexpr std::string_view kOfDicts[] = {"clear", "pop", "popitem", "setdefault", "update"};
@@ -103,7 +106,7 @@ std::optional<Value> find_attribute(Runtime& runtime, const Value& object, std::
 }
 
 Value get_attribute(Runtime& runtime, const Value& object, std::string_view name) {
-  if (object.is_undefined() && !is_hidden(name)) fail("{}", object.why_undefined());
+  if (object.is_undefined() && !has_undefined(name)) fail("{}", object.why_undefined());
   if (object.is(Kind::kDict)) {  // by far the most common, and few names are methods
     const bool is_plain = !is_hidden(name) && !would_change(object, name) && find_method(object, name) == nullptr;
     if (is_plain) {
