@@ -6,6 +6,7 @@ void add_run(Commands commands);
 void add_chat(Commands commands);
 void add_inspect(Commands commands);
 void add_verify(Commands commands);
+void add_bench(Commands commands);
 void add_score(Commands commands);
 void add_tokenize(Commands commands);
 void add_render(Commands commands);
@@ -15,6 +16,7 @@ void add_all(Commands commands) {
   add_chat(commands);
   add_inspect(commands);
   add_verify(commands);
+  add_bench(commands);
   add_score(commands);
   add_tokenize(commands);
   add_render(commands);
