@@ -113,6 +113,7 @@ ValueType parse_type(std::string_view bytes, std::string_view name) {
     switch (message.tag()) {
       case TypeField::kTensor: {
         type.kind = ValueType::Kind::kTensor;
+        require_wire_type(message, protozero::pbf_wire_type::length_delimited);
         auto tensor = message_of<TensorTypeField>(view_of(message.get_view()));
         while (tensor.next()) {
           switch (tensor.tag_and_type()) {
@@ -307,11 +308,32 @@ void append_numbers(Reader& reader, std::vector<Value>& values, One one, Many ma
   for (const auto value : many(reader)) values.push_back(value);
 }
 
+template <class Reader>
+void require_wire_type_of_attribute(const Reader& reader) {
+  using protozero::pbf_wire_type;
+  switch (reader.tag()) {
+    case AttributeField::kType:
+    case AttributeField::kInt: return require_wire_type(reader, pbf_wire_type::varint);
+    case AttributeField::kInts: return require_wire_type(reader, pbf_wire_type::varint, true);
+    case AttributeField::kFloat: return require_wire_type(reader, pbf_wire_type::fixed32);
+    case AttributeField::kFloats: return require_wire_type(reader, pbf_wire_type::fixed32, true);
+    case AttributeField::kName:
+    case AttributeField::kString:
+    case AttributeField::kTensor:
+    case AttributeField::kGraph:
+    case AttributeField::kStrings:
+    case AttributeField::kTensors:
+    case AttributeField::kGraphs:
+    case AttributeField::kReference: return require_wire_type(reader, pbf_wire_type::length_delimited);
+  }
+}
+
 AttributeMessage Parser::attribute(std::string_view bytes) {
   AttributeMessage result;
   AttributeFields fields;
   auto message = message_of<AttributeField>(bytes);
   while (message.next()) {
+    require_wire_type_of_attribute(message);
     switch (message.tag()) {
       case AttributeField::kName: result.name = view_of(message.get_view()); break;
       case AttributeField::kReference: result.reference = view_of(message.get_view()); break;

@@ -85,24 +85,30 @@ Tensor load_typed_numbers(const TensorData& data) {
       reader.skip();
       continue;
     }
+    using protozero::pbf_wire_type;
     switch (wanted) {
       case TensorField::kFloatData:
+        require_wire_type(reader, pbf_wire_type::fixed32, true);
         put_all(
             reader, sink, [](auto& r) { return r.get_float(); }, [](auto& r) { return r.get_packed_float(); });
         break;
       case TensorField::kDoubleData:
+        require_wire_type(reader, pbf_wire_type::fixed64, true);
         put_all(
             reader, sink, [](auto& r) { return r.get_double(); }, [](auto& r) { return r.get_packed_double(); });
         break;
       case TensorField::kInt64Data:
+        require_wire_type(reader, pbf_wire_type::varint, true);
         put_all(
             reader, sink, [](auto& r) { return r.get_int64(); }, [](auto& r) { return r.get_packed_int64(); });
         break;
       case TensorField::kUint64Data:
+        require_wire_type(reader, pbf_wire_type::varint, true);
         put_all(
             reader, sink, [](auto& r) { return r.get_uint64(); }, [](auto& r) { return r.get_packed_uint64(); });
         break;
       default:
+        require_wire_type(reader, pbf_wire_type::varint, true);
         put_all(
             reader, sink, [](auto& r) { return r.get_int32(); }, [](auto& r) { return r.get_packed_int32(); });
         break;
