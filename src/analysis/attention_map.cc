@@ -52,6 +52,7 @@ void AttentionMap::note(const FlowNode& node, size_t slot, AttentionUse& use) co
       use.as_key |= state.holds == StateSlot::Holds::kKey || state.holds == StateSlot::Holds::kKeyValue;
       use.as_value |= state.holds == StateSlot::Holds::kValue || state.holds == StateSlot::Holds::kKeyValue;
       use.as_recurrent |= state.holds == StateSlot::Holds::kRecurrent;
+      use.both_in_one |= state.holds == StateSlot::Holds::kKeyValue;
     }
     return;
   }
@@ -63,6 +64,32 @@ void AttentionMap::note(const FlowNode& node, size_t slot, AttentionUse& use) co
   } else if (node.output(0) != kNone && to_softmax_[static_cast<size_t>(node.output(0))]) {
     use.as_key = true;
   }
+}
+
+std::vector<FlowValue> AttentionMap::keys_of(const FlowNode& node) const {
+  if (const StatefulOperator* op = stateful_operator(node)) {
+    if (op->key_input < 0) return {};
+    const FlowValue key = node.input(static_cast<size_t>(op->key_input));
+    return key == kNone ? std::vector<FlowValue>() : std::vector<FlowValue>{key};
+  }
+  std::unordered_set<FlowValue> seen;
+  std::vector<FlowValue> stack = {node.input(0)};
+  std::vector<FlowValue> keys;
+  while (!stack.empty() && seen.size() < kMostVisited) {
+    const FlowValue at = stack.back();
+    stack.pop_back();
+    if (at == kNone || !seen.insert(at).second) continue;
+    const FlowNode* made_by = flow_.producer(at);
+    if (made_by == nullptr) continue;
+    if (is_matmul(*made_by)) {
+      for (const size_t i : {size_t{0}, size_t{1}}) {
+        if (made_by->input(i) != kNone && !weight_dims(flow_, made_by->input(i))) keys.push_back(made_by->input(i));
+      }
+    } else if (carries_scores(*made_by)) {
+      stack.insert(stack.end(), made_by->inputs.begin(), made_by->inputs.end());
+    }
+  }
+  return keys;
 }
 
 AttentionUse AttentionMap::use_of(FlowValue value) const {

@@ -10,6 +10,8 @@ namespace {
 // How far the numbers at hand are from those of the input.
 enum Distance : uint8_t { kExact, kComputed, kCounted, kCompared, kDistances };
 
+constexpr size_t kMostAttentions = 8;  // enough to tell what kind they are of
+
 class Walk {
  public:
   Walk(const Flow& flow, ControlUses& uses) : flow_(flow), uses_(uses), seen_(flow.n_values(), 0) {}
@@ -19,7 +21,10 @@ class Walk {
     while (!stack_.empty()) {
       const auto [value, distance] = stack_.back();
       stack_.pop_back();
-      for (const FlowNodeId reader : flow_.readers(value)) visit(flow_.node(reader), value, distance);
+      for (const FlowNodeId reader : flow_.readers(value)) {
+        at_ = reader;
+        visit(flow_.node(reader), value, distance);
+      }
     }
   }
 
@@ -64,7 +69,7 @@ class Walk {
     }
     if (node.is("Softmax")) {
       uses_.reaches_softmax = true;
-      return;
+      return note_attention();
     }
     if (node.is("Conv") || node.is("ConvInteger") || node.is("FusedConv")) return note_convolution(node, slot);
     if (node.is("Range")) {
@@ -122,13 +127,20 @@ class Walk {
       case ControlSlot::kTokens: uses_.picks_tokens |= exact; break;
       case ControlSlot::kSegments: uses_.picks_segments |= exact; break;
       case ControlSlot::kPositions: uses_.makes_angles |= distance <= kComputed; break;
-      case ControlSlot::kMask: uses_.is_attention_mask = true; break;
+      case ControlSlot::kMask:
+        uses_.is_attention_mask = true;
+        note_attention();
+        break;
       case ControlSlot::kTotalLength: uses_.is_total_length |= exact; break;
       case ControlSlot::kTotalLengthMinusOne: uses_.is_total_length_minus_one |= exact; break;
       case ControlSlot::kPastLength: uses_.is_past_length |= exact; break;
       case ControlSlot::kWriteIndices: uses_.is_write_index |= exact; break;
       case ControlSlot::kNothing: break;
     }
+  }
+
+  void note_attention() {
+    if (uses_.attentions.size() < kMostAttentions) uses_.attentions.push_back(at_);
   }
 
   void note_lookup(const FlowNode& node, Distance distance) {
@@ -151,6 +163,7 @@ class Walk {
   ControlUses& uses_;
   std::vector<uint8_t> seen_;  // a bit per distance
   std::vector<std::pair<FlowValue, Distance>> stack_;
+  FlowNodeId at_ = kNone;  // the node being visited
 };
 
 }  // namespace

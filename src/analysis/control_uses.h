@@ -35,7 +35,8 @@ struct ControlUses {
   bool bounds_range = false;
   bool convolves_1d = false;  // the data of a convolution with one, two or more axes
   bool convolves_2d = false;
-  bool only_its_shape = true;  // nothing reads the elements
+  std::vector<FlowNodeId> attentions;  // the softmaxes and attention operators that it reaches as a mask, some of them
+  bool only_its_shape = true;          // nothing reads the elements
 };
 
 // Follows `input` forward. Visits no node more often than there are ways to use a value, so the cost is linear.

@@ -53,7 +53,10 @@ std::vector<size_t> feature_inputs(const GraphFacts& facts, const File& file) {
     const Port& port = file.inputs[i];
     if (!facts.traces[i] || port.dims.size() != 3 || state_name(port.name).looks_like_state) continue;
     const StateTrace& trace = *facts.traces[i];
-    const bool kept = std::any_of(trace.arrivals.begin(), trace.arrivals.end(), [](const Arrival& a) { return a.n_arithmetic == 0; });
+    // A state without positions has numbers for all axes but the batch.
+    const bool has_positions = std::count_if(port.dims.begin(), port.dims.end(), [](const onnx::Dim& d) { return d.value < 0; }) > 1;
+    const bool kept =
+        std::any_of(trace.arrivals.begin(), trace.arrivals.end(), [&](const Arrival& a) { return a.n_arithmetic == 0 || !has_positions; });
     if (!trace.use.any() && !trace.written && !kept) found.push_back(i);
   }
   return found;

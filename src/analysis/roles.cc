@@ -94,13 +94,13 @@ class Assignment {
     if (uses.is_write_index) return Role::kWriteIndices;
     if (uses.is_total_length || uses.is_total_length_minus_one || uses.is_past_length) return Role::kKvLength;
     if (uses.picks_rows_of_state && port.dims.size() <= 1) return Role::kCachePosition;
-    if (uses.is_counted) return mask_role(port, hint);
+    if (uses.is_counted) return mask_role(port, uses, hint);
     const bool few_rows = !uses.lookups.empty() && std::all_of(uses.lookups.begin(), uses.lookups.end(),
                                                                [](const auto& l) { return l.table.rows <= kMostSegments; });
     if (few_rows) return Role::kTokenTypeIds;
     if (uses.makes_angles || !uses.lookups.empty()) return position_role(port, uses, hint);
     if (uses.is_attention_mask || uses.is_compared || uses.reaches_softmax) {
-      return is_single(port) ? Role::kKvLength : mask_role(port, hint);
+      return is_single(port) ? Role::kKvLength : mask_role(port, uses, hint);
     }
     if (uses.bounds_range) return Role::kKvLength;
     if (uses.bounds_slice && is_single(port)) return hint == NameHint::kLength ? Role::kKvLength : Role::kNumLogitsToKeep;
@@ -116,13 +116,22 @@ class Assignment {
   }
 
   // Of the decoder's own tokens or of the encoder's.
-  Role mask_role(const Port& port, NameHint hint) const {
+  Role mask_role(const Port& port, const ControlUses& uses, NameHint hint) const {
     const std::string_view symbol = symbol_at(port, static_cast<int>(port.dims.size()) - 1);
-    const bool reads_source = !source_symbols().empty() || facts_.source_input >= 0;
+    const bool reads_source =
+        facts_.source_input >= 0 || std::any_of(file_.states.begin(), file_.states.end(), [](const State& s) { return s.cross; });
     if (!reads_source) return Role::kAttentionMask;
+    if (const auto n_cross = static_cast<size_t>(
+            std::count_if(uses.attentions.begin(), uses.attentions.end(), [&](FlowNodeId id) { return attends_to_source(id); }));
+        !uses.attentions.empty() && (n_cross == 0 || n_cross == uses.attentions.size()))
+      return n_cross == 0 ? Role::kAttentionMask : Role::kEncoderAttentionMask;
     if (!symbol.empty() && source_symbols().contains(symbol) && !own_symbols().contains(symbol)) return Role::kEncoderAttentionMask;
     if (!symbol.empty() && own_symbols().contains(symbol) && !source_symbols().contains(symbol)) return Role::kAttentionMask;
     return hint == NameHint::kEncoderMask ? Role::kEncoderAttentionMask : Role::kAttentionMask;
+  }
+
+  bool attends_to_source(FlowNodeId id) const {
+    return facts_.attention.is_cross(facts_.flow.node(id), [&](FlowValue key) { return facts_.depends_on(key, facts_.token_input); });
   }
 
   std::set<std::string_view> source_symbols() const {
@@ -156,7 +165,7 @@ class Assignment {
     if (uses.convolves_2d) return Role::kPixelValues;
     if (uses.convolves_1d) return hint == NameHint::kPixels ? Role::kPixelValues : Role::kAudioFeatures;
     const bool masks = uses.reaches_softmax || uses.is_attention_mask || uses.is_compared;
-    if (masks && (hint == NameHint::kMask || hint == NameHint::kEncoderMask || port.dims.size() != 3)) return mask_role(port, hint);
+    if (masks && (hint == NameHint::kMask || hint == NameHint::kEncoderMask || port.dims.size() != 3)) return mask_role(port, uses, hint);
     if (port.dims.size() >= 4) return Role::kPixelValues;
     const NameParts parts = name_parts(port.name);
     if (hint == NameHint::kAudio && (port.dims.size() == 3 || parts.has_any({"audio", "waveform", "speech", "values"})))

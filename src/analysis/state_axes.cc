@@ -212,8 +212,8 @@ class Axes {
   void flat_heads() {
     const int64_t width = sizes_[static_cast<size_t>(state_.feature_axis)];
     const std::string_view batch = symbol_at(port_, state_.batch_axis);
-    const bool folded = mentions(batch, "head") || mentions(batch, "*") || mentions(batch, " x ");
-    if (folded) {
+    const bool said_to_be_folded = mentions(batch, "head") || mentions(batch, "*") || mentions(batch, " x ");
+    if (said_to_be_folded || unfolds(width)) {
       state_.head_axis = state_.batch_axis;
       state_.head_dim = std::max<int64_t>(width, 0);
       state_.n_heads = reshaped_heads(state_.head_dim);
@@ -232,6 +232,16 @@ class Axes {
       }
     }
     if (width > 0 && width % state_.n_heads == 0) state_.head_dim = width / state_.n_heads;
+  }
+
+  // Becomes several heads of all its features, and not heads that share them.
+  bool unfolds(int64_t width) const {
+    bool several = false;
+    for (const auto& [heads, dim] : reshaped_pairs()) {
+      if (heads * dim == width) return false;
+      several |= dim == width && heads > 1;
+    }
+    return several && state_.holds != State::Holds::kKeyValue;
   }
 
   // Adjacent pairs of constants in what the state is reshaped to: heads and features where they stand side by side, or

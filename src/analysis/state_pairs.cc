@@ -184,12 +184,13 @@ class Pairing {
       use.as_key |= state.holds == StateSlot::Holds::kKey || state.holds == StateSlot::Holds::kKeyValue;
       use.as_value |= state.holds == StateSlot::Holds::kValue || state.holds == StateSlot::Holds::kKeyValue;
       use.as_recurrent |= state.holds == StateSlot::Holds::kRecurrent;
+      use.both_in_one |= state.holds == StateSlot::Holds::kKeyValue;
     }
   }
 
   static State::Holds held(const AttentionUse& use, const StateName& name, bool taken_apart) {
     if (use.as_key && use.as_value) {
-      if (taken_apart || name.kind == NameKind::kKeyValue) return State::Holds::kKeyValue;
+      if (taken_apart || use.both_in_one || name.kind == NameKind::kKeyValue) return State::Holds::kKeyValue;
       return name.kind == NameKind::kValue ? State::Holds::kValue : State::Holds::kKey;  // one latent that serves as both
     }
     if (use.as_key) return State::Holds::kKey;

@@ -201,6 +201,7 @@ class Walk {
     trace_.use.as_key |= use.as_key;
     trace_.use.as_value |= use.as_value;
     trace_.use.as_recurrent |= use.as_recurrent;
+    trace_.use.both_in_one |= use.both_in_one;
     if (use.node != nullptr) trace_.use.node = use.node;
     for (const auto& [axis, index] : step.picked) trace_.parts.push_back({axis, index, use.as_key, use.as_value});
   }

@@ -47,6 +47,24 @@ std::string entry(const std::string& key, const std::string& value) {
   return bytes;
 }
 
+std::string int_attribute(const std::string& name, int64_t value) {
+  std::string bytes;
+  pbf_writer writer(bytes);
+  writer.add_string(1, name);
+  writer.add_int64(3, value);
+  writer.add_int32(20, 2);
+  return bytes;
+}
+
+std::string int_list_attribute(const std::string& name, const std::vector<int64_t>& values) {
+  std::string bytes;
+  pbf_writer writer(bytes);
+  writer.add_string(1, name);
+  for (const int64_t value : values) writer.add_int64(8, value);
+  writer.add_int32(20, 7);
+  return bytes;
+}
+
 std::string node_message(const ModelWriter::Node& node) {
   std::string bytes;
   pbf_writer writer(bytes);
@@ -54,6 +72,8 @@ std::string node_message(const ModelWriter::Node& node) {
   for (const std::string& output : node.outputs) writer.add_string(2, output);
   writer.add_string(3, node.outputs.empty() ? node.op : "make_" + node.outputs.front());
   writer.add_string(4, node.op);
+  for (const auto& [name, value] : node.ints) writer.add_message(5, int_attribute(name, value));
+  for (const auto& [name, values] : node.int_lists) writer.add_message(5, int_list_attribute(name, values));
   if (!node.domain.empty()) writer.add_string(7, node.domain);
   return bytes;
 }
@@ -72,6 +92,7 @@ std::string model_message(const std::string& graph, int64_t ir_version, int64_t 
   writer.add_int64(1, ir_version);
   writer.add_message(7, graph);
   writer.add_message(8, opset_import("", opset));
+  writer.add_message(8, opset_import("com.microsoft", 1));
   for (const std::string& function : functions) writer.add_message(25, function);
   return bytes;
 }

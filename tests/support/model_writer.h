@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tensor/dtype.h"
@@ -15,6 +16,8 @@ class ModelWriter {
     std::string op;
     std::vector<std::string> inputs, outputs;
     std::string domain = {};
+    std::vector<std::pair<std::string, int64_t>> ints = {};
+    std::vector<std::pair<std::string, std::vector<int64_t>>> int_lists = {};
   };
 
   int64_t ir_version = 9;
@@ -31,6 +34,7 @@ class ModelWriter {
   void node(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
     nodes_.push_back({op, inputs, outputs});
   }
+  void node(Node node) { nodes_.push_back(std::move(node)); }
   void call(const std::string& domain, const std::string& function, const std::vector<std::string>& inputs,
             const std::vector<std::string>& outputs) {
     nodes_.push_back({function, inputs, outputs, domain});

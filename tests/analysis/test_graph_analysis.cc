@@ -1,0 +1,124 @@
+#include <ctime>
+#include <gtest/gtest.h>
+
+#include "analysis/signature.h"
+#include "analysis/tiny_decoder.h"
+#include "kvik/error.h"
+#include "support/paths.h"
+
+namespace kvik::analysis {
+namespace {
+
+using testing_support::fixtures;
+using testing_support::ModelWriter;
+using testing_support::read;
+using testing_support::TinyDecoder;
+
+File analysed(const TinyDecoder& decoder) {
+  const std::string bytes = decoder.bytes();
+  File file = analyse_graph(read(bytes));
+  for (std::vector<Port>* ports : {&file.inputs, &file.outputs}) {
+    for (Port& port : *ports) {
+      for (onnx::Dim& dim : port.dims) dim.symbol = {};  // pointed into the bytes
+    }
+  }
+  return file;
+}
+
+TEST(GraphAnalysis, ADecoderIsReadFromWhatItDoes) {
+  const File file = analysed({.n_layers = 2});
+  EXPECT_EQ(file.stage, Stage::kDecoder);
+  EXPECT_EQ(file.vocab, 40);
+  EXPECT_EQ(file.input_of(Role::kTokenIds)->name, "ids");
+  EXPECT_EQ(file.output_of(Role::kLogits)->name, "scores");
+  ASSERT_EQ(file.states.size(), 4u);
+  for (const State& state : file.states) {
+    EXPECT_EQ(state.growth, Growth::kGrowing);
+    EXPECT_EQ(state.position_axis, 2);
+    EXPECT_EQ(state.n_heads, 2);
+    EXPECT_EQ(state.head_dim, 4);
+    EXPECT_EQ(file.outputs[static_cast<size_t>(state.output)].name.substr(3), file.inputs[static_cast<size_t>(state.input)].name.substr(3));
+  }
+  EXPECT_EQ(file.inputs[1].role, Role::kPastKey);
+  EXPECT_EQ(file.inputs[2].role, Role::kPastValue);
+}
+
+TEST(GraphAnalysis, TheConcatDecidesWhereDeclaredDimsContradictIt) {
+  for (const char* declared : {"past", "s", "b", "7"}) {
+    const File file = analysed({.past_dim = "past", .present_dim = declared});
+    ASSERT_EQ(file.states.size(), 2u) << declared;
+    EXPECT_EQ(file.states[0].growth, Growth::kGrowing) << declared;
+    EXPECT_EQ(file.states[0].position_axis, 2) << declared;
+  }
+}
+
+TEST(GraphAnalysis, APresentOfAnotherTypeThanItsPastIsStillItsPresent) {
+  const File file = analysed({.past_dtype = DType::kF16, .present_dtype = DType::kF32});
+  ASSERT_EQ(file.states.size(), 2u);
+  EXPECT_GE(file.states[0].output, 0);
+  EXPECT_EQ(file.states[0].dtype, DType::kF16);
+  EXPECT_EQ(file.states[0].output_dtype, DType::kF32);
+  EXPECT_EQ(file.states[0].bytes_per_token(), 2 * 4 * 2);
+}
+
+TEST(GraphAnalysis, InputsThatNothingTellsApartAreAskedAbout) {
+  const TinyDecoder decoder{.more_inputs = {{"one", {"b"}}, {"two", {"b"}}}};
+  try {
+    analysed(decoder);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kBadArgument);
+    for (const char* part : {"'one'", "'two'", "kvik.json"}) EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+  }
+}
+
+TEST(GraphAnalysis, OneInputThatNothingTellsIsAProblemAndNotAnError) {
+  const File file = analysed({.more_inputs = {{"one", {"b"}}}});
+  ASSERT_EQ(file.problems.size(), 1u);
+  EXPECT_NE(file.problems[0].find("'one'"), std::string::npos);
+}
+
+TEST(GraphAnalysis, HeadSizeBehindASymbolComesFromTheGraph) {
+  const auto model = std::make_shared<const onnx::Model>(onnx::read_model(fixtures() / "zoo" / "qwen2-genai-int4" / "model.onnx"));
+  const File file = analyse_graph(model);
+  ASSERT_EQ(file.states.size(), 4u);
+  for (const State& state : file.states) {
+    EXPECT_EQ(state.n_heads, 2);
+    EXPECT_EQ(state.head_dim, 16);
+  }
+  // All keys, then all values, as that exporter declares them.
+  EXPECT_EQ(file.states[1].holds, State::Holds::kKey);
+  EXPECT_EQ(file.states[1].layer, 1);
+  EXPECT_EQ(file.states[2].holds, State::Holds::kValue);
+  EXPECT_EQ(file.states[2].layer, 0);
+}
+
+TEST(GraphAnalysis, AGraphThatHoldsTheWholeLoopIsNoDecoder) {
+  ModelWriter w;
+  w.input("input_ids", DType::kI32, {"b", "s"});
+  w.input("max_length", DType::kI32, {"1"});
+  w.call("com.microsoft", "BeamSearch", {"input_ids", "max_length"}, {"sequences"});
+  w.output("sequences", DType::kI32, {"b", "beams", "n"});
+  const std::string bytes = w.bytes();
+  const File file = analyse_graph(read(bytes));
+  EXPECT_EQ(file.stage, Stage::kOther);
+  ASSERT_EQ(file.problems.size(), 1u);
+  EXPECT_NE(file.problems[0].find("BeamSearch"), std::string::npos);
+}
+
+TEST(GraphAnalysis, TimeGrowsWithTheGraphAndNoFaster) {
+  const auto seconds = [](int n_layers) {
+    const std::string bytes = TinyDecoder{.n_layers = n_layers, .n_idle_nodes = 160}.bytes();
+    const auto model = read(bytes);
+    const std::clock_t start = std::clock();  // of the processor: a busy neighbour does not count
+    const File file = analyse_graph(model);
+    EXPECT_EQ(file.states.size(), static_cast<size_t>(2 * n_layers));
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  };
+  RecordProperty("ms_for_28_layers", std::to_string(seconds(28) * 1e3));
+  EXPECT_LT(seconds(28), 0.5);   // 5,000 nodes: under 20 ms but for sanitizers
+  EXPECT_LT(seconds(280), 5.0);  // ten times the graph
+}
+
+}  // namespace
+}  // namespace kvik::analysis
