@@ -145,6 +145,10 @@ TEST(Template, NoTemplateLoopsRecursesOrGrowsWithoutEnd) {
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "(";
   EXPECT_NE(fault("{{ " + deep).find("nested too deeply"), std::string::npos);
+  std::string tall = "{% macro f() %}{{ ";
+  for (int i = 0; i < 150; ++i) tall += "1 + (";
+  tall += "f()" + std::string(150, ')') + " }}{% endmacro %}{{ f() }}";
+  EXPECT_NE(fault(tall, "{}", {.call_depth = 100000}).find("deep"), std::string::npos);
   std::string chain = "{{ 1";
   for (int i = 0; i < 100000; ++i) chain += " + 1";
   EXPECT_NE(fault(chain + " }}").find("nested too deeply"), std::string::npos);

@@ -7,6 +7,7 @@
 namespace kvik::text::jinja {
 
 Value Interpreter::eval(const Expr& expr, const ScopePtr& scope) {
+  const Deeper deeper(*this);
   runtime_.step();
   line_ = expr.line;
   switch (expr.type) {

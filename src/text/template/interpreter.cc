@@ -26,6 +26,11 @@ std::string Interpreter::Capture::take() {
   return std::move(text_);
 }
 
+void Interpreter::fail_too_deep() {
+  --depth_;  // the level that was refused
+  throw Fault(Code::kTooLarge, fmt::format("the template nests what it evaluates more than {} deep", kMaxStackDepth));
+}
+
 std::string Interpreter::run() {
   Capture capture(*this);
   const Entered root(*this, program_.frame, nullptr);
@@ -69,6 +74,7 @@ Interpreter::Flow Interpreter::execute(const Body& body, const ScopePtr& scope) 
 }
 
 Interpreter::Flow Interpreter::execute(const Stmt& stmt, const ScopePtr& scope) {
+  const Deeper deeper(*this);
   runtime_.step();
   line_ = stmt.line;
   try {

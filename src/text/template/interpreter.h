@@ -46,6 +46,20 @@ class Interpreter {
     ScopePtr scope_;
   };
 
+  // One more level of the C++ stack. A tall expression in a deep recursion must not exhaust it.
+  class Deeper {
+   public:
+    explicit Deeper(Interpreter& interpreter) : interpreter_(interpreter) {
+      if (++interpreter.depth_ > kMaxStackDepth) interpreter.fail_too_deep();
+    }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+    ~Deeper() { --interpreter_.depth_; }
+
+   private:
+    Interpreter& interpreter_;
+  };
+
   // Sends what is printed to a text of its own.
   class Capture {
    public:
@@ -63,6 +77,7 @@ class Interpreter {
   };
 
   // interpreter.cc
+  [[noreturn]] void fail_too_deep();
   void start(const Frame& frame, const ScopePtr& scope);
   Value look_up(const std::string& name);
   Flow execute(const Body& body, const ScopePtr& scope);
@@ -108,7 +123,8 @@ class Interpreter {
   ScopePtr root_;
   std::string* output_ = nullptr;
   size_t captured_bytes_ = 0;  // in all texts being printed to
-  int line_ = 0;               // of the expression evaluated last, for the sentence of a fault
+  int depth_ = 0;
+  int line_ = 0;  // of the expression evaluated last, for the sentence of a fault
 };
 
 }  // namespace kvik::text::jinja

@@ -13,6 +13,7 @@ struct Limits {
   int call_depth = 200;                     // macros and recursive loops inside one another
 };
 
+constexpr int kMaxStackDepth = 1500;       // expressions and statements being evaluated inside one another, macros included
 constexpr int kMaxNesting = 500;           // lists in lists in lists; the reference stops near 1000
 constexpr int kMaxExpressionHeight = 400;  // operators on operators; the reference stops near 250
 constexpr int kMaxStatementDepth = 100;    // blocks in blocks; the reference stops at 100
