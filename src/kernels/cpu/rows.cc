@@ -5,13 +5,13 @@ namespace {
 
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-// Arrays laid one after another in a block of memory, each on a 64-byte boundary.
+// Arrays laid one after another in a block of memory, each on a 64-byte boundary; without memory, only measured.
 class Carver {
  public:
   explicit Carver(std::byte* memory) : memory_(memory) {}
   template <class T>
   T* take(int64_t count) {
-    T* array = reinterpret_cast<T*>(memory_ + used_);
+    T* array = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + used_);
     used_ += round_up(count * static_cast<int64_t>(sizeof(T)), 64);
     return array;
   }
