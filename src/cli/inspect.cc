@@ -3,18 +3,23 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backend/ort/library.h"
 #include "cli/command.h"
 
 namespace kvik::cli {
 namespace {
 
-BackendChoice choose_backend(const analysis::Signature& signature, const std::vector<analysis::Inventory>& inventories) {
+// What --backend auto would take here.
+BackendChoice choose_backend(const analysis::Signature& signature, const std::vector<analysis::Inventory>& inventories,
+                             const api::Environment& environment) {
+  if (signature.first_step() == nullptr) return {"none", "nothing here generates"};
+  const std::filesystem::path library = backend::ort::find_library({environment.ort_library, environment.python_prefixes});
+  if (!library.empty()) return {"ort", fmt::format("ONNX Runtime runs any graph ({})", library.string())};
   analysis::Inventory all;
   for (const analysis::Inventory& inventory : inventories) all.add(inventory);
-  if (!all.without_kernel.empty()) return {"none", fmt::format("the reference evaluator lacks {}", fmt::join(all.without_kernel, ", "))};
-  if (signature.first_step() == nullptr)
-    return {"reference", "the reference evaluator has every operator of the graph; nothing here generates"};
-  return {"reference", "the reference evaluator has every operator of the graph"};
+  if (!all.without_kernel.empty())
+    return {"none", fmt::format("ONNX Runtime was not found, and the reference evaluator lacks {}", fmt::join(all.without_kernel, ", "))};
+  return {"reference", "ONNX Runtime was not found; the reference evaluator has every operator of the graph, and is slow"};
 }
 
 int inspect(const std::string& name, const Terminal& terminal, const analysis::Options& options) {
@@ -22,7 +27,7 @@ int inspect(const std::string& name, const Terminal& terminal, const analysis::O
   Inspection inspection;
   inspection.signature = analysis::analyse(model.file.value_or(model.folder), options, terminal.log());
   for (const analysis::File& file : inspection.signature.files) inspection.inventories.push_back(analysis::take_inventory(*file.model));
-  inspection.backend = choose_backend(inspection.signature, inspection.inventories);
+  inspection.backend = choose_backend(inspection.signature, inspection.inventories, terminal.environment);
   if (terminal.json) {
     fmt::print("{}\n", inspection_json(inspection).dump(2, ' ', false, Json::error_handler_t::replace));
   } else {

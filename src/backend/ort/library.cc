@@ -43,6 +43,14 @@ std::vector<fs::path> candidates_of(const LibrarySearch& search) {
 
 }  // namespace
 
+fs::path find_library(const LibrarySearch& search) {
+  std::error_code ignored;
+  for (const fs::path& candidate : candidates_of(search)) {
+    if (fs::exists(candidate, ignored)) return candidate;
+  }
+  return {};
+}
+
 Library::Library(Api api, std::string version, fs::path path) : api_(api), version_(std::move(version)), path_(std::move(path)) {
   check(api_.create_env(LoggingLevel::kError, "kvik", &env_), "starting ONNX Runtime");
   check(api_.disable_telemetry(env_), "starting ONNX Runtime");

@@ -15,6 +15,9 @@ struct LibrarySearch {
   std::vector<std::filesystem::path> python_prefixes;  // of environments that may have the onnxruntime package
 };
 
+// The file that would be opened, without opening it; empty where none was found (the system may still have one on its own path).
+std::filesystem::path find_library(const LibrarySearch& search);
+
 // The opened runtime. One per process is enough; it is never closed, because its threads may outlive whoever opened it.
 class Library {
  public:

@@ -1,0 +1,159 @@
+"""The command line as scripts use it: JSON fields, exit statuses, one sentence for whatever is wrong."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+KVIK = pathlib.Path(os.environ["KVIK_BINARY_DIR"]) / "kvik"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FABLE = ROOT / "models" / "fable"
+FORMS = ROOT / "tests" / "fixtures" / "forms"
+ANSWERS = json.loads((ROOT / "tests/fixtures/models-expected/fable/expected.json").read_text())
+
+
+def kvik(*arguments, text=None, environment=None, timeout=120):
+    return subprocess.run([KVIK, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=timeout, env={**os.environ, **(environment or {})})
+
+
+def succeed(*arguments, **more):
+    done = kvik(*arguments, **more)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def refusal(*arguments, status=1, **more):
+    done = kvik(*arguments, **more)
+    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+    assert done.stderr.strip(), "nothing was said"
+    assert "terminate called" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("backend", ["ort", "reference"])
+def test_run_tells_the_expected_story_in_json(backend):
+    case = ANSWERS["cases"][0]
+    answer = json.loads(succeed("run", FABLE, case["prompt"], "-n", 16, "--backend", backend, "--json"))
+    assert answer["prompt_ids"] == case["prompt_ids"]
+    assert answer["ids"] == case["greedy_ids"][:16]
+    assert answer["finish"] == "length" and answer["backend"] == backend
+    assert {"load_ms", "prefill_ms", "first_token_ms", "decode_ms", "prefill_tokens_per_s", "decode_tokens_per_s"} <= answer["timing"].keys()
+    assert {"weights_bytes", "kv_bytes", "peak_rss_bytes"} <= answer["memory"].keys()
+
+
+def test_run_prints_the_text_alone_on_standard_output_and_never_the_prompt():
+    answer = json.loads(succeed("run", FABLE, "Once upon a time", "-n", 8, "--json"))
+    assert succeed("run", FABLE, "Once upon a time", "-n", 8) == answer["text"] + "\n"
+    assert succeed("run", FABLE, "-", "-n", 8, text="Once upon a time") == answer["text"] + "\n"
+    assert not answer["text"].startswith("Once")
+
+
+def test_a_model_is_found_by_its_name_and_through_kvik_models(tmp_path):
+    (tmp_path / "story").symlink_to(FABLE)
+    first = json.loads(succeed("run", "fable", "The king", "-n", 4, "--json"))
+    second = json.loads(succeed("run", "story", "The king", "-n", 4, "--json", environment={"KVIK_MODELS": str(tmp_path)}))
+    assert first["ids"] == second["ids"]
+
+
+def test_no_cache_gives_the_same_ids():
+    with_cache = json.loads(succeed("run", FABLE, "The king", "-n", 6, "--json"))
+    without = json.loads(succeed("run", FABLE, "The king", "-n", 6, "--json", "--no-cache"))
+    assert with_cache["ids"] == without["ids"]
+
+
+def test_a_seed_gives_the_same_text_and_a_stop_text_ends_it():
+    options = ("-n", 12, "--temperature", 1.1, "--top-k", 40, "--seed", 5, "--json")
+    first = json.loads(succeed("run", FABLE, "The king", *options))
+    assert json.loads(succeed("run", FABLE, "The king", *options))["ids"] == first["ids"]
+    stop = first["text"][3:6]
+    stopped = json.loads(succeed("run", FABLE, "The king", *options, "--stop", stop))
+    assert stopped["finish"] == "stop" and stop not in stopped["text"]
+
+
+def test_a_folder_without_a_tokenizer_runs_by_ids():
+    assert succeed("run", FORMS / "plain", "--ids", "13", "-n", 3).strip().count(",") == 2
+    assert "token ids" in refusal("run", FORMS / "plain", "some text")
+
+
+@pytest.mark.parametrize("arguments,sentence", [
+    (("run", "no-such-model", "x"), "no-such-model"),
+    (("run", FABLE, "--ids", "1,99999"), "outside the vocabulary of 4096"),
+    (("run", FABLE, "--ids", "one"), "token ids"),
+    (("run", FABLE, "--ids", ""), "empty"),
+    (("run", FABLE, "--ids", ",".join(["5"] * 1100)), "1100 tokens; the context has room for 1024"),
+    (("run", FABLE, "x", "--context", "4", "--ids", "1,2,3,4,5"), "room for 4"),
+    (("run", FABLE, "x", "--temperature", "-1"), "temperature"),
+    (("run", FABLE, "x", "--top-p", "7"), "top_p"),
+    (("run", FABLE, "x", "--backend", "ort", "--ort-lib", ROOT / "README.md"), "README.md"),
+    (("run", FABLE, "x", "--backend", "ort", "--ort-lib", "/nowhere/libonnxruntime.so"), "/nowhere/libonnxruntime.so"),
+    (("run", ROOT / "docs", "x"), "docs"),
+    (("score", FABLE, "--ids", "5"), "at least 2"),
+    (("inspect", ROOT / "README.md"), "text file"),
+])
+def test_what_cannot_be_done_gets_a_sentence_and_status_1(arguments, sentence):
+    assert sentence in refusal(*arguments)
+
+
+@pytest.mark.parametrize("arguments", [(), ("run",), ("frobnicate",), ("run", FABLE, "x", "--no-such-option"), ("run", FABLE, "x", "--backend", "magic"),
+                                       ("run", FABLE, "x", "-n", "-4"), ("bench", FABLE, "--rounds", "0")])
+def test_wrong_usage_has_status_2(arguments):
+    refusal(*arguments, status=2)
+
+
+@pytest.mark.parametrize("command", ["run", "chat", "inspect", "verify", "score", "bench", "tokenize", "render"])
+def test_every_command_explains_itself(command):
+    assert "--json" in succeed(command, "--help") or command in ("render", "tokenize")
+
+
+def test_cuda_that_is_not_there_is_said_and_the_cpu_taken():
+    done = kvik("run", FABLE, "The king", "-n", 2, "--backend", "ort", "--device", "cuda", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["device"] == "cpu"
+    assert "CUDA provider asked" in done.stderr and "running on CPU" in done.stderr
+
+
+def test_score_gives_log_probabilities_and_perplexity():
+    answer = json.loads(succeed("score", FABLE, "--text", "Once upon a time there was a king.", "--json"))
+    assert len(answer["logprobs"]) == answer["tokens"] - 1
+    assert answer["sum_logprob"] == pytest.approx(sum(answer["logprobs"]))
+
+
+def test_the_perplexity_of_the_card():
+    answer = json.loads(succeed("score", FABLE, ROOT / "tests/fixtures/models-expected/fable/heldout.txt", "--backend", "ort", "--json", timeout=600))
+    assert answer["tokens"] == 5997
+    assert answer["perplexity"] == pytest.approx(25.06, abs=0.05)
+
+
+def test_verify_proves_the_laws_of_an_honest_model():
+    answer = json.loads(succeed("verify", FORMS / "plain", "--json"))
+    assert {"cached = uncached", "any split of the prompt", "forked = fresh", "batch = alone"} <= {law["name"] for law in answer["laws"]}
+    assert all(law["holds"] and law["cases"] > 0 for law in answer["laws"])
+
+
+def test_bench_measures_everything_it_names():
+    answer = json.loads(succeed("bench", FORMS / "plain", "--prompt", 8, "--tokens", 4, "--rounds", 1, "--json"))
+    assert answer["bandwidth_gb_per_s"] > 0
+    assert answer["cache_bytes"] == answer["cache_bytes_by_formula"]
+    for result in answer["results"]:
+        assert {"what", "tokens_per_s", "bytes_per_token", "gb_per_s", "share_of_bandwidth", "p50_ms", "p95_ms"} <= result.keys()
+
+
+def test_chat_keeps_a_conversation_and_saves_it(tmp_path):
+    saved = tmp_path / "talk.json"
+    talk = f"Once upon a time\n/stats\n/fork\nThen the king\n/back\n/save {saved}\n/undo\n/undo\n/nonsense\n/quit\n"
+    done = kvik("chat", FABLE, "-n", 4, text=talk)
+    assert done.returncode == 0, done.stderr
+    assert [m["role"] for m in json.loads(saved.read_text())] == ["user", "assistant"]
+    assert "nothing to undo" in done.stderr and "/nonsense" in done.stderr and "reused" in done.stderr
+
+
+def test_an_interrupt_stops_the_answer_and_keeps_what_was_said():
+    process = subprocess.Popen([KVIK, "run", FABLE, "Once upon a time", "-n", "900", "--ignore-eos", "--backend", "reference", "--json"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    answer = json.loads(output)
+    assert process.returncode == 0 and answer["finish"] == "cancelled"
