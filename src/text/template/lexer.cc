@@ -44,7 +44,9 @@ class Lexer {
   [[noreturn]] void fail_here(const std::string& what) const {
     throw Fault(Code::kBadModel, fmt::format("template line {}: {}", line_, what), true);
   }
-  bool starts(std::string_view prefix, size_t at) const { return std::string_view(source_).substr(at, prefix.size()) == prefix; }
+  bool starts(std::string_view prefix, size_t at) const {
+    return at <= source_.size() && std::string_view(source_).substr(at, prefix.size()) == prefix;
+  }
   bool starts(std::string_view prefix) const { return starts(prefix, at_); }
 
   size_t after_space(size_t at) const {
