@@ -26,7 +26,6 @@ void add_group_query_attention(KernelTable& table);
 void add_linear_attention(KernelTable& table);
 void add_logic(KernelTable& table);
 void add_matmul(KernelTable& table);
-void add_microsoft_aliases(KernelTable& table);
 void add_microsoft_attention(KernelTable& table);
 void add_microsoft_tensor(KernelTable& table);
 void add_moe(KernelTable& table);

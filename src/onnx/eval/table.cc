@@ -26,7 +26,6 @@ const KernelTable& reference_kernels() {
     add_linear_attention(table);
     add_logic(table);
     add_matmul(table);
-    add_microsoft_aliases(table);
     add_microsoft_attention(table);
     add_microsoft_tensor(table);
     add_moe(table);

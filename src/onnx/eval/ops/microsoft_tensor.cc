@@ -86,6 +86,13 @@ std::vector<Tensor> bias_softmax(const KernelCall& call) {
   return {tensor_of(x.dtype(), x.dims(), y)};
 }
 
+// Operators that the standard took over as they were.
+std::vector<Tensor> as_standard(const KernelCall& call) {
+  const Kernel kernel = reference_kernels().find("", call.node.op);
+  if (kernel == nullptr) throw Error(Code::kUnsupported, fmt::format("the reference evaluator has no operator {}", call.node.op));
+  return kernel(call);
+}
+
 std::vector<Tensor> generation_loop(const KernelCall& call) {
   throw Error(
       Code::kUnsupported,
@@ -100,15 +107,8 @@ void add_microsoft_tensor(KernelTable& table) {
   table.add(kMicrosoft, "ExpandDims", expand_dims);
   table.add(kMicrosoft, "Unique", unique);
   table.add(kMicrosoft, "BiasSoftmax", bias_softmax);
+  for (const std::string_view op : {"Trilu", "GatherND", "Range", "GridSample"}) table.add(kMicrosoft, op, as_standard);
   for (const std::string_view op : {"BeamSearch", "GreedySearch", "Sampling"}) table.add(kMicrosoft, op, generation_loop);
-}
-
-// Operators that the standard took over as they were.
-void add_microsoft_aliases(KernelTable& table) {
-  for (const std::string_view op : {"Trilu", "GatherND", "Range", "Inverse", "GridSample"}) {
-    const Kernel kernel = table.find("", op);
-    if (kernel != nullptr) table.add(kMicrosoft, op, kernel);
-  }
 }
 
 }  // namespace kvik::onnx
