@@ -57,7 +57,6 @@ const KernelTable& reference_kernels() {
     add_training(table);
     add_unary(table);
     add_unique(table);
-    add_microsoft_aliases(table);  // after what they stand for
     return table;
   }();
   return kTable;
