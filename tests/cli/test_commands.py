@@ -149,6 +149,22 @@ def test_chat_keeps_a_conversation_and_saves_it(tmp_path):
     assert "nothing to undo" in done.stderr and "/nonsense" in done.stderr and "reused" in done.stderr
 
 
+def example(name, *arguments, text=None):
+    done = subprocess.run([KVIK.parent / f"example-{name}", FABLE, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_examples_do_what_they_say():
+    assert len(example("story", "The king")) > 20
+    turns = example("turns", text="Once upon a time\nAnd then the wolf\n")
+    assert "(0 tokens reused" in turns and turns.count("tokens reused") == 2
+    search = example("search", "Once upon a time", 4, 3)
+    assert "5012 forks" in search
+    likelihoods = [float(line.split()[0]) for line in search.splitlines()[:3]]
+    assert likelihoods == sorted(likelihoods, reverse=True)
+
+
 def test_an_interrupt_stops_the_answer_and_keeps_what_was_said():
     process = subprocess.Popen([KVIK, "run", FABLE, "Once upon a time", "-n", "900", "--ignore-eos", "--backend", "reference", "--json"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
