@@ -1,0 +1,114 @@
+"""Decode speed of Kvik on ONNX Runtime against a Python loop with IoBinding. Contenders alternate; medians of all rounds are printed."""
+import argparse
+import glob
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnxruntime as ort
+
+ROUNDS = 5
+TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+
+
+class Loop:
+    """What people write by hand: every present is bound as the next past, nothing is copied."""
+
+    def __init__(self, path: str, threads: int):
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        self.session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self.inputs = {i.name: i for i in self.session.get_inputs()}
+        self.outputs = [o.name for o in self.session.get_outputs()]
+        self.past = [name for name in self.inputs if name.startswith("past")]
+        self.present = [name for name in self.outputs if name.startswith("present")]
+
+    def start(self):
+        self.length = 0
+        self.state = {}
+        for name in self.past:
+            shape = [d if isinstance(d, int) else (1 if i == 0 else 0) for i, d in enumerate(self.inputs[name].shape)]
+            self.state[name] = ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, TYPES[self.inputs[name].type]))
+
+    def step(self, ids: list[int]) -> int:
+        binding = self.session.io_binding()
+        total = self.length + len(ids)
+        feeds = {"input_ids": np.array([ids], np.int64), "attention_mask": np.ones((1, total), np.int64),
+                 "position_ids": np.arange(self.length, total, dtype=np.int64)[None]}
+        for name, array in feeds.items():
+            if name in self.inputs:
+                binding.bind_cpu_input(name, array)
+        for name, value in self.state.items():
+            binding.bind_ortvalue_input(name, value)
+        for name in self.outputs:
+            binding.bind_output(name, "cpu")
+        self.session.run_with_iobinding(binding)
+        values = dict(zip(self.outputs, binding.get_outputs()))
+        self.state = {past: values[present] for past, present in zip(self.past, self.present)}
+        self.length = total
+        return int(values[self.outputs[0]].numpy()[0, -1].argmax())
+
+
+def prompt(n: int, vocab: int) -> list[int]:
+    return [(i * 7919 + 31) % vocab for i in range(n)]
+
+
+def python_ms(loop: Loop, n_prompt: int, n_tokens: int, vocab: int) -> tuple[float, list[float]]:
+    loop.start()
+    begin = time.perf_counter()
+    token = loop.step(prompt(n_prompt, vocab))
+    first = (time.perf_counter() - begin) * 1e3
+    steps = []
+    for _ in range(n_tokens):
+        begin = time.perf_counter()
+        token = loop.step([token])
+        steps.append((time.perf_counter() - begin) * 1e3)
+    return first, steps
+
+
+def kvik_figures(folder: str, n_prompt: int, n_tokens: int, threads: int) -> dict:
+    command = ["build/kvik", "bench", folder, "--backend", "ort", "--threads", threads, "--prompt", n_prompt, "--tokens", n_tokens, "--rounds", 1, "--batch", 1, "--json"]
+    answer = json.loads(subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout)
+    figures = {r["what"].split()[0]: r for r in answer["results"]}
+    return {"first": figures["prefill"]["p50_ms"], "step": figures["decode"]["p50_ms"]}
+
+
+def compare(folder: str, n_prompt: int, n_tokens: int, threads: int):
+    path = next(p for p in ("model.onnx", "onnx/model.onnx") if (pathlib.Path(folder) / p).exists())
+    loop = Loop(str(pathlib.Path(folder) / path), threads)
+    vocab = json.loads((pathlib.Path(folder) / "config.json").read_text())["vocab_size"]
+    python_first, python_step, kvik_first, kvik_step = [], [], [], []
+    for _ in range(ROUNDS):
+        first, steps = python_ms(loop, n_prompt, n_tokens, vocab)
+        python_first.append(first)
+        python_step.append(statistics.median(steps))
+        figures = kvik_figures(folder, n_prompt, n_tokens, threads)
+        kvik_first.append(figures["first"])
+        kvik_step.append(figures["step"])
+    py, kv = statistics.median(python_step), statistics.median(kvik_step)
+    print(f"{pathlib.Path(folder).name:<16} depth {n_prompt:>5}   python {1e3 / py:8.1f} tok/s ({py:7.3f} ms)   kvik {1e3 / kv:8.1f} tok/s ({kv:7.3f} ms)   "
+          f"{py / kv:5.2f} times   prefill {statistics.median(python_first):8.1f} / {statistics.median(kvik_first):8.1f} ms", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--depths", type=int, nargs="+", default=[16, 900])
+    options = parser.parse_args()
+    library = glob.glob(os.path.join(os.path.dirname(ort.__file__), "capi", "libonnxruntime.so*"))
+    os.environ["KVIK_ORT_LIB"] = library[0]
+    print(f"ONNX Runtime {ort.__version__}, {options.threads} threads, medians of {ROUNDS} alternating rounds of {options.tokens} tokens", file=sys.stderr)
+    for folder in options.folders:
+        for depth in options.depths:
+            compare(folder, depth, options.tokens, options.threads)
+
+
+if __name__ == "__main__":
+    main()
