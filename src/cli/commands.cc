@@ -5,6 +5,7 @@ namespace kvik::cli {
 void add_run(Commands commands);
 void add_chat(Commands commands);
 void add_inspect(Commands commands);
+void add_models(Commands commands);
 void add_verify(Commands commands);
 void add_bench(Commands commands);
 void add_score(Commands commands);
@@ -15,6 +16,7 @@ void add_all(Commands commands) {
   add_run(commands);
   add_chat(commands);
   add_inspect(commands);
+  add_models(commands);
   add_verify(commands);
   add_bench(commands);
   add_score(commands);

@@ -10,7 +10,7 @@ namespace kvik::cli {
 namespace {
 
 // What --backend auto would take here.
-BackendChoice choose_backend(const analysis::Signature& signature, const std::vector<analysis::Inventory>& inventories,
+ChosenBackend choose_backend(const analysis::Signature& signature, const std::vector<analysis::Inventory>& inventories,
                              const api::Environment& environment) {
   if (signature.first_step() == nullptr) return {"none", "nothing here generates"};
   const std::filesystem::path library = backend::ort::find_library({environment.ort_library, environment.python_prefixes});
@@ -25,7 +25,7 @@ BackendChoice choose_backend(const analysis::Signature& signature, const std::ve
 int inspect(const std::string& name, const Terminal& terminal, const analysis::Options& options) {
   const api::ModelPath model = api::find_model(name, terminal.environment);
   Inspection inspection;
-  inspection.signature = analysis::analyse(model.file.value_or(model.folder), options, terminal.log());
+  inspection.signature = analysis::analyse(model.path(), options, terminal.log());
   for (const analysis::File& file : inspection.signature.files) inspection.inventories.push_back(analysis::take_inventory(*file.model));
   inspection.backend = choose_backend(inspection.signature, inspection.inventories, terminal.environment);
   if (terminal.json) {

@@ -10,7 +10,7 @@
 namespace kvik::cli {
 
 // What would run a model here, and why.
-struct BackendChoice {
+struct ChosenBackend {
   std::string chosen;  // "none" where nothing can
   std::string why;
 };
@@ -19,7 +19,7 @@ struct BackendChoice {
 struct Inspection {
   analysis::Signature signature;
   std::vector<analysis::Inventory> inventories;  // one a file
-  BackendChoice backend;
+  ChosenBackend backend;
 };
 
 Json inspection_json(const Inspection& inspection);

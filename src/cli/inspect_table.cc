@@ -134,6 +134,12 @@ void cache_section(const Signature& signature, Table& table) {
   for (const CacheGroup& group : signature.cross_cache) table.line("cross attention: " + group_text(group));
 }
 
+std::string folder_name(const std::filesystem::path& folder) {
+  std::error_code unreadable;
+  const std::filesystem::path whole = std::filesystem::weakly_canonical(folder, unreadable);
+  return unreadable ? folder.string() : whole.filename().string();
+}
+
 std::string special_text(const SpecialTokens& special) {
   std::string text = fmt::format("bos {}, eos {}, pad {}", or_none(special.bos),
                                  special.eos.empty() ? "none" : fmt::format("{}", fmt::join(special.eos, " ")), or_none(special.pad));
@@ -192,7 +198,7 @@ std::string inspection_table(const Inspection& inspection, bool colour) {
   Table table(colour);
   int64_t weights = 0;
   for (const Inventory& inventory : inspection.inventories) weights += inventory.total_weight_bytes();
-  table.start(fmt::format("{}: {}, {} of weights\n", table.paint(signature.folder.filename().string(), kBold),
+  table.start(fmt::format("{}: {}, {} of weights\n", table.paint(folder_name(signature.folder), kBold),
                           table.paint(kind_name(signature.kind), kGreen), size_in_words(weights)));
   files_section(inspection, table);
   for (const File& file : signature.files) {
