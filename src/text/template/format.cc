@@ -15,6 +15,24 @@ void append(Runtime& runtime, std::string& out, std::string_view part) {
   out += part;
 }
 
+// str(), repr() or ascii()
+std::string converted(Runtime& runtime, const Value& value, char conversion) {
+  if (conversion == 's') return printed(runtime, value);
+  const std::string text = represented(runtime, value);
+  if (conversion == 'r') return text;
+  std::string ascii;
+  for (size_t at = 0; at < text.size();) {
+    const auto point = static_cast<uint32_t>(next_point(text, at));
+    if (point < 0x80)
+      ascii += static_cast<char>(point);
+    else if (point < 0x100)
+      ascii += fmt::format("\\x{:02x}", point);
+    else
+      ascii += point < 0x10000 ? fmt::format("\\u{:04x}", point) : fmt::format("\\U{:08x}", point);
+  }
+  return ascii;
+}
+
 class PercentFormatter {
  public:
   PercentFormatter(Runtime& runtime, const Value& form, const Value& values)
@@ -83,6 +101,7 @@ class PercentFormatter {
     named_.reset();
     if (form_[at_] == '(') name();
     FormatSpec spec;
+    const size_t begin = at_;
     bool is_left = false, has_zeros = false;
     for (; at_ < form_.size() && std::string_view("-+ #0").find(form_[at_]) != std::string_view::npos; ++at_) {
       is_left |= form_[at_] == '-';
@@ -102,6 +121,7 @@ class PercentFormatter {
     while (at_ < form_.size() && std::string_view("hlL").find(form_[at_]) != std::string_view::npos) ++at_;
     if (at_ >= form_.size()) fail("incomplete format");
     spec.type = form_[at_++];
+    if (spec.type == '%' && at_ > begin + 1) take();
     spec.align = is_left ? '<' : '>';
     if (has_zeros && !is_left && std::string_view("diouxXeEfFgG").find(spec.type) != std::string_view::npos) {
       spec.align = '=';
@@ -117,7 +137,7 @@ class PercentFormatter {
       case 'r':
       case 'a': {
         const Value value = take();
-        std::string text = spec.type == 's' ? printed(runtime_, value) : represented(runtime_, value);
+        std::string text = converted(runtime_, value, spec.type);
         if (escapes_ && !(value.is_text() && value.text_cell().is_markup)) text = escape_html(text);
         if (spec.precision >= 0) text.resize(byte_of_point(text, static_cast<size_t>(spec.precision)));
         return aligned(runtime_, std::move(text), spec, '>');
@@ -144,8 +164,9 @@ class PercentFormatter {
     }
   }
 
-  std::string character(const FormatSpec& spec) {
+  std::string character(FormatSpec spec) {
     const Value value = take();
+    spec.alternate = false;
     if (!value.is_text()) return format_whole(runtime_, BigInt(to_index(value, "%c requires int or char")), spec);
     if (value.text_cell().n_points != 1) fail("%c requires int or char");
     return aligned(runtime_, value.as_text(), spec, '>');
@@ -165,6 +186,7 @@ class PercentFormatter {
     if (n_digits < 0) return format_whole(runtime_, number, spec);
     FormatSpec inner = spec;  // the precision is the least number of digits
     inner.width = n_digits + (number.is_negative() || spec.sign != '-' ? 1 : 0) + (spec.alternate && spec.type != 'd' ? 2 : 0);
+    if (spec.align == '=') inner.width = std::max(inner.width, spec.width);
     inner.align = '=';
     inner.fill = '0';
     return aligned(runtime_, format_whole(runtime_, number, inner), spec, '>');
@@ -218,16 +240,16 @@ class BraceFormatter {
     const size_t name_end = std::min(field.find_first_of("!:"), field.size());
     const Value value = find(field.substr(0, name_end));
     std::string_view rest = field.substr(name_end);
-    std::optional<std::string> converted;
+    std::optional<std::string> shown_as;
     if (!rest.empty() && rest[0] == '!') {
       if (rest.size() < 2) fail("end of string while looking for conversion specifier");
       if (rest[1] != 's' && rest[1] != 'r' && rest[1] != 'a') fail("Unknown conversion specifier {}", rest[1]);
-      converted = rest[1] == 's' ? printed(runtime_, value) : represented(runtime_, value);
+      shown_as = converted(runtime_, value, rest[1]);
       rest.remove_prefix(2);
     }
     if (!rest.empty() && rest[0] != ':') fail("expected ':' after conversion specifier");
     const std::string spec = rest.empty() ? "" : run(rest.substr(1), depth + 1);
-    const Value shown = converted ? Value::text(*converted) : value;
+    const Value shown = shown_as ? Value::text(*shown_as) : value;
     std::string text = format_value(runtime_, shown, parse_format_spec(spec));
     return escapes_ && !(shown.is_text() && shown.text_cell().is_markup) ? escape_html(text) : text;
   }

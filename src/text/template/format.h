@@ -14,8 +14,10 @@ std::string format_braces(Runtime& runtime, const Value& form, const Args& args)
 // What stands between % and its letter, or after the colon of a brace field.
 struct FormatSpec {
   char32_t fill = ' ';
-  char align = '\0';  // '<', '>', '^', '='; none given: as the type has it
-  char sign = '-';    // '-', '+', ' '
+  char align = '\0';      // '<', '>', '^', '='; none given: as the type has it
+  char sign = '-';        // '-', '+', ' '
+  bool has_sign = false;  // whether one was written
+  bool is_empty = true;   // nothing was written
   bool alternate = false;
   bool groups_commas = false, groups_underscores = false;
   int64_t width = 0;

@@ -62,10 +62,27 @@ std::string real_digits(double magnitude, const FormatSpec& spec, char type) {
   }
 }
 
+// A precision without a type: as 'g', but with a digit after the point, for which it gives up one before it.
+std::string untyped_digits(double magnitude, int64_t precision) {
+  if (!std::isfinite(magnitude)) return print_real(magnitude);
+  const int significant = static_cast<int>(std::max<int64_t>(precision, 1));
+  std::string scientific = fmt::format("{:.{}e}", magnitude, significant - 1);
+  const size_t mark = scientific.find('e');
+  const int n_before = std::stoi(scientific.substr(mark + 1)) + 1;
+  if (n_before > -4 && n_before <= significant - 1) {
+    const std::string digits = fmt::format("{:.{}g}", magnitude, significant);
+    return digits.find('.') == std::string::npos ? digits + ".0" : digits;
+  }
+  std::string mantissa = scientific.substr(0, mark);
+  if (mantissa.find('.') != std::string::npos) mantissa.resize(mantissa.find_last_not_of(".0") + 1);
+  return mantissa.append(scientific, mark);
+}
+
 }  // namespace
 
 FormatSpec parse_format_spec(std::string_view spec) {
   FormatSpec result;
+  result.is_empty = spec.empty();
   size_t at = 0;
   size_t after_fill = 0;
   if (!spec.empty()) next_point(spec, after_fill);
@@ -78,16 +95,17 @@ FormatSpec parse_format_spec(std::string_view spec) {
     result.align = spec[0];
     at = 1;
   }
-  if (at < spec.size() && (spec[at] == '+' || spec[at] == '-' || spec[at] == ' ')) result.sign = spec[at++];
+  if (at < spec.size() && (spec[at] == '+' || spec[at] == '-' || spec[at] == ' ')) {
+    result.sign = spec[at++];
+    result.has_sign = true;
+  }
   if (at < spec.size() && spec[at] == '#') {
     result.alternate = true;
     ++at;
   }
   if (at < spec.size() && spec[at] == '0') {
-    if (result.align == '\0') {
-      result.fill = '0';
-      result.align = '=';
-    }
+    if (after_fill >= spec.size() || result.align == '\0' || spec[after_fill] != result.align) result.fill = '0';
+    if (result.align == '\0') result.align = '=';
     ++at;
   }
   result.width = parse_number(spec, at);
@@ -124,9 +142,10 @@ std::string format_whole(Runtime& runtime, const BigInt& value, const FormatSpec
   if (spec.type == 'c') {
     const std::optional<int64_t> point = value.to_int64();
     if (!point || *point < 0 || *point > 0x10FFFF) fail("%c arg not in range(0x110000)");
+    if (spec.has_sign || spec.alternate) fail("neither a sign nor # is allowed with the integer format specifier 'c'");
     std::string text;
     append_point(text, static_cast<char32_t>(*point));
-    return aligned(runtime, text, spec, '<');
+    return assemble(runtime, false, "", text, spec);
   }
   const char lower = static_cast<char>(spec.type | 0x20);
   const int base = lower == 'x' ? 16 : spec.type == 'o' ? 8 : spec.type == 'b' ? 2 : 10;
@@ -144,8 +163,9 @@ std::string format_real(Runtime& runtime, double value, const FormatSpec& spec) 
   const double magnitude = std::fabs(value);
   const bool is_upper = spec.type >= 'A' && spec.type <= 'Z';
   const char type = is_upper ? static_cast<char>(spec.type | 0x20) : spec.type;
-  std::string digits = type == '\0' && spec.precision < 0 ? print_real(magnitude) : real_digits(magnitude, spec, type);
-  if (type == '\0' && spec.precision >= 0 && std::isfinite(magnitude) && digits.find_first_of(".e") == std::string::npos) digits += ".0";
+  std::string digits = type != '\0'         ? real_digits(magnitude, spec, type)
+                       : spec.precision < 0 ? print_real(magnitude)
+                                            : untyped_digits(magnitude, spec.precision);
   if (spec.groups_commas || spec.groups_underscores) {
     const size_t whole_end = std::min(digits.find_first_not_of("0123456789"), digits.size());
     digits = with_groups(digits.substr(0, whole_end), spec.groups_commas ? ',' : '_', 3) + digits.substr(whole_end);
@@ -166,9 +186,11 @@ std::string format_value(Runtime& runtime, const Value& value, const FormatSpec&
       fail("Unknown format code '{}' for object of type 'int'", spec.type);
     return format_whole(runtime, value.as_big(), spec);
   }
-  const bool is_plain = spec.type == '\0' && spec.width == 0 && spec.precision < 0 && spec.align == '\0';
-  if (!value.is_text() && !value.is(Kind::kBool) && !is_plain) fail("unsupported format string passed to {}.__format__", type_name(value));
+  if (!value.is_text() && !value.is(Kind::kBool) && !spec.is_empty)
+    fail("unsupported format string passed to {}.__format__", type_name(value));
   if (spec.type != '\0' && spec.type != 's') fail("Unknown format code '{}' for object of type '{}'", spec.type, type_name(value));
+  if (spec.has_sign || spec.alternate || spec.groups_commas || spec.groups_underscores)
+    fail("signs, # and separators are not allowed in a string format specifier");
   if (spec.align == '=') fail("'=' alignment not allowed in string format specifier");
   std::string text = printed(runtime, value);
   if (spec.precision >= 0) text.resize(byte_of_point(text, static_cast<size_t>(spec.precision)));

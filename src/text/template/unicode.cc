@@ -183,18 +183,25 @@ std::string capitalized(std::string_view text) {
   if (text.empty()) return {};
   size_t at = 0;
   next_point(text, at);
+  // All in lower case first: what the end of a word makes of a letter depends on the letters before it.
+  const std::string lower = to_lower(text);
   std::string result;
   append_title(result, text.substr(0, at));
-  return result + to_lower(text.substr(at));
+  return result.append(lower, to_lower(text.substr(0, at)).size());
 }
 
 std::string swapped_case(std::string_view text) {
   std::string result;
+  bool after_cased = false;
   for (size_t at = 0; at < text.size();) {
     const size_t start = at;
     const char32_t point = next_point(text, at);
     const std::string_view piece = text.substr(start, at - start);
-    result += is_upper(point) ? to_lower(piece) : is_lower(point) ? to_upper(piece) : std::string(piece);
+    if (point == kCapitalSigma && after_cased && !cased_follows(text, at))
+      result += "\xCF\x82";
+    else
+      result += is_upper(point) ? to_lower(piece) : is_lower(point) ? to_upper(piece) : std::string(piece);
+    after_cased = is_cased(point);
   }
   return result;
 }
