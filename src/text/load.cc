@@ -83,10 +83,10 @@ void set_default(TokenizerConfig& config, TokenizerConfig::Role role, std::strin
 void add_listed(const TokenizerConfig& config, Parts& parts) {
   std::vector<AddedToken> tokens;
   const std::vector<AddedToken> special = config.special_tokens();
-  for (const auto& [content, id] : config.by_id) {
+  for (const auto& listed : config.by_id) {
     AddedToken token;
-    token.content = content;
-    token.special = std::any_of(special.begin(), special.end(), [&](const AddedToken& other) { return other.content == content; });
+    token.content = listed.first;
+    token.special = std::any_of(special.begin(), special.end(), [&](const AddedToken& other) { return other.content == listed.first; });
     token.normalized = !token.special;
     tokens.push_back(std::move(token));
   }

@@ -26,6 +26,18 @@ constexpr uint32_t kPunctuation = 1u << UTF8PROC_CATEGORY_PC | 1u << UTF8PROC_CA
 constexpr uint32_t kOther =
     1u << UTF8PROC_CATEGORY_CC | 1u << UTF8PROC_CATEGORY_CF | 1u << UTF8PROC_CATEGORY_CO | 1u << UTF8PROC_CATEGORY_CS;
 
+// The reference carries Unicode tables of several ages. What a later version added is unknown to them, and so it is here.
+constexpr uint8_t kCategoriesVersion = 7;
+constexpr uint8_t kFormsVersion = 10;
+constexpr uint8_t kScriptsVersion = 9;
+
+bool is_known_since(char32_t c, uint8_t version) {
+  if (c < 0x100) return true;
+  UVersionInfo age;
+  u_charAge(static_cast<UChar32>(c), age);
+  return age[0] != 0 && age[0] <= version;
+}
+
 }  // namespace
 
 bool is_white_space(char32_t c) {
@@ -33,12 +45,11 @@ bool is_white_space(char32_t c) {
   return u_isUWhiteSpace(static_cast<UChar32>(c));
 }
 
-bool is_letter(char32_t c) { return (category_bit(c) & kLetter) != 0; }
 bool is_number(char32_t c) { return (category_bit(c) & kNumber) != 0; }
-bool is_punctuation(char32_t c) { return (category_bit(c) & kPunctuation) != 0; }
-bool is_mark(char32_t c) { return (category_bit(c) & kMark) != 0; }
-bool is_nonspacing_mark(char32_t c) { return category_bit(c) == 1u << UTF8PROC_CATEGORY_MN; }
-bool is_other(char32_t c) { return (category_bit(c) & kOther) != 0; }
+bool is_punctuation(char32_t c) { return (category_bit(c) & kPunctuation) != 0 && is_known_since(c, kCategoriesVersion); }
+bool is_mark(char32_t c) { return (category_bit(c) & kMark) != 0 && is_known_since(c, kFormsVersion); }
+bool is_nonspacing_mark(char32_t c) { return category_bit(c) == 1u << UTF8PROC_CATEGORY_MN && is_known_since(c, kCategoriesVersion); }
+bool is_other(char32_t c) { return (category_bit(c) & kOther) != 0 && is_known_since(c, kCategoriesVersion); }
 
 bool is_word(char32_t c) {
   if (c < 0x80) return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -54,7 +65,7 @@ bool is_ascii_punctuation(char32_t c) {
 int script_of(char32_t c) {
   UErrorCode status = U_ZERO_ERROR;
   const UScriptCode script = uscript_getScript(static_cast<UChar32>(c), &status);
-  if (U_FAILURE(status) || script == USCRIPT_UNKNOWN) return kNoScript;
+  if (U_FAILURE(status) || script == USCRIPT_UNKNOWN || !is_known_since(c, kScriptsVersion)) return kNoScript;
   return static_cast<int>(script) + 1;
 }
 
@@ -136,6 +147,10 @@ void decompose(std::vector<Mark>& out, std::string_view text, const Tables& tabl
       out.push_back({c, 0});
       continue;
     }
+    if (!is_known_since(c, kFormsVersion)) {
+      out.push_back({c, 0});
+      continue;
+    }
     UErrorCode status = U_ZERO_ERROR;
     const int32_t n = unorm2_getDecomposition(tables.compose, static_cast<UChar32>(c), units.data(), units.size(), &status);
     if (n < 0 || U_FAILURE(status)) {
@@ -171,7 +186,7 @@ void compose(std::vector<Mark>& marks, const Tables& tables) {
       const bool blocked = n_out > starter + 1 && (marks[n_out - 1].order == 0 || marks[n_out - 1].order >= mark.order);
       const UChar32 pair =
           blocked ? U_SENTINEL : unorm2_composePair(tables.compose, static_cast<UChar32>(marks[starter].c), static_cast<UChar32>(mark.c));
-      if (pair >= 0) {
+      if (pair >= 0 && is_known_since(static_cast<char32_t>(pair), kFormsVersion)) {
         marks[starter].c = static_cast<char32_t>(pair);
         continue;
       }

@@ -3,12 +3,12 @@
 #include <string>
 #include <string_view>
 
-// What tokenizers ask of Unicode. The tables are those of utf8proc and ICU.
+// What tokenizers ask of Unicode. The tables are those of utf8proc and ICU; characters younger than the tables of the reference
+// count as it counts them.
 namespace kvik::text::unicode {
 
 // Property White_Space, which is also what \s means.
 bool is_white_space(char32_t c);
-bool is_letter(char32_t c);           // L
 bool is_number(char32_t c);           // N
 bool is_punctuation(char32_t c);      // P
 bool is_mark(char32_t c);             // M
