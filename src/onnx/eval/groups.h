@@ -16,6 +16,7 @@ void add_cast(KernelTable& table);
 void add_control_flow(KernelTable& table);
 void add_conv(KernelTable& table);
 void add_cumulative(KernelTable& table);
+void add_deform_conv(KernelTable& table);
 void add_determinant(KernelTable& table);
 void add_einsum(KernelTable& table);
 void add_fused_activation(KernelTable& table);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <new>
+#include <stdexcept>
 
 #include "kvik/error.h"
 
@@ -38,7 +39,7 @@ std::vector<Tensor> run_kernel(const Node& node, std::span<const Tensor> inputs,
     return kernel({node, inputs, run_subgraph});
   } catch (const Error& e) { throw Error(e.code(), fmt::format("{}: {}", node.describe(), e.what())); } catch (const std::bad_alloc&) {
     throw Error(Code::kTooLarge, fmt::format("{}: there is not enough memory", node.describe()));
-  }
+  } catch (const std::length_error&) { throw Error(Code::kTooLarge, fmt::format("{}: a shape is too large", node.describe())); }
 }
 
 }  // namespace kvik::onnx

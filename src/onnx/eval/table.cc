@@ -16,6 +16,7 @@ const KernelTable& reference_kernels() {
     add_control_flow(table);
     add_conv(table);
     add_cumulative(table);
+    add_deform_conv(table);
     add_determinant(table);
     add_einsum(table);
     add_fused_activation(table);

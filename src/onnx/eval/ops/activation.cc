@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "onnx/eval/groups.h"
+#include "onnx/eval/ops/cast.h"
 #include "onnx/eval/ops/dispatch.h"
 #include "onnx/eval/ops/elements.h"
 #include "onnx/eval/ops/elementwise.h"
@@ -88,17 +89,14 @@ Tensors shrink(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const auto f = [=](double v) { return v < -lambd ? v + bias : v > lambd ? v - bias : 0.0; };
   if (is_float(x.dtype())) return {map_floats(x, f)};
-  return {visit_integer(x.dtype(), [&]<class T>(Type<T>) {
-    Tensor result(x.dtype(), x.dims());
-    const auto to = result.mutable_data<T>();
-    for (size_t i = 0; i < to.size(); ++i) to[i] = static_cast<T>(static_cast<int64_t>(f(static_cast<double>(x.data<T>()[i]))));
-    return result;
-  })};
+  return {cast(map_floats(cast(x, DType::kF64), f), x.dtype())};
 }
 
 template <class T>
 T prelu_of(T x, T slope) {
-  return x < T{0} ? static_cast<T>(x * slope) : x;
+  if (!(x < T{0})) return x;
+  if constexpr (std::is_floating_point_v<T>) return x * slope;
+  return static_cast<T>(static_cast<uint64_t>(x) * static_cast<uint64_t>(slope));
 }
 
 Tensors prelu(const KernelCall& call) {

@@ -22,6 +22,7 @@ Tensors depth_to_space(const KernelCall& call) {
   const int64_t c = x.dim(1) / (b * b);
   const int64_t h = x.dim(2);
   const int64_t w = x.dim(3);
+  if (x.size() == 0) return {new_tensor(x.dtype(), {x.dim(0), c, element_count(Dims{h, b}), element_count(Dims{w, b})})};
   const Dims dims = {x.dim(0), c, h, b, w, b};
   const int64_t plane = h * w;
   const Dims strides = mode == "DCR" ? Dims{x.dim(1) * plane, plane, w, b * c * plane, 1, c * plane}
@@ -37,6 +38,7 @@ Tensors space_to_depth(const KernelCall& call) {
   require(x.dim(2) % b == 0 && x.dim(3) % b == 0, "shape {} cannot be divided into blocks of {}", to_string(x.dims()), b);
   const int64_t h = x.dim(2) / b;
   const int64_t w = x.dim(3) / b;
+  if (x.size() == 0) return {new_tensor(x.dtype(), {x.dim(0), element_count(Dims{b, b, c}), h, w})};
   const int64_t row = x.dim(3);
   const int64_t plane = x.dim(2) * row;
   const Tensor blocks = strided_copy(x, 0, {x.dim(0), b, b, c, h, w}, {c * plane, row, 1, plane, b * row, b});

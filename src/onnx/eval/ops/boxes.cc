@@ -92,7 +92,7 @@ int64_t samples_per_bin(const RoiOptions& options, double bin) {
   if (options.sampling > 0) return options.sampling;
   const double n = std::ceil(bin);
   require(n < 0x1p20, "a region has bins of {} elements", bin);
-  return std::max<int64_t>(0, static_cast<int64_t>(n));
+  return static_cast<int64_t>(std::max(n, 0.0));
 }
 
 // One region of one plane.

@@ -15,9 +15,10 @@ struct Channels {
   int64_t out;  // of one group
 };
 
-int64_t groups_of(const Node& node) {
+int64_t groups_of(const Node& node, const Tensor& x) {
   const int64_t groups = node.int_or("group", 1);
-  require(groups > 0, "group is {}", groups);
+  require(groups > 0 && groups <= std::max<int64_t>(1, x.dim(1)) && x.dim(1) % groups == 0, "{} channels cannot be divided into {} groups",
+          x.dim(1), groups);
   return groups;
 }
 
@@ -62,9 +63,9 @@ Tensors conv(const KernelCall& call) {
   const Tensor& weights = call.input(1);
   require_same_dtype(x, weights);
   const Window window = window_of(call.node, spatial(x), kernel_of(call.node, weights));
-  const int64_t groups = groups_of(call.node);
+  const int64_t groups = groups_of(call.node, x);
   const Channels channels = {groups, weights.dim(1), weights.dim(0) / groups};
-  require(weights.dim(0) % groups == 0 && x.dim(1) == groups * channels.in, "weights of shape {} in {} groups do not fit an input of {}",
+  require(weights.dim(0) % groups == 0 && x.dim(1) / groups == channels.in, "weights of shape {} in {} groups do not fit an input of {}",
           to_string(weights.dims()), groups, to_string(x.dims()));
   require_bias(call.optional(2), weights.dim(0));
   const std::vector<double> bias = call.has(2) ? as_doubles(call.input(2)) : std::vector<double>(static_cast<size_t>(weights.dim(0)), 0.0);
@@ -153,9 +154,9 @@ Tensors conv_transpose(const KernelCall& call) {
   const Tensor& weights = call.input(1);  // [in, out of one group, kernel …]
   require_same_dtype(x, weights);
   const Window window = transposed_window(call.node, spatial(x), kernel_of(call.node, weights));
-  const int64_t groups = groups_of(call.node);
-  require(x.dim(1) == weights.dim(0) && x.dim(1) % groups == 0, "weights of shape {} in {} groups do not fit an input of {}",
-          to_string(weights.dims()), groups, to_string(x.dims()));
+  const int64_t groups = groups_of(call.node, x);
+  require(x.dim(1) == weights.dim(0), "weights of shape {} in {} groups do not fit an input of {}", to_string(weights.dims()), groups,
+          to_string(x.dims()));
   const Channels channels = {groups, x.dim(1) / groups, weights.dim(1)};
   require_bias(call.optional(2), groups * channels.out);
   Dims dims = {x.dim(0), groups * channels.out};

@@ -2,6 +2,7 @@
 
 #include "onnx/eval/groups.h"
 #include "onnx/eval/ops/broadcast.h"
+#include "onnx/eval/ops/cast.h"
 #include "onnx/eval/ops/dispatch.h"
 #include "onnx/eval/ops/elements.h"
 
@@ -59,6 +60,17 @@ Matrix<T> matrix_of(const Tensor& x, bool transposed) {
   return {x.data<T>().data(), transposed ? 1 : x.dim(1), transposed ? x.dim(1) : 1};
 }
 
+template <class T>
+T scaled(Accumulator<T> x, double alpha, T bias, double beta) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(alpha * x + (beta == 0 ? 0.0 : beta * static_cast<double>(bias)));
+  } else {
+    if (alpha == 1 && beta == 1) return static_cast<T>(x + static_cast<uint64_t>(bias));
+    const double sum = alpha * static_cast<double>(static_cast<T>(x)) + beta * static_cast<double>(bias);
+    return cast(Tensor::scalar(sum), kDTypeOf<T>).template data<T>()[0];
+  }
+}
+
 Tensors gemm(const KernelCall& call) {
   const Tensor& a = call.input(0);
   const Tensor& b = call.input(1);
@@ -83,13 +95,7 @@ Tensors gemm(const KernelCall& call) {
       multiply_row(matrix_of<T>(a, flip_a), i, matrix_of<T>(b, flip_b), depth, row);
       for (const Accumulator<T> x : row) {
         const T bias = c.data<T>()[to];
-        T& element = result.mutable_data<T>()[to++];
-        if constexpr (std::is_floating_point_v<T>) {
-          element = static_cast<T>(alpha * x + (beta == 0 ? 0.0 : beta * static_cast<double>(bias)));
-        } else {
-          element = static_cast<T>(static_cast<uint64_t>(static_cast<int64_t>(alpha)) * x +
-                                   static_cast<uint64_t>(static_cast<int64_t>(beta)) * static_cast<uint64_t>(bias));
-        }
+        result.mutable_data<T>()[to++] = scaled<T>(x, alpha, bias, beta);
       }
     }
   });

@@ -36,13 +36,18 @@ Tensors layer_normalization(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const int axis = normal_axis(call.node.int_or("axis", -1), x.rank());
   const double epsilon = call.node.float_or("epsilon", 1e-5f);
-  require(x.size() > 0, "a tensor of shape {} has nothing to normalise", to_string(x.dims()));
+  Dims dims = x.dims();
+  std::fill(dims.begin() + axis, dims.end(), 1);
+  const int64_t stash = call.node.int_or("stash_type", 1);
+  require(stash == 1 || stash == 16 || stash == 11 || stash == 10, "stash_type {} is no float type", stash);
+  const auto statistics = static_cast<DType>(stash);
+  if (x.size() == 0) return {x, new_tensor(statistics, dims), new_tensor(statistics, dims)};
   const Dims row_dims(x.dims().begin() + axis, x.dims().end());
   const auto n = static_cast<size_t>(element_count(row_dims));
   const std::vector<double> scale = stretched(call.input(1), row_dims, 1.0);
   const std::vector<double> bias = stretched(call.optional(2), row_dims, 0.0);
   std::vector<double> values = as_doubles(x);
-  const size_t n_rows = n == 0 ? 0 : values.size() / n;
+  const size_t n_rows = values.size() / n;
   std::vector<double> means(n_rows);
   std::vector<double> inverses(n_rows);
   for (size_t r = 0; r < n_rows; ++r) {
@@ -52,11 +57,6 @@ Tensors layer_normalization(const KernelCall& call) {
     inverses[r] = 1.0 / std::sqrt(moments.variance + epsilon);
     for (size_t i = 0; i < n; ++i) row[i] = (row[i] - means[r]) * inverses[r] * scale[i] + bias[i];
   }
-  Dims dims = x.dims();
-  std::fill(dims.begin() + axis, dims.end(), 1);
-  const int64_t stash = call.node.int_or("stash_type", 1);
-  require(stash == 1 || stash == 16 || stash == 11 || stash == 10, "stash_type {} is no float type", stash);
-  const auto statistics = static_cast<DType>(stash);
   return {from_doubles(values, x.dims(), x.dtype()), from_doubles(means, dims, statistics), from_doubles(inverses, dims, statistics)};
 }
 

@@ -8,6 +8,8 @@
 namespace kvik::onnx {
 namespace {
 
+constexpr int64_t kLongest = int64_t{1} << 57;  // of an axis; a shape holds no longer one, but a sum of lengths may
+
 struct Range {
   int64_t start;
   int64_t step;
@@ -104,6 +106,7 @@ Tensors concat(const KernelCall& call) {
     require(others == dims, "inputs of shapes {} and {} cannot be joined along axis {}", to_string(first.dims()), to_string(part.dims()),
             axis);
     along += part.dim(axis);
+    require(along < kLongest, "an axis of {} elements is too long", along);
   }
   Tensor result = new_tensor(first.dtype(), dims);
   if (result.size() == 0) return {result};

@@ -8,6 +8,7 @@ namespace kvik::onnx {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 30;  // of any one parameter, so that products of two do not overflow
+constexpr int64_t kMostTaps = int64_t{1} << 24;
 
 Dims parameter(const Node& node, std::string_view name, size_t rank, int64_t absent, int64_t least) {
   const Dims values = node.ints_or(name, Dims(rank, absent));
@@ -56,6 +57,7 @@ Window window_of(const Node& node, const Dims& input, const Dims& kernel) {
   const size_t rank = input.size();
   require(kernel.size() == rank, "a kernel of {} does not fit {} spatial axes", to_string(kernel), rank);
   for (const int64_t size : kernel) require(size > 0 && size < kMost, "the kernel has size {}", size);
+  require(element_count(kernel) <= kMostTaps, "a kernel of {} has more than {} elements", to_string(kernel), kMostTaps);
   for (const int64_t size : input) require(size < kMost, "the input has the spatial size {}", size);
   Window window = {
       input,         kernel,       parameter(node, "strides", rank, 1, 1), parameter(node, "dilations", rank, 1, 1), Dims(rank, 0),
