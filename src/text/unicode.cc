@@ -27,8 +27,8 @@ constexpr uint32_t kOther =
     1u << UTF8PROC_CATEGORY_CC | 1u << UTF8PROC_CATEGORY_CF | 1u << UTF8PROC_CATEGORY_CO | 1u << UTF8PROC_CATEGORY_CS;
 
 // The reference carries Unicode tables of several ages. What a later version added is unknown to them, and so it is here.
-constexpr uint8_t kCategoriesVersion = 7;
-constexpr uint8_t kFormsVersion = 10;
+constexpr uint8_t kCategoriesVersion = 8;
+constexpr uint8_t kFormsVersion = 9;
 constexpr uint8_t kScriptsVersion = 9;
 
 bool is_known_since(char32_t c, uint8_t version) {

@@ -323,3 +323,40 @@ def test_random_tokenizers_answer_as_the_reference_does():
         for round_ in range(ROUNDS):
             n_asked += check(SEED + round_, folder)
     assert n_asked > ROUNDS
+
+
+SENTENCEPIECE_MODELS = [
+    {"model_type": "unigram", "vocab_size": 200},
+    {"model_type": "unigram", "vocab_size": 450, "byte_fallback": True, "user_defined_symbols": ["<sep>", "the", "é"]},
+    {"model_type": "unigram", "vocab_size": 200, "add_dummy_prefix": False, "remove_extra_whitespaces": False},
+    {"model_type": "bpe", "vocab_size": 220, "normalization_rule_name": "nfkc_cf"},
+    {"model_type": "bpe", "vocab_size": 450, "byte_fallback": True, "remove_extra_whitespaces": False, "normalization_rule_name": "identity"},
+    {"model_type": "bpe", "vocab_size": 230, "treat_whitespace_as_suffix": True, "user_defined_symbols": ["the", "ing"]},
+    {"model_type": "word", "vocab_size": 60},
+    {"model_type": "char", "vocab_size": 150, "normalization_rule_name": "nmt_nfkc"},
+]
+
+
+@pytest.mark.parametrize("fields", SENTENCEPIECE_MODELS, ids=lambda fields: fields["model_type"])
+def test_random_texts_are_cut_as_sentencepiece_does(fields, tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the sentencepiece package is not installed; run ./dev test")
+    rng = random.Random(SEED)
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(" ".join(rng.choice(WORDS) for _ in range(12)).replace("\x00", "") for _ in range(300)))
+    options = {"hard_vocab_limit": False, "minloglevel": 2, "num_threads": 1, **fields}
+    sentencepiece.SentencePieceTrainer.train(input=str(corpus), model_prefix=str(tmp_path / "model"), **options)
+    corpus.unlink()
+    reference = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "model.model"))
+    asked = []
+    for _ in range(80):
+        text = random_text(rng).replace("\x00", "")
+        ids = reference.encode(text)
+        asked.append(({"text": text}, {"ids": ids}))
+        if rng.random() < 0.5:
+            ids = [rng.randrange(reference.vocab_size()) for _ in range(rng.randrange(10))]
+        for stream in (False, True):
+            asked.append(({"ids": ids, "skip_special": False, "stream": stream}, {"text": reference.decode(ids)}))
+    answers = ask(tmp_path, [q for q, _ in asked])
+    assert not isinstance(answers, str), answers
+    for (question, expected), answer in zip(asked, answers, strict=True):
+        assert answer == expected, question
