@@ -118,9 +118,9 @@ void read_early_stopping(const ConfigFile& file, GenerationConfig& config) {
   const Json* value = file.find("early_stopping");
   if (value == nullptr) return;
   if (value->is_boolean()) {
-    config.early_stopping = value->get<bool>() ? EarlyStopping::kYes : EarlyStopping::kNo;
+    config.early_stopping = value->get<bool>() ? sample::EarlyStopping::kYes : sample::EarlyStopping::kNo;
   } else if (*value == "never") {
-    config.early_stopping = EarlyStopping::kNever;
+    config.early_stopping = sample::EarlyStopping::kNever;
   } else {
     file.refuse("early_stopping", "true, false or \"never\"");
   }

@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "analysis/signature.h"
+#include "sample/beam.h"
 #include "sample/options.h"
 
 namespace kvik::engine {
-
-enum class EarlyStopping { kNo, kYes, kNever };
 
 // What a model's own files say about generating with it: generation_config.json, then config.json (older exports keep it there),
 // then genai_config.json. What none of them says keeps its default.
@@ -20,7 +19,7 @@ struct GenerationConfig {
   std::optional<int> max_length;  // prompt included
   int beams = 1;
   double length_penalty = 1.0;
-  EarlyStopping early_stopping = EarlyStopping::kNo;
+  sample::EarlyStopping early_stopping = sample::EarlyStopping::kNo;
   int num_return_sequences = 1;
   std::optional<TokenId> decoder_start;
   std::vector<std::pair<int, TokenId>> forced_decoder_ids;  // position, token

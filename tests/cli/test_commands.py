@@ -103,7 +103,7 @@ def test_wrong_usage_has_status_2(arguments):
     refusal(*arguments, status=2)
 
 
-@pytest.mark.parametrize("command", ["run", "chat", "inspect", "verify", "score", "bench", "tokenize", "render"])
+@pytest.mark.parametrize("command", ["run", "chat", "translate", "inspect", "verify", "score", "bench", "tokenize", "render"])
 def test_every_command_explains_itself(command):
     assert "--json" in succeed(command, "--help") or command in ("render", "tokenize")
 
@@ -163,6 +163,20 @@ def test_the_examples_do_what_they_say():
     assert "5012 forks" in search
     likelihoods = [float(line.split()[0]) for line in search.splitlines()[:3]]
     assert likelihoods == sorted(likelihoods, reverse=True)
+
+
+def test_translate_answers_every_line_in_order():
+    lines = "Hello!\n\nHow are you today?\n"
+    assert succeed("translate", "en-zh", text=lines).split("\n")[1:3] == ["", succeed("translate", "en-zh", "How are you today?").strip()]
+    results = json.loads(succeed("translate", "en-zh", "--json", "--beams", 4, text=lines))["results"]
+    assert len(results) == 3 and results[1]["ids"] == []
+    assert {"source_ids", "ids", "text", "score", "finish"} <= results[0].keys()
+
+
+def test_translate_refuses_what_it_cannot_do():
+    assert "no encoder" in refusal("translate", FABLE, "Hello")
+    assert "--truncate" in refusal("translate", "en-zh", "word " * 400)
+    assert succeed("translate", "en-zh", "word " * 400, "--truncate", "-n", 4)
 
 
 def test_an_interrupt_stops_the_answer_and_keeps_what_was_said():
