@@ -34,11 +34,23 @@ def quiet() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
+@contextlib.contextmanager
+def restored_cache_flags(model) -> Iterator[None]:
+    """Optimum turns use_cache on in every part of the model and leaves it so; some encoders then refuse to run."""
+    configs = [m.config for m in model.modules() if hasattr(getattr(m, "config", None), "use_cache")]
+    flags = [c.use_cache for c in configs]
+    try:
+        yield
+    finally:
+        for config, flag in zip(configs, flags):
+            config.use_cache = flag
+
+
 def optimum(model, folder: Path, opset: int, task: str = DECODER_TASK, **more) -> None:
     """Optimum's own layout: one file for a decoder, encoder and decoder files otherwise."""
     from optimum.exporters.onnx import onnx_export_from_model
 
-    with quiet():
+    with quiet(), restored_cache_flags(model):
         onnx_export_from_model(model, str(folder), opset=opset, task=task, do_validation=False, **more)
 
 
@@ -63,7 +75,7 @@ def optimum_pair(model, folder: Path, opset: int, merge: bool = False) -> None:
         "decoder_model": (model, config_of(model.config, use_past=True, use_past_in_inputs=False)),
         "decoder_with_past_model": (model, config_of(model.config, use_past=True, use_past_in_inputs=True)),
     }
-    with quiet():
+    with quiet(), restored_cache_flags(model):
         for _, config in parts.values():
             config.DEFAULT_ONNX_OPSET = opset
         export_models(
