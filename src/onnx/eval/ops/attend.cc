@@ -26,11 +26,14 @@ void require_attendable(const Heads& q, const Heads& k, const Heads& v) {
 }  // namespace
 
 Heads::Heads(int64_t n_batch, int64_t n_heads, int64_t n_length, int64_t n_size)
-    : batch(n_batch),
-      heads(n_heads),
-      length(n_length),
-      size(n_size),
-      data(static_cast<size_t>(element_count(Dims{n_batch, n_heads, n_length, n_size}))) {}
+    : batch(n_batch), heads(n_heads), length(n_length), size(n_size) {
+  const Dims dims = {n_batch, n_heads, n_length, n_size};
+  const int64_t n = element_count(dims);
+  if (n > kMostResultBytes / static_cast<int64_t>(sizeof(double))) {
+    throw Error(Code::kTooLarge, fmt::format("heads of shape {} exceed the limit of {} bytes", to_string(dims), kMostResultBytes));
+  }
+  data.resize(static_cast<size_t>(n));
+}
 
 Heads heads_of_4d(const Tensor& tensor, std::string_view name) {
   require_rank(tensor, 4, name);

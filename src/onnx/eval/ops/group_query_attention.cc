@@ -88,6 +88,8 @@ Lengths lengths_of(const KernelCall& call, const GroupedOperands& x) {
           all.queries, all.fresh);
   const bool windowed = call.node.int_or("sliding_window_cache", 0) == 1;
   const int64_t window = call.node.int_or("local_window_size", -1);
+  require(windowed || all.total <= all.past + all.queries, "total_sequence_length is {}, the past holds {} and {} are new", all.total,
+          all.past, all.queries);
   all.present = windowed ? all.past : std::max(all.total, all.past);
   if (windowed) {
     require(window > 0 && has_past && all.past >= window && all.fresh > 0, "a cache for a window of {} keys was found with room for {}",

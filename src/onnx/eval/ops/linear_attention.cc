@@ -28,8 +28,8 @@ class Gate {
   Gate(const Tensor& tensor, const Heads& v, std::string_view name) : heads_(v.heads), length_(v.length) {
     require_dims(tensor, {v.batch, v.length, -1}, name);
     last_ = tensor.dim(2);
-    require(last_ == 1 || last_ % v.heads == 0, "{} has shape {}, a multiple of {} heads was expected", name, to_string(tensor.dims()),
-            v.heads);
+    require(last_ == 1 || (last_ > 0 && last_ % v.heads == 0), "{} has shape {}, a multiple of {} heads was expected", name,
+            to_string(tensor.dims()), v.heads);
     values_ = doubles_of(tensor);
   }
   int64_t width() const { return last_ <= heads_ ? 1 : last_ / heads_; }
