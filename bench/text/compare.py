@@ -105,7 +105,7 @@ def large_folder(parent, n_pieces):
     letters = [c for c in alphabet if c.isascii() and c.isalpha()] + ["Ġ"]
     merges, rng, pieces = [], random.Random(2), list(letters)
     while len(vocab) < n_pieces:
-        a, b = rng.choice(pieces[-40_000:]), rng.choice(letters)
+        a, b = rng.choice(pieces), rng.choice(letters)
         if a + b not in vocab and len(a) < 9:
             vocab[a + b] = len(vocab)
             pieces.append(a + b)

@@ -252,14 +252,25 @@ fs::path find_pieces(const fs::path& folder) {
   return found.size() == 1 ? found[0] : fs::path();
 }
 
-}  // namespace
-
-bool Tokenizer::is_in(const fs::path& folder) {
+bool holds_tokenizer(const fs::path& folder) {
   return has(folder, "tokenizer.json") || has(folder, "vocab.txt") || (has(folder, "vocab.json") && has(folder, "merges.txt")) ||
          !find_pieces(folder).empty();
 }
 
-std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& folder) {
+// Some folders keep their graphs in onnx/ and all else beside it.
+fs::path folder_of_files(const fs::path& folder) {
+  if (holds_tokenizer(folder)) return folder;
+  const fs::path whole = (folder / "").lexically_normal().parent_path();
+  const fs::path parent = whole.has_parent_path() ? whole.parent_path() : fs::path(".");
+  return whole.filename() == "onnx" && holds_tokenizer(parent) ? parent : folder;
+}
+
+}  // namespace
+
+bool Tokenizer::is_in(const fs::path& folder) { return holds_tokenizer(folder_of_files(folder)); }
+
+std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& given) {
+  const fs::path folder = folder_of_files(given);
   if (!fs::is_directory(folder))
     throw Error(Code::kIo, fmt::format("{}: no such folder; give the folder with the tokenizer's files", folder.string()));
   TokenizerConfig config = read_config(folder);

@@ -31,8 +31,8 @@ struct SpecialIds {
 // A tokenizer as its files describe it: exactly the ids and the text that the reference gives. Immutable: any thread may call.
 class Tokenizer {
  public:
-  // From a folder with tokenizer.json, or SentencePiece models (with vocab.json), or vocab.txt, or vocab.json and merges.txt.
-  // Throws Error with one sentence where there is none of these or they contradict themselves.
+  // From a folder (or, of a folder "onnx", the one around it) with tokenizer.json, or SentencePiece models (with vocab.json), or vocab.txt,
+  // or vocab.json and merges.txt. Throws Error with one sentence where there is none of these or they contradict themselves.
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& folder);
   // Whether load() would find something to read there.
   static bool is_in(const std::filesystem::path& folder);

@@ -137,6 +137,14 @@ TEST(TokenizerLaws, ALanguageTakesThePlaceOfTheDefault) {
   EXPECT_EQ(tokenizer->special().eos, 4);
 }
 
+TEST(TokenizerLaws, AFolderOfGraphsFindsTheFilesAroundIt) {
+  const testing_support::TemporaryFolder folder;
+  folder.write("tokenizer.json", R"({"model":{"type":"WordLevel","unk_token":"u","vocab":{"u":0,"a":1}}})");
+  folder.write("onnx/model.onnx", "");
+  EXPECT_TRUE(Tokenizer::is_in(folder.path() / "onnx"));
+  EXPECT_EQ(Tokenizer::load(folder.path() / "onnx" / "")->encode("a"), std::vector<TokenId>({1}));
+}
+
 TEST(Unicode, FormsAreLinearInLongRunsOfMarks) {
   std::string marks = "a";
   for (int i = 0; i < 200'000; ++i) marks += i % 2 == 0 ? "\u0301" : "\u0316";
