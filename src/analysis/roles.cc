@@ -225,7 +225,7 @@ class Assignment {
     if (width && rows && *width == *rows && !named_hidden) return Role::kLogits;
     if (only_one && !named_hidden) return Role::kLogits;
     const bool reads_something = facts_.token_input >= 0 || file_.input_of(Role::kPixelValues) || file_.input_of(Role::kAudioFeatures);
-    if (named_hidden || (reads_something && port.dims.size() == 3)) return Role::kHiddenStates;
+    if (named_hidden || (reads_something && (port.dims.size() == 3 || !port.has_shape))) return Role::kHiddenStates;
     return Role::kUnknown;
   }
 

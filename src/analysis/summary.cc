@@ -87,6 +87,10 @@ bool has_states(const File* file, bool cross) {
   return file != nullptr && std::any_of(file->states.begin(), file->states.end(), [&](const State& s) { return s.cross == cross; });
 }
 
+const std::string& name_of(const File& file, const State& state) {
+  return state.input >= 0 ? file.inputs[static_cast<size_t>(state.input)].name : file.outputs[static_cast<size_t>(state.output)].name;
+}
+
 void contradict(Signature& signature, const char* what, int64_t graph, std::optional<int64_t> config, const char* name) {
   if (!config || *config == graph) return;
   signature.problems.push_back(
@@ -102,9 +106,10 @@ void compare_cache(Signature& signature, const Configs& configs) {
   // Fewer layers with a cache than layers, with gaps between them, is what hybrid models look like.
   const bool gaps = !cache.layers.empty() && cache.layers.back() + 1 != cache.n_layers;
   if (!gaps) contradict(signature, "layers with a cache", cache.n_layers, layers, "num_hidden_layers");
-  if (const auto heads = encodes ? configs.number({"decoder_attention_heads", "num_heads", "num_attention_heads"})
-                                 : configs.number({"num_key_value_heads", "num_kv_heads"}))
-    contradict(signature, "key/value heads", cache.kv_heads, heads, encodes ? "decoder_attention_heads" : "num_key_value_heads");
+  auto heads = encodes ? configs.number({"decoder_attention_heads", "num_heads", "num_attention_heads"})
+                       : configs.number({"num_key_value_heads", "num_kv_heads"});
+  if (configs.flag("multi_query") && !configs.flag("new_decoder_architecture")) heads = 1;  // whatever the number beside it says
+  contradict(signature, "key/value heads", cache.kv_heads, heads, encodes ? "decoder_attention_heads" : "num_key_value_heads");
   contradict(signature, "features in a head", cache.head_dim, configs.number({"head_dim", "d_kv"}), "head_dim");
 }
 
@@ -140,7 +145,12 @@ void summarise_positions(Signature& signature, const Configs& configs, const Fil
 
 void complete_states(File& file, const Configs& configs) {
   for (State& state : file.states) {
-    if (state.growth == Growth::kRecurrent || state.feature_axis < 0) continue;
+    if (state.growth == Growth::kRecurrent) continue;
+    if (state.feature_axis < 0) {
+      file.problems.push_back(fmt::format("{}: the shape of '{}' is not declared, so its axes cannot be told; re-export with shapes",
+                                          file.path.filename().string(), name_of(file, state)));
+      continue;
+    }
     if (state.n_heads == 0) {
       auto heads = configs.genai_number("num_key_value_heads");
       if (!heads)
@@ -157,10 +167,8 @@ void complete_states(File& file, const Configs& configs) {
       if (size && *size > 0 && *size < (1 << 20)) state.head_dim = *size;
     }
     if (state.n_heads == 0 || state.head_dim == 0) {
-      const std::string& name =
-          state.input >= 0 ? file.inputs[static_cast<size_t>(state.input)].name : file.outputs[static_cast<size_t>(state.output)].name;
       file.problems.push_back(fmt::format("{}: neither the graph nor a config file tells how many heads and features '{}' has",
-                                          file.path.filename().string(), name));
+                                          file.path.filename().string(), name_of(file, state)));
     }
   }
 }
