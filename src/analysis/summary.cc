@@ -110,7 +110,10 @@ void compare_cache(Signature& signature, const Configs& configs) {
                        : configs.number({"num_key_value_heads", "num_kv_heads"});
   if (configs.flag("multi_query") && !configs.flag("new_decoder_architecture")) heads = 1;  // whatever the number beside it says
   contradict(signature, "key/value heads", cache.kv_heads, heads, encodes ? "decoder_attention_heads" : "num_key_value_heads");
-  contradict(signature, "features in a head", cache.head_dim, configs.number({"head_dim", "d_kv"}), "head_dim");
+  auto head_dim = configs.number({"head_dim", "d_kv"});
+  const auto plain = configs.number({"qk_nope_head_dim"}), rotary = configs.number({"qk_rope_head_dim"});
+  if (plain && rotary) head_dim = *plain + *rotary;  // latent attention: head_dim is then the rotary part alone
+  contradict(signature, "features in a head", cache.head_dim, head_dim, "head_dim");
 }
 
 void summarise_vocab(Signature& signature, const Configs& configs, const File* decoder) {
