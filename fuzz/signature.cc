@@ -1,7 +1,8 @@
+#include "analysis/signature.h"
+
 #include <cstddef>
 #include <cstdint>
 
-#include "analysis/signature.h"
 #include "kvik/error.h"
 #include "onnx/reader.h"
 
@@ -13,7 +14,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     int64_t bytes = 0;
     for (const kvik::analysis::State& state : file.states) bytes |= state.bytes_per_token();
     return bytes < 0 ? 1 : 0;
-  } catch (const kvik::Error&) {
-    return 0;
-  }
+  } catch (const kvik::Error&) { return 0; }
 }

@@ -1,6 +1,5 @@
-// Encodes a file again and again and prints the processor seconds of each pass, one a line, then the count of ids: what compare.py puts beside the peer.
-// usage: bench-text FOLDER FILE PASSES [CHUNK_BYTES]
-// Without FILE ("-") it prints the milliseconds of each load instead.
+// Encodes a file again and again and prints the processor seconds of each pass, one a line, then the count of ids: what compare.py puts
+// beside the peer. usage: bench-text FOLDER FILE PASSES [CHUNK_BYTES] Without FILE ("-") it prints the milliseconds of each load instead.
 #include <ctime>
 #include <fmt/format.h>
 #include <string>

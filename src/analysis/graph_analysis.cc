@@ -12,8 +12,7 @@ namespace kvik::analysis {
 namespace {
 
 bool is_whole_loop(const FlowNode& node) {
-  return node.domain == "com.microsoft" &&
-         (node.op.ends_with("BeamSearch") || node.is("GreedySearch") || node.is("Sampling"));
+  return node.domain == "com.microsoft" && (node.op.ends_with("BeamSearch") || node.is("GreedySearch") || node.is("Sampling"));
 }
 
 // Whether a value is Range(...) or made of one.

@@ -22,14 +22,14 @@ uint32_t encode_small_float(float value, int exponent_bits, int mantissa_bits, i
 struct Half {
   uint16_t bits = 0;
   Half() = default;
-  Half(float value);  // NOLINT(google-explicit-constructor): a storage type reads and writes like a number
+  Half(float value);
   operator float() const;
 };
 
 struct BFloat16 {
   uint16_t bits = 0;
   BFloat16() = default;
-  BFloat16(float value);  // NOLINT(google-explicit-constructor)
+  BFloat16(float value);
   operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
 
@@ -37,8 +37,7 @@ template <int kExponentBits, int kMantissaBits, int kBias, Specials kSpecials>
 struct Float8 {
   uint8_t bits = 0;
   Float8() = default;
-  Float8(float value)  // NOLINT(google-explicit-constructor)
-      : bits(static_cast<uint8_t>(encode_small_float(value, kExponentBits, kMantissaBits, kBias, kSpecials, true))) {}
+  Float8(float value) : bits(static_cast<uint8_t>(encode_small_float(value, kExponentBits, kMantissaBits, kBias, kSpecials, true))) {}
   operator float() const { return decode_small_float(bits, kExponentBits, kMantissaBits, kBias, kSpecials); }
 
   static Float8 cast(float value, bool saturate) {
