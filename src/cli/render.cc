@@ -48,6 +48,7 @@ int run(const RenderOptions& options, const Terminal& terminal) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   }
+  if (!chat.fault().empty()) throw Error(Code::kBadModel, chat.fault());
   return 0;
 }
 

@@ -93,7 +93,7 @@ ChatTemplate ChatTemplate::from_file(const fs::path& file, const fs::path& folde
 
 ChatTemplate ChatTemplate::from_text(std::string_view source) {
   ChatTemplate chat;
-  chat.templates_.emplace("default", jinja::Template(source));
+  chat.templates_.emplace("default", Compiled{jinja::Template(source), ""});
   return chat;
 }
 
@@ -104,9 +104,17 @@ std::vector<std::string> ChatTemplate::names() const {
 }
 
 void ChatTemplate::add(const std::string& name, std::string_view source, const std::string& origin) {
+  Compiled compiled;
   try {
-    templates_.insert_or_assign(name, jinja::Template(source));
-  } catch (const Error& e) { throw Error(e.code(), fmt::format("{}: {}", origin, e.what())); }
+    compiled.program.emplace(source);
+  } catch (const Error& e) { compiled.fault = fmt::format("{}: {}", origin, e.what()); }
+  templates_.insert_or_assign(name, std::move(compiled));
+}
+
+std::string ChatTemplate::fault() const {
+  for (const auto& [name, compiled] : templates_)
+    if (!compiled.program) return compiled.fault;
+  return {};
 }
 
 void ChatTemplate::read_templates(const fs::path& folder) {
@@ -174,7 +182,7 @@ void ChatTemplate::set_special_token(const std::string& name, Value value) {
     special_tokens_.emplace_back(name, std::move(value));
 }
 
-const jinja::Template& ChatTemplate::choose(const ChatRequest& request) const {
+const ChatTemplate::Compiled& ChatTemplate::choose(const ChatRequest& request) const {
   if (templates_.empty()) throw Error(Code::kBadArgument, "this model has no chat template; give one, or write the prompt as plain text");
   const auto tool_use = templates_.find("tool_use");
   if (!request.tools.is_none() && tool_use != templates_.end()) return tool_use->second;
@@ -192,12 +200,11 @@ std::string ChatTemplate::render(const ChatRequest& request, const jinja::Limits
   variables.set("documents", request.documents);
   variables.set("add_generation_prompt", Value::boolean(request.add_generation_prompt));
   for (const auto& [name, value] : request.variables) variables.set(name, value);
-  if (!request.chosen.empty()) {
-    const auto it = templates_.find(request.chosen);
-    const auto render_with = [&](const jinja::Template& chosen) { return chosen.render(variables, request.clock, limits); };
-    return it != templates_.end() ? render_with(it->second) : render_with(jinja::Template(request.chosen));
-  }
-  return choose(request).render(variables, request.clock, limits);
+  const auto named = templates_.find(request.chosen);
+  if (!request.chosen.empty() && named == templates_.end()) return jinja::Template(request.chosen).render(variables, request.clock, limits);
+  const Compiled& chosen = named != templates_.end() ? named->second : choose(request);
+  if (!chosen.program) throw Error(Code::kBadModel, chosen.fault);
+  return chosen.program->render(variables, request.clock, limits);
 }
 
 std::string ChatTemplate::render_json(std::string_view json, const jinja::Limits& limits) const {

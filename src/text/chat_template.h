@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +29,8 @@ struct ChatRequest {
 class ChatTemplate {
  public:
   // Reads chat_template.jinja and additional_chat_templates/, else chat_template.json, else `chat_template` of tokenizer_config.json;
-  // special tokens from tokenizer_config.json and special_tokens_map.json. A folder without a template gives an empty() one.
+  // special tokens from tokenizer_config.json and special_tokens_map.json. A folder without a template gives an empty() one;
+  // one that does not compile is a fault() of its own, and of every render(): a model runs without its template too.
   static ChatTemplate load(const std::filesystem::path& folder);
   // Only what the file says, with the special tokens of `folder` where it is not empty.
   static ChatTemplate from_file(const std::filesystem::path& file, const std::filesystem::path& folder = {});
@@ -36,6 +38,8 @@ class ChatTemplate {
 
   bool empty() const { return templates_.empty(); }
   std::vector<std::string> names() const;
+  // Why the first template that does not compile does not; empty when all do.
+  std::string fault() const;
   // "bos_token" and its like, as the templates see them.
   const std::vector<std::pair<std::string, jinja::Value>>& special_tokens() const { return special_tokens_; }
 
@@ -46,7 +50,12 @@ class ChatTemplate {
   std::string render_json(std::string_view json, const jinja::Limits& limits = {}) const;
 
  private:
-  const jinja::Template& choose(const ChatRequest& request) const;
+  struct Compiled {
+    std::optional<jinja::Template> program;
+    std::string fault;  // where there is no program
+  };
+
+  const Compiled& choose(const ChatRequest& request) const;
   void add(const std::string& name, std::string_view source, const std::string& origin);
   void read_templates(const std::filesystem::path& folder);
   void read_template_field(const jinja::Value& field, const std::string& origin);
@@ -54,7 +63,7 @@ class ChatTemplate {
   void add_special_tokens(const jinja::Dict& config);
   void set_special_token(const std::string& name, jinja::Value value);
 
-  std::map<std::string, jinja::Template, std::less<>> templates_;
+  std::map<std::string, Compiled, std::less<>> templates_;
   std::vector<std::pair<std::string, jinja::Value>> special_tokens_;
 };
 
