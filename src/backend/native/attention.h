@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+
+#include "backend/native/probe.h"
+#include "backend/native/program.h"
+
+// Attention is found from the product of weights and values, and everything between that and the product of queries and keys is probed
+// as a function: not read. So masks, windows, biases, caps and guards may be spelled with any nodes.
+namespace kvik::native {
+
+struct AttentionContext {
+  const Labels& labels;
+  ProbeBank& probes;
+  Constants& constants;
+  int64_t context = 0;  // positions to probe up to; 0: unknown
+};
+
+// RowIds are not known yet: these values stand for q, k and v of `attend`. k and v are the smallest values that hold what the product
+// reads (before heads are repeated), with the maps from there.
+struct FoundAttention {
+  Attend attend;
+  onnx::ValueId q = onnx::kNoValue, k = onnx::kNoValue, v = onnx::kNoValue;
+  std::optional<int64_t> limit;  // positions beyond which the graph's own mask fails
+  std::vector<std::string> notes;
+};
+
+// `product` contracts the keys' axis of its input `weights_input` (a score) with values. Throws Refusal.
+FoundAttention close_attention(const AttentionContext& context, const onnx::Node& product, int weights_input);
+
+// GroupQueryAttention (q, k, v apart, rotary taken out before), MultiHeadAttention without biases, Attention of the standard. Throws
+// Refusal.
+FoundAttention fused_attention(const AttentionContext& context, const onnx::Node& node);
+
+// A concatenation of the past and what is new, on the key side.
+struct Append {
+  onnx::ValueId past = onnx::kNoValue, fresh = onnx::kNoValue;
+};
+
+// Feeds what present gave as past and checks that each append sees it again: proves the pairing of inputs and outputs whatever their
+// layout. Gives a note; throws Refusal where the past does not hold what present gave.
+std::string verify_pairs(const AttentionContext& context, std::span<const Append> appends);
+
+}  // namespace kvik::native

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/shape.h"
+
+// What the axes of a value are made of. An exporter traced the graph with a batch of sequences; a row is one token of one sequence.
+// Knowing which part of each axis is batch, which is sequence and which is features proves that an operation works on each row by itself.
+namespace kvik::native {
+
+enum class Symbol : uint8_t {
+  kBatch,
+  kNew,           // tokens of this call
+  kPast,          // positions before this call
+  kTotal,         // past + new: the keys
+  kSource,        // positions of the encoder's source
+  kTotalAndSink,  // keys and one more column that only takes weight
+  kUnknown,       // a size of the past that the file does not declare; what is appended tells it
+  kSelection,     // how many rows an expert was chosen for: 0 or 1 for a row by itself
+};
+
+// One factor of an axis: an integer of at least 2, or a symbol.
+struct Factor {
+  int64_t size = 0;  // 0: a symbol
+  Symbol symbol = Symbol::kBatch;
+  int32_t selection = 0;  // which one, for kSelection
+
+  bool is_symbol() const { return size == 0; }
+  friend bool operator==(const Factor&, const Factor&) = default;
+};
+inline Factor factor(int64_t size) { return {.size = size}; }
+inline Factor factor(Symbol symbol, int32_t selection = 0) { return {.size = 0, .symbol = symbol, .selection = selection}; }
+
+// Outermost first; neighbouring integers are merged; an axis of size 1 is empty. [batch * 4, new, 16] is {{batch, 4}, {new}, {16}}.
+using Axis = std::vector<Factor>;
+using Axes = std::vector<Axis>;
+
+Axis canonical(Axis axis);  // drops ones, merges neighbouring integers
+bool has_symbol(const Axis& axis);
+bool holds(const Axis& axis, Symbol symbol);
+bool holds(const Axes& axes, Symbol symbol);
+int64_t row_size(const Axis& axis);  // the product of its integers; -1 where it holds a selection
+Dims row_dims(const Axes& axes);     // the shape of one row: batch and sequence axes have size 1
+std::string to_string(const Axis& axis);
+std::string to_string(const Axes& axes);  // "[batch, 4, new, 16]", for sentences
+
+// Concrete values for all symbols.
+struct Sizes {
+  int64_t batch = 1;
+  int64_t fresh = 1;  // new tokens
+  int64_t past = 0;
+  int64_t source = 5;
+  int64_t unknown = 16;
+  int64_t selection = 29;  // the first; each further one is larger by one
+
+  int64_t total() const { return past + fresh; }
+  int64_t of(const Factor& factor) const;
+  int64_t of(const Axis& axis) const;
+  Dims of(const Axes& axes) const;
+};
+
+}  // namespace kvik::native

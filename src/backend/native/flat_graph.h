@@ -1,0 +1,37 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/signature.h"
+#include "onnx/graph.h"
+#include "tensor/tensor.h"
+
+namespace kvik::native {
+
+// A graph of one file as the compiler works on it: the branch of a merged decoder is chosen, operators that are only shorthand are
+// spelled out. Node and value numbers are stable; the compiler appends to it (branches of If, constants, altered nodes).
+struct FlatGraph {
+  struct Input {
+    onnx::ValueId value = onnx::kNoValue;
+    const analysis::Port* port = nullptr;    // null: positions [batch, new] (i64), made for an operator that has them built in
+    const analysis::State* state = nullptr;  // null unless the input is one
+  };
+
+  const analysis::File* file = nullptr;  // outlives the graph
+  std::shared_ptr<const onnx::Model> model;
+  onnx::Graph graph;  // nodes in an order in which they can be run, except those appended later
+  std::vector<Input> inputs;
+  bool has_past = false;          // takes a growing or recurrent state (false for the first-step branch of a merged file)
+  std::deque<std::string> names;  // of what was made here
+
+  onnx::ValueId add_value(std::string name);
+  onnx::ValueId add_constant(std::string name, Tensor tensor);
+  // Sets producers of the node's outputs.
+  onnx::NodeId add_node(onnx::Node node);
+  const Input* input_of(onnx::ValueId value) const;  // null when the value is no input
+};
+
+}  // namespace kvik::native
