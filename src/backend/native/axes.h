@@ -56,6 +56,7 @@ struct Sizes {
   int64_t selection = 29;  // the first; each further one is larger by one
 
   int64_t total() const { return past + fresh; }
+  friend bool operator==(const Sizes&, const Sizes&) = default;
   int64_t of(const Factor& factor) const;
   int64_t of(const Axis& axis) const;
   Dims of(const Axes& axes) const;

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "onnx/eval/kernel.h"
+#include "onnx/graph.h"
+
+// The reference kernels as the compiler uses them: everything in f32, and within bounds, since a graph may be hostile.
+namespace kvik::native {
+
+// f16, bf16 and f64 as f32; anything else as it is.
+Tensor as_f32(Tensor tensor);
+bool is_computed_as_f32(DType dtype);  // f32, f16, bf16, f64
+
+// What an evaluation may still make; each node takes its part.
+struct WorkBudget {
+  int64_t largest_bytes = int64_t{1} << 28;  // of one result
+  int64_t bytes_left = int64_t{1} << 32;     // read and written by all nodes together
+};
+
+using ValueOf = std::function<Tensor(onnx::ValueId)>;
+
+// The outputs of one node on the values of its inputs (and of what its subgraphs capture). Throws Error as the kernel does,
+// and Error(kTooLarge) where the budget does not suffice.
+std::vector<Tensor> run_node(const onnx::Node& node, const ValueOf& value_of, WorkBudget& budget);
+
+// The nodes that must run for `target`, each after those it reads; `known` values need none. A value that nothing computes is
+// passed to `missing`, which throws.
+std::vector<onnx::NodeId> nodes_needed(const onnx::Graph& graph, onnx::ValueId target, const std::function<bool(onnx::ValueId)>& known,
+                                       const std::function<void(onnx::ValueId)>& missing);
+
+}  // namespace kvik::native
