@@ -1,4 +1,4 @@
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
 #include <fmt/core.h>
 #include <string>
@@ -10,7 +10,7 @@
 namespace kvik::bench {
 
 double read_bandwidth(ThreadPool& pool, Clock clock, std::span<const std::byte> bytes) {
-  const int64_t pieces = pool.n_threads() * 4, size = static_cast<int64_t>(bytes.size()) / pieces / 4096 * 4096;
+  const int64_t pieces = int64_t{pool.n_threads()} * 4, size = static_cast<int64_t>(bytes.size()) / pieces / 4096 * 4096;
   std::vector<uint64_t> sums(static_cast<size_t>(pieces));
   const double start = seconds_now(clock);
   pool.for_each(pieces, [&](int64_t i) { sums[static_cast<size_t>(i)] = cpu::fastest().read_bytes(bytes.data() + i * size, size); });
@@ -21,11 +21,18 @@ double read_bandwidth(ThreadPool& pool, Clock clock, std::span<const std::byte> 
 }
 
 double copy_bandwidth(ThreadPool& pool, Clock clock, std::span<std::byte> bytes) {
-  const int64_t pieces = pool.n_threads() * 4, size = static_cast<int64_t>(bytes.size()) / 2 / pieces;
+  const int64_t pieces = int64_t{pool.n_threads()} * 4, size = static_cast<int64_t>(bytes.size()) / 2 / pieces;
   std::byte* to = bytes.data() + bytes.size() / 2;
   const double start = seconds_now(clock);
   pool.for_each(pieces, [&](int64_t i) { std::memcpy(to + i * size, bytes.data() + i * size, static_cast<size_t>(size)); });
   return static_cast<double>(size * pieces) / (seconds_now(clock) - start) * 1e-9;
+}
+
+// 1 for what is no number.
+static int count_of(std::string_view text) {
+  int count = 1;
+  std::from_chars(text.data(), text.data() + text.size(), count);
+  return std::max(1, count);
 }
 
 }  // namespace kvik::bench
@@ -38,9 +45,9 @@ int main(int argc, char** argv) {
     const std::string_view arg = argv[i];
     const char* value = i + 1 < argc ? argv[i + 1] : "";
     if (arg == "--threads") {
-      settings.threads = std::atoi(value), ++i;
+      settings.threads = bench::count_of(value), ++i;
     } else if (arg == "--rounds") {
-      settings.rounds = std::max(1, std::atoi(value)), ++i;
+      settings.rounds = bench::count_of(value), ++i;
     } else if (arg == "--own-time") {
       settings.threads = 1, settings.clock = bench::Clock::kOwnThread;
     } else if (arg == "--isa") {

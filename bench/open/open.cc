@@ -87,7 +87,7 @@ void write_external(const std::filesystem::path& folder, int64_t bytes_per_layer
   std::string field;
   pbf_writer(field).add_message(7, graph);
   std::ofstream(folder / "model.onnx", std::ios::binary) << model_around(field);
-  std::ofstream(folder / "model.onnx_data", std::ios::binary);
+  std::ofstream(folder / "model.onnx_data", std::ios::binary).close();
   std::filesystem::resize_file(folder / "model.onnx_data", static_cast<uintmax_t>(kLayers * bytes_per_layer));
 }
 

@@ -68,7 +68,7 @@ class Bench {
   // Ids all over the vocabulary, the same each time.
   std::vector<TokenId> prompt(int n, int salt = 0) const {
     std::vector<TokenId> ids;
-    for (int i = 0; i < n; ++i) ids.push_back(static_cast<TokenId>((int64_t{i} * 7919 + 31 + salt * 101) % model_.vocab_size()));
+    for (int i = 0; i < n; ++i) ids.push_back(static_cast<TokenId>((int64_t{i} * 7919 + 31 + int64_t{salt} * 101) % model_.vocab_size()));
     return ids;
   }
 

@@ -44,12 +44,14 @@ std::string_view Node::string_or(std::string_view attribute, std::string_view ab
 
 std::vector<int64_t> Node::ints_or(std::string_view attribute, std::vector<int64_t> absent) const {
   const Attribute* a = find(attribute);
-  return a == nullptr ? std::move(absent) : expect<std::vector<int64_t>>(*this, *a, "a list of integers");
+  if (a == nullptr) return absent;
+  return expect<std::vector<int64_t>>(*this, *a, "a list of integers");
 }
 
 std::vector<float> Node::floats_or(std::string_view attribute, std::vector<float> absent) const {
   const Attribute* a = find(attribute);
-  return a == nullptr ? std::move(absent) : expect<std::vector<float>>(*this, *a, "a list of numbers");
+  if (a == nullptr) return absent;
+  return expect<std::vector<float>>(*this, *a, "a list of numbers");
 }
 
 const TensorData& Node::tensor(std::string_view attribute) const {

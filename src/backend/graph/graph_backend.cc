@@ -48,7 +48,9 @@ struct GraphBackend::Call {
   std::vector<int> n_rows;        // per sequence
   std::vector<int> logits_row;    // per row; -1 where none is wanted
 
-  size_t row_index(int sequence, int i) const { return static_cast<size_t>(first_row[static_cast<size_t>(sequence)] + i); }
+  size_t row_index(int sequence, int i) const {
+    return static_cast<size_t>(first_row[static_cast<size_t>(sequence)]) + static_cast<size_t>(i);
+  }
 
   bool wants_before_last(const std::vector<int>& sequences) const {
     for (const int s : sequences) {
