@@ -106,7 +106,7 @@ std::vector<double> plain(const Sequence& s, const Dims& d, const AttendRule& ru
 double tolerance(KvFormat format) { return format == KvFormat::kF32 ? 2e-5 : format == KvFormat::kF16 ? 1e-2 : 0.06; }
 
 // One result for every table and number of threads, alone and among `rows`; and it is right.
-void check(KvFormat format, const Dims& dims, const AttendRule& rule, std::vector<AttendRow> rows, int64_t n) {
+void expect_one_right_result(KvFormat format, const Dims& dims, const AttendRule& rule, std::vector<AttendRow> rows, int64_t n) {
   const Sequence reference(judge(), format, dims, n);
   const auto with_pages = [&](const Sequence& s) {
     for (AttendRow& row : rows) row.pages = s.pages();
@@ -157,7 +157,7 @@ TEST(Attention, EveryFormatAndHeadSizeGivesOneResultOnEveryPath) {
       for (int64_t n : {1, 31, 33, 257, 600}) {
         const int64_t count = std::min<int64_t>(n, n > 300 ? 3 : 11);
         const std::vector<float> q = numbers.normals(count * d.n_heads * d.key_dim);
-        check(format, d, {.scale = 1 / std::sqrt(static_cast<float>(d.key_dim))}, causal_rows(q, d, n, count), n);
+        expect_one_right_result(format, d, {.scale = 1 / std::sqrt(static_cast<float>(d.key_dim))}, causal_rows(q, d, n, count), n);
       }
 }
 
@@ -177,9 +177,9 @@ TEST(Attention, EveryRuleGivesOneResultAndTheRightOne) {
   for (const AttendRule& rule : rules)
     for (int64_t window : {0, 1, 17, 270}) {
       std::vector<AttendRow> rows = causal_rows(q, d, n, count, window);
-      check(KvFormat::kF32, d, rule, rows, n);
+      expect_one_right_result(KvFormat::kF32, d, rule, rows, n);
       for (AttendRow& row : rows) row.bias = bias.data(), row.bias_stride = n;
-      check(KvFormat::kF16, d, rule, rows, n);
+      expect_one_right_result(KvFormat::kF16, d, rule, rows, n);
     }
 }
 
@@ -190,7 +190,7 @@ TEST(Attention, RowsOfAnEncoderSeeEverything) {
   const std::vector<float> q = numbers.normals(n * d.n_heads * d.key_dim);
   std::vector<AttendRow> rows = causal_rows(q, d, n, n);
   for (AttendRow& row : rows) row.n_keys = n;
-  check(KvFormat::kF32, d, {.scale = 0.25f}, rows, n);
+  expect_one_right_result(KvFormat::kF32, d, {.scale = 0.25f}, rows, n);
 }
 
 TEST(Attention, PagesBeforeTheWindowAreNotTouched) {

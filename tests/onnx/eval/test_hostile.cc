@@ -29,20 +29,26 @@ TEST(Hostile, ResultsBeyondReasonAreRefusedBeforeTheyAreAllocated) {
   EXPECT_NE(Op("DepthToSpace").set("blocksize", int64_t{1} << 40).refusal({counting({1, 4, 1, 1})}), "");
 }
 
+void expect_small_or_refused(const Op& op, const std::vector<Tensor>& inputs) {
+  try {
+    for (const Tensor& result : op.all(inputs)) EXPECT_LT(result.bytes().size(), size_t{1} << 20);
+  } catch (const Error& e) { EXPECT_STRNE(e.what(), ""); }
+}
+
 TEST(Hostile, EmptyTensorsOfHugeShapesEndAtOnce) {
   const Tensor none(DType::kF32, {int64_t{1} << 28, 0, int64_t{1} << 27});
   for (const char* op : {"Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "Trilu", "Relu", "ReduceSum", "Transpose", "Identity"}) {
-    Op(op).set("axis", 1).refusal({none});
+    expect_small_or_refused(Op(op).set("axis", 1), {none});
   }
-  Op("CumSum").refusal({none, ints({}, {1})});
-  Op("TopK").set("axis", 1).outputs(2).refusal({none, ints({0})});
-  Op("Concat").set("axis", 1).refusal({none, none});
-  Op("Gather").set("axis", 1).refusal({none, ints({0}, {})});
-  Op("Split").set("axis", 1).outputs(2).refusal({none});
-  Op("MatMul").refusal({none, Tensor(DType::kF32, {int64_t{1} << 27, 1})});
-  Op("LayerNormalization").refusal({none, floats({1}, {1})});
-  Op("MeanVarianceNormalization").list("axes", {1}).refusal({none});
-  Op("Slice").refusal({none, ints({0}), ints({5}), ints({0})});
+  expect_small_or_refused(Op("CumSum"), {none, ints({}, {1})});
+  expect_small_or_refused(Op("TopK").set("axis", 1).outputs(2), {none, ints({0})});
+  expect_small_or_refused(Op("Concat").set("axis", 1), {none, none});
+  expect_small_or_refused(Op("Gather").set("axis", 1), {none, ints({0}, {})});
+  expect_small_or_refused(Op("Split").set("axis", 1).outputs(2), {none});
+  expect_small_or_refused(Op("MatMul"), {none, Tensor(DType::kF32, {int64_t{1} << 27, 1})});
+  expect_small_or_refused(Op("LayerNormalization"), {none, floats({1}, {1})});
+  expect_small_or_refused(Op("MeanVarianceNormalization").list("axes", {1}), {none});
+  expect_small_or_refused(Op("Slice"), {none, ints({0}), ints({5}), ints({0})});
 }
 
 // Inputs and attributes at random: whatever comes, a kernel computes or refuses.
