@@ -59,6 +59,21 @@ std::string_view role_name(Role role) {
   return "unknown";
 }
 
+bool is_state_role(Role role) {
+  switch (role) {
+    case Role::kPastKey:
+    case Role::kPastValue:
+    case Role::kPastKeyValue:
+    case Role::kCrossKey:
+    case Role::kCrossValue:
+    case Role::kRecurrentState:
+    case Role::kPresentKey:
+    case Role::kPresentValue:
+    case Role::kPresentKeyValue: return true;
+    default: return false;
+  }
+}
+
 std::optional<Role> role_named(std::string_view name) {
   for (const RoleName& known : kRoleNames) {
     if (known.name == name && known.role != Role::kUnknown) return known.role;

@@ -61,6 +61,7 @@ enum class Role {
 };
 std::string_view role_name(Role role);  // "token_ids", "past_key", …
 std::optional<Role> role_named(std::string_view name);
+bool is_state_role(Role role);  // what goes from step to step: a past, its present, the keys and values of a source, a recurrent state
 std::string_view stage_name(Stage stage);  // "decoder", "decoder_with_past", "decoder_merged", "encoder", …
 
 // How a state changes from one step to the next (the five classes).

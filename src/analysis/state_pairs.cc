@@ -296,21 +296,6 @@ class Pairing {
 
 }  // namespace
 
-bool is_state_role(Role role) {
-  switch (role) {
-    case Role::kPastKey:
-    case Role::kPastValue:
-    case Role::kPastKeyValue:
-    case Role::kCrossKey:
-    case Role::kCrossValue:
-    case Role::kRecurrentState:
-    case Role::kPresentKey:
-    case Role::kPresentValue:
-    case Role::kPresentKeyValue: return true;
-    default: return false;
-  }
-}
-
 std::vector<State> pair_states(const GraphFacts& facts, const File& file, const Hints& hints) { return Pairing(facts, file, hints).run(); }
 
 }  // namespace kvik::analysis

@@ -15,8 +15,6 @@ struct Hints {
   Roles weak_inputs, weak_outputs;  // genai_config.json: for what nothing else tells
 };
 
-bool is_state_role(Role role);
-
 // The states of a graph: inputs with the outputs that continue them, found by following their contents through the graph,
 // then by names, then by order; and those that a graph only makes (a first step) or only reads (cross attention). What they
 // hold and how they grow is told; their axes are not.

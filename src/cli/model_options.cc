@@ -82,21 +82,19 @@ Model load_model(const ModelOptions& options, const Terminal& terminal) {
 }
 
 std::vector<TokenId> parse_ids(const std::string& text) {
+  constexpr const char* kBetween = ", \t\r\n[]";
   std::vector<TokenId> ids;
-  const char* at = text.data();
-  const char* const end = text.data() + text.size();
-  while (at < end) {
-    if (*at == ',' || *at == ' ' || *at == '\n' || *at == '[' || *at == ']') {
-      ++at;
-      continue;
-    }
+  for (size_t begin = text.find_first_not_of(kBetween); begin != std::string::npos;) {
+    const size_t end = std::min(text.find_first_of(kBetween, begin), text.size());
+    const char* const last = text.data() + end;
     TokenId id = 0;
-    const auto [next, fault] = std::from_chars(at, end, id);
-    if (fault != std::errc())
-      throw Error(Code::kBadArgument,
-                  fmt::format("'{}' is no list of token ids; numbers with commas between them were expected", text.substr(0, 60)));
+    const auto [stop, fault] = std::from_chars(text.data() + begin, last, id);
+    if (fault != std::errc() || stop != last || id < 0) {
+      throw Error(Code::kBadArgument, fmt::format("'{}' is no token id; whole numbers with commas or spaces between them were expected",
+                                                  text.substr(begin, std::min<size_t>(end - begin, 60))));
+    }
     ids.push_back(id);
-    at = next;
+    begin = text.find_first_not_of(kBetween, end);
   }
   return ids;
 }

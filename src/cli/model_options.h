@@ -22,7 +22,7 @@ void add_sampling_options(CLI::App& command, GenerateOptions& options);
 // Loads with the terminal's log, and a note on standard error while it takes long.
 Model load_model(const ModelOptions& options, const Terminal& terminal);
 
-// "1,2,3" or "1 2 3"; throws Error(kBadArgument) for anything else.
+// "1,2,3", "1 2 3" or "[1, 2, 3]"; throws Error(kBadArgument) for anything else.
 std::vector<TokenId> parse_ids(const std::string& text);
 
 // The whole of standard input.

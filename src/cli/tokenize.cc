@@ -1,9 +1,8 @@
 #include <fmt/format.h>
 #include <iostream>
-#include <iterator>
 
 #include "base/json.h"
-#include "cli/command.h"
+#include "cli/model_options.h"
 #include "kvik/error.h"
 #include "text/stream.h"
 #include "text/tokenizer.h"
@@ -24,24 +23,7 @@ struct TokenizeOptions {
 
 std::string read_input(const TokenizeOptions& options) {
   if (options.text && *options.text != "-") return *options.text;
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
-}
-
-std::vector<TokenId> parse_ids(const std::string& text) {
-  std::vector<TokenId> ids;
-  for (size_t at = 0; at < text.size();) {
-    const size_t begin = text.find_first_not_of(", \t\r\n[]", at);
-    if (begin == std::string::npos) break;
-    const size_t end = std::min(text.find_first_of(", \t\r\n[]", begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    if (word.size() > 10 || word.find_first_not_of("0123456789") != std::string::npos || std::stoll(word) > 0x7FFFFFFF) {
-      throw Error(Code::kBadArgument,
-                  fmt::format("'{}' is no token id; whole numbers with commas or spaces between them were expected", word));
-    }
-    ids.push_back(static_cast<TokenId>(std::stoll(word)));
-    at = end;
-  }
-  return ids;
+  return read_standard_input();
 }
 
 std::string join_stream(const std::shared_ptr<const text::Tokenizer>& tokenizer, const std::vector<TokenId>& ids, bool skip_special) {

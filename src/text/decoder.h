@@ -18,6 +18,17 @@ class DecodeStep {
   virtual void finish() = 0;  // the sequence ends; nothing may follow
 };
 
+// The last step: what reaches it is appended to a text, which must outlive it.
+class TextSink final : public DecodeStep {
+ public:
+  explicit TextSink(std::string& out) : out_(out) {}
+  void push(std::string_view text) override { out_.append(text); }
+  void finish() override {}
+
+ private:
+  std::string& out_;
+};
+
 // The rule that makes such steps. Immutable: any thread may start one.
 class Decoder {
  public:

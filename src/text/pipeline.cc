@@ -20,16 +20,6 @@ class ModelSink final : public PieceSink {
   std::vector<TokenId>& out_;
 };
 
-class TextSink final : public DecodeStep {
- public:
-  explicit TextSink(std::string& out) : out_(out) {}
-  void push(std::string_view text) override { out_.append(text); }
-  void finish() override {}
-
- private:
-  std::string& out_;
-};
-
 class PipelineRun final : public DecodeRun {
  public:
   PipelineRun(const Pipeline& pipeline, const Decoders& decoders, bool skip_special, std::string& out)

@@ -32,16 +32,6 @@ size_t code_bytes(std::string_view text) {
   return close == std::string_view::npos ? 0 : close + 2;
 }
 
-class TextSink final : public DecodeStep {
- public:
-  explicit TextSink(std::string& out) : out_(out) {}
-  void push(std::string_view text) override { out_.append(text); }
-  void finish() override {}
-
- private:
-  std::string& out_;
-};
-
 // The text of pieces as the model spells them; a run of byte pieces gives its characters as they become complete.
 class SpmPieces {
  public:

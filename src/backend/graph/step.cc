@@ -15,18 +15,6 @@ using analysis::File;
 using analysis::Port;
 using analysis::Role;
 
-bool is_state_role(Role role) {
-  switch (role) {
-    case Role::kPastKey:
-    case Role::kPastValue:
-    case Role::kPastKeyValue:
-    case Role::kCrossKey:
-    case Role::kCrossValue:
-    case Role::kRecurrentState: return true;
-    default: return false;
-  }
-}
-
 // Everything that a decoder file asks for must be something we can give.
 void check_feeds(const File& file) {
   for (const Port& port : file.inputs) {

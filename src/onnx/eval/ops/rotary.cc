@@ -74,13 +74,21 @@ void require_no_scale(const Node& node) {
   require(node.float_or("scale", 1.0f) == 1.0f, "attribute 'scale' is {}, only 1 has a defined meaning", node.float_or("scale", 1.0f));
 }
 
+// What both forms of the domain share: the table, and the operand whose heads it fits.
+struct MicrosoftRotary {
+  explicit MicrosoftRotary(const KernelCall& call)
+      : table(call.input(2), call.input(3)), x(operand(call.input(0), microsoft_heads(call.node, call.input(0), table.pairs()))) {
+    require_no_scale(call.node);
+    require_pairs(table.pairs(), rotated_size(call.node, x.heads.size));
+  }
+  RotaryTable table;
+  Rotated x;
+};
+
 std::vector<Tensor> microsoft_rotary_embedding(const KernelCall& call) {
   const Node& node = call.node;
-  require_no_scale(node);
-  const RotaryTable table(call.input(2), call.input(3));
-  Rotated x = operand(call.input(0), microsoft_heads(node, call.input(0), table.pairs()));
+  auto [table, x] = MicrosoftRotary(call);
   Heads& heads = x.heads;
-  require_pairs(table.pairs(), rotated_size(node, heads.size));
   const std::vector<int64_t> positions = integers_of(call.input(1));
   const bool one_start = positions.size() == 1 && call.input(1).rank() < 2;
   if (!one_start) require_dims(call.input(1), {heads.batch, heads.length}, "position_ids");
@@ -120,11 +128,8 @@ class Sections {
 
 std::vector<Tensor> multimodal_rotary_embedding(const KernelCall& call) {
   const Node& node = call.node;
-  require_no_scale(node);
-  const RotaryTable table(call.input(2), call.input(3));
-  Rotated x = operand(call.input(0), microsoft_heads(node, call.input(0), table.pairs()));
+  auto [table, x] = MicrosoftRotary(call);
   Heads& heads = x.heads;
-  require_pairs(table.pairs(), rotated_size(node, heads.size));
   require_dims(call.input(1), {3, heads.batch, heads.length}, "position_ids");
   const std::vector<int64_t> positions = integers_of(call.input(1));
   const Sections sections(node, table.pairs());
