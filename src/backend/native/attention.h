@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "backend/native/probe.h"
@@ -9,11 +10,17 @@
 // as a function: not read. So masks, windows, biases, caps and guards may be spelled with any nodes.
 namespace kvik::native {
 
+// Rules that were inferred already, by what is computed between the two products: layers that compute the same share one.
+class RuleCache;
+std::shared_ptr<RuleCache> new_rule_cache();
+
+// One of a compilation.
 struct AttentionContext {
   const Labels& labels;
   ProbeBank& probes;
   Constants& constants;
   int64_t context = 0;  // positions to probe up to; 0: unknown
+  std::shared_ptr<RuleCache> rules = new_rule_cache();
 };
 
 // RowIds are not known yet: these values stand for q, k and v of `attend`. k and v are the smallest values that hold what the product
@@ -21,7 +28,10 @@ struct AttentionContext {
 struct FoundAttention {
   Attend attend;
   onnx::ValueId q = onnx::kNoValue, k = onnx::kNoValue, v = onnx::kNoValue;
-  std::optional<int64_t> limit;  // positions beyond which the graph's own mask fails
+  std::optional<int64_t> limit;  // positions beyond which the graph's own mask fails, or its rule could not be proved
+  // A graph with a past whose new tokens see each other in both directions. `attend` is its meaning token by token, which is the right
+  // one only where something says that the file is for one token at a time.
+  bool new_tokens_see_all = false;
   std::vector<std::string> notes;
 };
 

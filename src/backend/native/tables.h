@@ -4,9 +4,23 @@
 
 namespace kvik::native {
 
-// Makes a table of an auxiliary value with one sequence axis (new, or total on the key side), as fitted to the operand it meets, and
-// tries to refute that it is a function of the position alone, at every probe size and for every batch entry. Throws Refusal.
-// The table refers to the labels' graph and evaluates it when rows are asked for.
-PositionTable make_table(const AttentionContext& context, onnx::ValueId value, const Axes& axes);
+// What the tables of one program are evaluated from, kept alive by them. Made when all labels are known.
+struct TableSource {
+  TableSource(std::shared_ptr<const FlatGraph> the_graph, Labels the_labels);
+  TableSource(const TableSource&) = delete;
+  TableSource& operator=(const TableSource&) = delete;
+
+  std::shared_ptr<const FlatGraph> flat;
+  Labels labels;
+  Constants constants;
+};
+
+// Makes a table of an auxiliary value with one sequence axis (new, or total on the key side; none in a program for one token at a time),
+// as fitted to the operand it meets, and tries to refute that it is a function of the position alone, at every probe size and for every
+// batch entry. Throws Refusal.
+PositionTable make_table(const AttentionContext& context, std::shared_ptr<TableSource> source, onnx::ValueId value, const Axes& axes);
+
+// True where two tables of the same row shape hold the same numbers, as far as a few hundred positions tell.
+bool same_rows(const PositionTable& a, const PositionTable& b);
 
 }  // namespace kvik::native
