@@ -41,6 +41,12 @@ class Source {
   virtual int n_positions() const = 0;
 };
 
+// What sources have cost since the model was loaded. A source that is encoded once and kept adds 1 to each.
+struct SourceWork {
+  int64_t encoded = 0;          // sources that went through the encoder
+  int64_t cross_projected = 0;  // sources whose keys and values of cross attention were computed
+};
+
 // The state of one sequence. Belongs to the backend that made it; used by one thread at a time.
 class Cache {
  public:
@@ -95,6 +101,8 @@ class Backend {
 
   // Runs the encoder: `inputs` are token ids [E] (i64) or features without a batch axis (f32), one tensor a source.
   virtual std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) = 0;
+
+  virtual SourceWork source_work() const { return {}; }
 };
 
 }  // namespace kvik::backend

@@ -26,6 +26,7 @@ class GraphBackend : public Backend {
   void rewind(Cache& cache, int length) override;
   void run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) override;
   std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) override;
+  SourceWork source_work() const override { return step_.source_work(); }
 
  private:
   struct Call;  // one run() while it is under way

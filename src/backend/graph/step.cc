@@ -80,6 +80,9 @@ StepResult Step::run(const Batch& batch, std::span<const TokenId> tokens) {
   }
 
   const std::vector<ValuePtr> outputs = executor.run(inputs, wanted);
+  // A first step computes them whether or not they are known; a decoder that does not keep them does so at every step.
+  const bool projects = slots_.cross.empty() || (is_first && slots_.cross.front().encoder_output < 0);
+  if (sources != nullptr && projects) n_cross_projected_ += batch.shape.n_sequences;
   auto group = std::make_shared<Group>();
   group->n_sequences = static_cast<int>(batch.shape.n_sequences);
   group->length = static_cast<int>(batch.shape.n_past + batch.shape.n_new);
@@ -230,6 +233,8 @@ std::vector<SourcePtr> Step::encode(std::span<const Tensor> inputs) {
     if (slot.encoder_output >= 0) wanted.push_back(file.outputs[static_cast<size_t>(slot.encoder_output)].name);
   }
   const std::vector<ValuePtr> outputs = encoder_.executor->run(feeds, wanted);
+  n_encoded_ += n_sequences;
+  if (!slots_.cross.empty() && slots_.cross.front().encoder_output >= 0) n_cross_projected_ += n_sequences;
   const size_t first_cross = hidden >= 0 ? 1 : 0;
   const ValuePtr hidden_states = hidden >= 0 ? outputs.front() : nullptr;
   const int64_t n_positions = hidden_states != nullptr

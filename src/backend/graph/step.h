@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "analysis/signature.h"
@@ -39,6 +40,7 @@ class Step {
   bool has_cache() const { return !slots_.self.empty(); }
   bool pads_sources() const { return pads_sources_; }  // sources of different lengths can share a batch
   bool keeps_last_logits_only() const { return keeps_last_; }
+  SourceWork source_work() const { return {n_encoded_, n_cross_projected_}; }
 
  private:
   struct OpenedFile {
@@ -59,6 +61,8 @@ class Step {
   OpenedFile first_, later_, encoder_, embedding_;
   bool pads_sources_ = false;
   bool keeps_last_ = false;
+  std::atomic<int64_t> n_encoded_ = 0;
+  std::atomic<int64_t> n_cross_projected_ = 0;
 };
 
 }  // namespace kvik::backend
