@@ -1,0 +1,25 @@
+#pragma once
+
+#include <complex>
+#include <span>
+#include <vector>
+
+namespace kvik::audio {
+
+// The discrete Fourier transform of any length: by factors, so that a length of small ones is fast. Immutable; any thread.
+class Fourier {
+ public:
+  explicit Fourier(int length);
+
+  int length() const { return static_cast<int>(roots_.size()); }
+  // `values` and `result` have the length; they must not be the same.
+  void transform(std::span<const double> values, std::span<std::complex<double>> result) const;
+
+ private:
+  struct Part;
+  void transform(std::span<const double> values, const Part& part, std::span<std::complex<double>> result) const;
+
+  std::vector<std::complex<double>> roots_;  // exp(-2 pi i k / length)
+};
+
+}  // namespace kvik::audio

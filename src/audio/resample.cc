@@ -1,0 +1,76 @@
+#include "audio/resample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace kvik::audio {
+namespace {
+
+constexpr int kZeroCrossings = 32;      // of the sinc on each side: 90 % of the band passes whole
+constexpr int kStepsPerCrossing = 512;  // between them the kernel is drawn as straight lines, 100 dB below full scale
+constexpr double kPassband = 0.95;
+constexpr double kKaiserBeta = 9.0;  // about 90 dB of what would be mirrored
+
+// The modified Bessel function of the first kind, order 0: the series that Kaiser's window is made of.
+double bessel_i0(double x) {
+  double sum = 1, term = 1;
+  for (int k = 1; term > sum * 1e-17; ++k) {
+    term *= (x / (2 * k)) * (x / (2 * k));
+    sum += term;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Resampled::Resampled(std::shared_ptr<const Sound> sound, int rate) : sound_(std::move(sound)), rate_(rate) {
+  const double from = sound_->rate(), to = rate;
+  const double cutoff = kPassband * std::min(1.0, to / from);  // as a share of the sound's own half rate
+  n_samples_ = (sound_->n_samples() * rate + sound_->rate() - 1) / sound_->rate();
+  width_ = kZeroCrossings / cutoff;
+  constexpr size_t kSteps = size_t{kZeroCrossings} * kStepsPerCrossing;
+  for (size_t i = 0; i <= kSteps; ++i) {
+    const double x = static_cast<double>(i) / kStepsPerCrossing;  // in zero crossings
+    const double at = x / kZeroCrossings;
+    const double window = bessel_i0(kKaiserBeta * std::sqrt(std::max(0.0, 1 - at * at))) / bessel_i0(kKaiserBeta);
+    const double sinc = i == 0 ? 1 : std::sin(std::numbers::pi * x) / (std::numbers::pi * x);
+    kernel_.push_back(static_cast<float>(cutoff * sinc * window));
+  }
+  kernel_.push_back(0.0f);
+}
+
+void Resampled::read(int64_t first, std::span<float> target) const {
+  constexpr int64_t kBlock = 4096;  // samples at a time, so that what is read of the sound stays small
+  const double ratio = static_cast<double>(sound_->rate()) / rate_;
+  const double steps = static_cast<double>(kernel_.size() - 2) / width_;  // of the kernel per sample of the sound
+  std::vector<float> around;
+  for (size_t done = 0; done < target.size(); done += kBlock) {
+    const std::span<float> block = target.subspan(done, std::min<size_t>(kBlock, target.size() - done));
+    const int64_t begin = first + static_cast<int64_t>(done);
+    const auto lowest = static_cast<int64_t>(std::floor(static_cast<double>(begin) * ratio - width_));
+    const auto highest = static_cast<int64_t>(std::ceil(static_cast<double>(begin + static_cast<int64_t>(block.size())) * ratio + width_));
+    around.resize(static_cast<size_t>(highest - lowest + 1));
+    sound_->read(lowest, around);
+    for (size_t i = 0; i < block.size(); ++i) {
+      const int64_t n = begin + static_cast<int64_t>(i);
+      const double centre = static_cast<double>(n) * ratio;
+      double sum = 0;
+      const auto from = static_cast<int64_t>(std::ceil(centre - width_)), to = static_cast<int64_t>(std::floor(centre + width_));
+      for (int64_t k = from; k <= to; ++k) {
+        const double place = std::fabs(static_cast<double>(k) - centre) * steps;
+        const auto at = std::min(static_cast<size_t>(place), kernel_.size() - 2);
+        const double share = place - static_cast<double>(at);
+        sum += static_cast<double>(around[static_cast<size_t>(k - lowest)]) * (kernel_[at] + share * (kernel_[at + 1] - kernel_[at]));
+      }
+      block[i] = n < 0 || n >= n_samples_ ? 0.0f : static_cast<float>(sum);
+    }
+  }
+}
+
+std::shared_ptr<const Sound> at_rate(std::shared_ptr<const Sound> sound, int rate) {
+  if (sound->rate() == rate) return sound;
+  return std::make_shared<const Resampled>(std::move(sound), rate);
+}
+
+}  // namespace kvik::audio
