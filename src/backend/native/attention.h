@@ -23,6 +23,9 @@ struct AttentionContext {
   std::shared_ptr<RuleCache> rules = new_rule_cache();
 };
 
+// True where two auxiliary or constant values are computed alike from the same things, so that one may stand for the other.
+bool same_computation(const AttentionContext& context, onnx::ValueId a, onnx::ValueId b);
+
 // RowIds are not known yet: these values stand for q, k and v of `attend`. k and v are the smallest values that hold what the product
 // reads (before heads are repeated), with the maps from there.
 struct FoundAttention {

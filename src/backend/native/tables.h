@@ -20,7 +20,4 @@ struct TableSource {
 // batch entry. Throws Refusal.
 PositionTable make_table(const AttentionContext& context, std::shared_ptr<TableSource> source, onnx::ValueId value, const Axes& axes);
 
-// True where two tables of the same row shape hold the same numbers, as far as a few hundred positions tell.
-bool same_rows(const PositionTable& a, const PositionTable& b);
-
 }  // namespace kvik::native

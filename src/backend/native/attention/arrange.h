@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "backend/native/axes.h"
+#include "tensor/tensor.h"
+
+// Values in the order in which attention is thought about: whatever stands where in the graph, symbols come first and the elements of a
+// row (its integer factors, in order) last.
+namespace kvik::native {
+
+// [front…, elements of a row]. A symbol that the value does not have counts as one. Throws Refusal where the tensor's shape is not what
+// the axes say.
+std::vector<float> arrange(const Tensor& tensor, const Axes& axes, const Sizes& sizes, std::span<const Symbol> front);
+
+// The other way round: a tensor of those axes from [front…] numbers, or [front…, elements of a row].
+Tensor spread(std::span<const float> numbers, const Axes& axes, const Sizes& sizes, std::span<const Symbol> front);
+
+int64_t row_elements(const Axes& axes);  // of one row
+
+// Any number type as f32.
+Tensor to_floats(const Tensor& tensor);
+
+}  // namespace kvik::native

@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+#include <unordered_map>
+
+#include "backend/native/attention/confirm.h"
+#include "backend/native/attention/maps.h"
+#include "backend/native/attention/numbering.h"
+
+namespace kvik::native {
+
+class RuleCache {
+ public:
+  Numbering& numbering(const AttentionContext& context) {
+    if (!numbering_) numbering_.emplace(context.labels, context.constants);
+    return *numbering_;
+  }
+
+  std::unordered_map<std::string, Rule> rules;
+
+ private:
+  std::optional<Numbering> numbering_;
+};
+
+std::shared_ptr<RuleCache> new_rule_cache() { return std::make_shared<RuleCache>(); }
+
+bool same_computation(const AttentionContext& context, onnx::ValueId a, onnx::ValueId b) {
+  Numbering& numbering = context.rules->numbering(context);
+  return a == b || numbering.number(a) == numbering.number(b);
+}
+
+namespace {
+
+Rule rule_of(const AttentionContext& context, const Region& region) {
+  Numbering& numbering = context.rules->numbering(context);
+  std::string key = fmt::format("{} {}", numbering.between(region.scores, region.weights), region.spelled_out());
+  if (!region.spelled_out()) key += " " + numbering.between(region.scores, region.softmax_in);
+  key += to_string(context.labels[region.weights].axes) + to_string(context.labels[region.scores].axes);
+  const auto known = context.rules->rules.find(key);
+  if (known != context.rules->rules.end()) return known->second;
+
+  RegionScores source(context, region);
+  source.require_untouched_weights(sizes_at(context.labels, 3, 4, 2, 6));
+  const RuleQuestion question = {.node = *region.weights_values,
+                                 .source = source,
+                                 .n_heads = region.n_heads,
+                                 .from_source = region.keys == Symbol::kSource,
+                                 .spelled_out = region.spelled_out(),
+                                 .score_function = {}};
+  return context.rules->rules[key] = infer_rule(context, question);
+}
+
+FoundAttention close_region(const AttentionContext& context, const Region& region) {
+  const Rule rule = rule_of(context, region);
+  FoundAttention found;
+  found.attend = rule.attend;
+  found.limit = rule.limit;
+  found.new_tokens_see_all = rule.new_tokens_see_all;
+  found.q = region.q();
+  found.k = region.k();
+  found.v = region.v();
+  found.attend.node = region.weights_values->describe();
+  lay_out(context.labels, region, found.attend);
+  const Spelling spelling = {.node = *region.weights_values,
+                             .q = found.q,
+                             .k = found.k,
+                             .v = found.v,
+                             .out = region.weights_values->outputs.at(0),
+                             .one_row = rule.new_tokens_see_all,
+                             .limit = rule.limit};
+  confirm(context, spelling, found.attend);
+  read_from_sources(context, found);
+  return found;
+}
+
+}  // namespace
+
+FoundAttention close_attention(const AttentionContext& context, const onnx::Node& product, int weights_input) {
+  try {
+    return close_region(context, find_region(context.labels, product, weights_input));
+  } catch (const Refusal& refusal) {
+    const std::string_view reason = refusal.what();
+    if (reason.starts_with("node ")) throw;
+    throw Refusal(product, std::string(reason));
+  } catch (const Error& error) {
+    throw Refusal(product, fmt::format("what lies between it and the product of queries and keys cannot be evaluated ({})", error.what()));
+  }
+}
+
+}  // namespace kvik::native

@@ -1,0 +1,178 @@
+#include "backend/native/attention/confirm.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+#include <random>
+
+#include "backend/native/attention/arrange.h"
+
+namespace kvik::native {
+namespace {
+
+constexpr double kTolerance = 2e-4;
+
+// Rows by batch entry and position.
+struct Rows {
+  int64_t n_positions = 0, size = 0;
+  std::vector<float> data;
+
+  const float* at(int64_t b, int64_t position) const { return data.data() + (b * n_positions + position) * size; }
+};
+
+Rows random_rows(std::mt19937& random, int64_t batch, int64_t n_positions, int64_t size, float spread) {
+  std::normal_distribution<float> normal(0, spread);
+  Rows rows = {n_positions, size, std::vector<float>(static_cast<size_t>(batch * n_positions * size))};
+  for (float& x : rows.data) x = normal(random);
+  return rows;
+}
+
+struct Operands {
+  Rows q, k, v;
+};
+
+int64_t element(const std::vector<int32_t>& map, int64_t i) { return map.empty() ? i : map[static_cast<size_t>(i)]; }
+
+class PlainAttend {
+ public:
+  PlainAttend(const Attend& attend, const Operands& operands) : attend_(attend), operands_(operands) {}
+
+  // One head's values for a row at `position`, of batch entry b.
+  std::vector<double> head(int64_t b, int64_t row, int64_t position, int64_t h) const {
+    const int64_t n_keys = operands_.k.n_positions;
+    const int64_t shared =
+        attend_.kv_head_of.empty() ? h / (attend_.n_heads / attend_.n_kv_heads) : attend_.kv_head_of[static_cast<size_t>(h)];
+    std::vector<double> weights(static_cast<size_t>(n_keys));
+    double largest = attend_.sinks.empty() ? -INFINITY : static_cast<double>(attend_.sinks[static_cast<size_t>(h)]);
+    for (int64_t t = 0; t < n_keys; ++t) {
+      const double score = capped(dot(b, row, t, h, shared)) + static_cast<double>(bias_of(attend_, h, position - t));
+      weights[static_cast<size_t>(t)] = score;
+      largest = std::max(largest, score);
+    }
+    double sum = attend_.sinks.empty() ? 0 : std::exp(static_cast<double>(attend_.sinks[static_cast<size_t>(h)]) - largest);
+    for (double& weight : weights) sum += weight = std::exp(weight - largest);
+    std::vector<double> result(static_cast<size_t>(attend_.value_dim), 0);
+    for (int64_t t = 0; t < n_keys; ++t) {
+      const float* v = operands_.v.at(b, t);
+      for (int64_t d = 0; d < attend_.value_dim; ++d) {
+        const auto value = static_cast<double>(v[element(attend_.v_map, shared * attend_.value_dim + d)]);
+        result[static_cast<size_t>(d)] += weights[static_cast<size_t>(t)] / sum * value;
+      }
+    }
+    return result;
+  }
+
+ private:
+  double dot(int64_t b, int64_t row, int64_t t, int64_t h, int64_t shared) const {
+    const float *q = operands_.q.at(b, row), *k = operands_.k.at(b, t);
+    double sum = 0;
+    for (int64_t d = 0; d < attend_.key_dim; ++d) {
+      sum += static_cast<double>(q[element(attend_.q_map, h * attend_.key_dim + d)]) *
+             static_cast<double>(k[element(attend_.k_map, shared * attend_.key_dim + d)]);
+    }
+    return sum * static_cast<double>(attend_.scale);
+  }
+
+  double capped(double score) const {
+    const auto cap = static_cast<double>(attend_.soft_cap);
+    return cap == 0 ? score : cap * std::tanh(score / cap);
+  }
+
+  const Attend& attend_;
+  const Operands& operands_;
+};
+
+Symbol position_symbol(const Axes& axes, bool from_source) {
+  if (from_source) return Symbol::kSource;
+  return holds(axes, Symbol::kTotal) ? Symbol::kTotal : Symbol::kNew;
+}
+
+class Confirmation {
+ public:
+  Confirmation(const AttentionContext& context, const Spelling& spelling, const Attend& attend)
+      : context_(context), spelling_(spelling), attend_(attend) {}
+
+  void at(const Sizes& sizes) const {
+    const Operands operands = draw(sizes);
+    const std::vector<float> out = computed(sizes, operands);
+    const int64_t size = attend_.n_heads * attend_.value_dim;
+    const PlainAttend plain(attend_, operands);
+    for (int64_t b = 0; b < sizes.batch; ++b) {
+      for (int64_t row = 0; row < sizes.fresh; ++row) {
+        std::vector<double> expected;
+        for (int64_t h = 0; h < attend_.n_heads; ++h) {
+          const std::vector<double> head = plain.head(b, row, sizes.past + row, h);
+          expected.insert(expected.end(), head.begin(), head.end());
+        }
+        for (int64_t i = 0; i < size; ++i) {
+          const auto found = static_cast<double>(out[static_cast<size_t>((b * sizes.fresh + row) * size + i)]);
+          const double wanted = expected[static_cast<size_t>(element(attend_.out_map, i))];
+          if (!(std::abs(found - wanted) <= kTolerance * (1 + std::abs(wanted)))) refuse(sizes, std::abs(found - wanted));
+        }
+      }
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(const Sizes& sizes, double difference) const {
+    throw Refusal(spelling_.node,
+                  fmt::format("it was read as '{}', but with {} tokens before and {} new it computes something else (by {:.2g})",
+                              attend_.words, sizes.past, sizes.fresh, difference));
+  }
+
+  // Scores of about 3, whatever the scale, so that weights differ.
+  Operands draw(const Sizes& sizes) const {
+    std::mt19937 random(static_cast<uint32_t>(11 + sizes.total() + 7 * sizes.batch));
+    const float scale = std::max(1e-6f, std::abs(attend_.scale) * std::sqrt(static_cast<float>(attend_.key_dim)));
+    const float spread_of = std::sqrt(3.0f / scale);
+    const int64_t n_keys = attend_.from_source ? sizes.source : sizes.total();
+    Operands operands;
+    operands.q = random_rows(random, sizes.batch, sizes.fresh, row_elements(axes(spelling_.q)), spread_of);
+    operands.k = random_rows(random, sizes.batch, n_keys, row_elements(axes(spelling_.k)), spread_of);
+    operands.v = random_rows(random, sizes.batch, n_keys, row_elements(axes(spelling_.v)), 1);
+    return operands;
+  }
+
+  std::vector<float> computed(const Sizes& sizes, const Operands& operands) const {
+    const std::array<Symbol, 2> rows = {Symbol::kBatch, Symbol::kNew};
+    const auto keyed = [&](onnx::ValueId id) { return std::array{Symbol::kBatch, position_symbol(axes(id), attend_.from_source)}; };
+    std::vector<Probe::Given> given;
+    if (spelling_.more) {
+      given = spelling_.more(sizes, operands.k.data, operands.v.data);
+    } else {
+      given = {{spelling_.k, spread(operands.k.data, axes(spelling_.k), sizes, keyed(spelling_.k))},
+               {spelling_.v, spread(operands.v.data, axes(spelling_.v), sizes, keyed(spelling_.v))}};
+    }
+    given.emplace_back(spelling_.q, spread(operands.q.data, axes(spelling_.q), sizes, rows));
+    const Tensor out = context_.probes.at(sizes).get_with(spelling_.out, given);
+    return arrange(out, axes(spelling_.out), sizes, rows);
+  }
+
+  const Axes& axes(onnx::ValueId id) const { return context_.labels[id].axes; }
+
+  const AttentionContext& context_;
+  const Spelling& spelling_;
+  const Attend& attend_;
+};
+
+}  // namespace
+
+void confirm(const AttentionContext& context, const Spelling& spelling, const Attend& attend) {
+  const Labels& labels = context.labels;
+  std::vector<Sizes> sizes;
+  if (labels.one_token || spelling.one_row) {
+    sizes = {sizes_at(labels, 7, 1, 2, 6), sizes_at(labels, 19, 1, 1, 4)};
+  } else {
+    sizes = {sizes_at(labels, 2, 5, 2, 6), sizes_at(labels, 13, 3, 1, 4)};
+  }
+  int64_t n_confirmed = 0;
+  for (const Sizes& each : sizes) {
+    if (spelling.limit && each.total() > *spelling.limit) continue;
+    Confirmation(context, spelling, attend).at(each);
+    ++n_confirmed;
+  }
+  if (n_confirmed == 0) Confirmation(context, spelling, attend).at(sizes_at(labels, *spelling.limit - 1, 1));
+}
+
+}  // namespace kvik::native

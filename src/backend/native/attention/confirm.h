@@ -1,0 +1,21 @@
+#pragma once
+
+#include "backend/native/attention/rule.h"
+
+namespace kvik::native {
+
+// An attention as the graph spells it: these values are given, that one is computed.
+struct Spelling {
+  const onnx::Node& node;
+  onnx::ValueId q = onnx::kNoValue, k = onnx::kNoValue, v = onnx::kNoValue, out = onnx::kNoValue;
+  bool one_row = false;  // only its meaning token by token is claimed
+  std::optional<int64_t> limit;
+  // Values of other inputs that would have to be given (a past that an operator takes itself), of sizes.past positions.
+  std::function<std::vector<Probe::Given>(const Sizes& sizes, std::span<const float> k, std::span<const float> v)> more = {};
+};
+
+// Random queries, keys and values through the graph's nodes and through the attend: the last word on scale, cap, biases, sinks, heads
+// and layouts. Throws Refusal where they differ.
+void confirm(const AttentionContext& context, const Spelling& spelling, const Attend& attend);
+
+}  // namespace kvik::native

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "backend/native/attention/scores.h"
+
+namespace kvik::native {
+
+inline constexpr float kHidden = -1e3f;  // a bias below it hides a key: masks are -inf, -3.4e38, -65504, -1e4
+
+// What is added to a score, by distance (query position - key position) and head, measured from the row's reference key. Every
+// observation at any size must agree with the ones before.
+class Profile {
+ public:
+  explicit Profile(int64_t n_heads) : n_heads_(n_heads) {}
+
+  // Adds all pairs of these rows. Gives the distance that contradicts what was seen before, if one does.
+  std::optional<int64_t> add(const Sizes& sizes, const Scores& scores, const Reference& reference, std::span<const int64_t> rows);
+
+  int64_t n_heads() const { return n_heads_; }
+  int64_t n_behind() const { return behind_.count; }  // distances 0 … n_behind() - 1 were seen
+  int64_t n_ahead() const { return ahead_.count; }    // distances -1 … -n_ahead() were seen
+  float bias(int64_t distance, int64_t head) const;
+  bool is_hidden(int64_t distance, int64_t head) const { return bias(distance, head) < kHidden; }
+  float noise() const { return noise_; }  // of the numbers that were subtracted from each other
+
+  // Throws Refusal where some distance between the smallest and the largest was never seen.
+  void require_no_gaps() const;
+
+ private:
+  struct Side {
+    std::vector<float> bias;  // [distance][head]; NaN where not seen
+    int64_t count = 0;
+  };
+  bool observe(int64_t distance, int64_t head, float bias, float tolerance);
+
+  int64_t n_heads_;
+  Side behind_, ahead_;
+  float noise_ = 0;
+};
+
+// Throws Refusal where a row sees no key that all heads see.
+Reference reference_of(const onnx::Node& node, const Sizes& sizes, const Scores& scores, bool from_source);
+
+}  // namespace kvik::native

@@ -1,0 +1,76 @@
+#include "backend/native/attention/score_function.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/native/attention/profile.h"
+
+namespace kvik::native {
+namespace {
+
+// How all keys that are seen answer to a product of `x` everywhere but at the row's reference, where it is 0.
+struct Responses {
+  std::vector<float> values;
+  float noise = 0;
+
+  float median() const {
+    std::vector<float> sorted = values;
+    const auto middle = sorted.begin() + static_cast<int64_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    return *middle;
+  }
+
+  bool are(float expected, float relative) const {
+    const float tolerance = relative * std::abs(expected) + 1e-5f + noise;
+    return std::all_of(values.begin(), values.end(), [&](float value) { return std::abs(value - expected) <= tolerance; });
+  }
+};
+
+Responses respond(ScoreSource& source, const AtRest& rest, float x) {
+  const int64_t rows = rest.scores.rows, keys = source.n_keys(rest.sizes);
+  std::vector<float> products(static_cast<size_t>(rows * keys), x);
+  for (int64_t q = 0; q < rows; ++q) products[static_cast<size_t>(q * keys + rest.reference.key[static_cast<size_t>(q)])] = 0;
+  const Scores scores = source.softmax_input(rest.sizes, products);
+  Responses result;
+  for (int64_t q = 0; q < rows; ++q) {
+    const int64_t own = rest.reference.key[static_cast<size_t>(q)];
+    for (int64_t k = 0; k < keys; ++k) {
+      for (int64_t h = 0; h < scores.heads; ++h) {
+        const float still = rest.scores.at(0, q, k, h) - rest.scores.at(0, q, own, h);
+        if (k == own || still < kHidden) continue;
+        const float y = scores.at(0, q, k, h), from = scores.at(0, q, own, h);
+        result.values.push_back(y - from - still);
+        result.noise = std::max({result.noise, 1e-6f * std::abs(y), 1e-6f * std::abs(from)});
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+float ScoreFunction::operator()(float x) const { return cap == 0 ? scale * x : cap * std::tanh(scale * x / cap); }
+
+std::optional<ScoreFunction> score_function(const onnx::Node& node, ScoreSource& source, const AtRest& rest) {
+  const Responses far = respond(source, rest, 30);
+  if (far.values.empty()) return {};
+  const Responses one = respond(source, rest, 1), back = respond(source, rest, -2);
+  const ScoreFunction linear = {.scale = far.median() / 30};
+  if (far.are(linear(30), 1e-4f) && one.are(linear(1), 1e-4f) && back.are(linear(-2), 1e-4f)) return linear;
+
+  const float cap = respond(source, rest, 1e7f).median();
+  const ScoreFunction capped = {.scale = respond(source, rest, 1e-2f).median() * 100, .cap = cap};
+  if (cap > 0 && far.are(capped(30), 2e-3f) && one.are(capped(1), 2e-3f) && back.are(capped(-2), 2e-3f)) return capped;
+  throw Refusal(node, "scores are no multiple of the product of query and key, nor a soft cap of it, the same for every head and key");
+}
+
+void require_response(const onnx::Node& node, ScoreSource& source, const AtRest& rest, const ScoreFunction& function) {
+  const Responses one = respond(source, rest, 1);
+  if (!one.are(function(1), 1e-3f)) throw Refusal(node, "the scale of its scores depends on the number of tokens");
+}
+
+bool same_function(const ScoreFunction& a, const ScoreFunction& b) {
+  return std::abs(a.scale - b.scale) <= 1e-3f * std::abs(a.scale) + 1e-6f && std::abs(a.cap - b.cap) <= 1e-2f * std::abs(a.cap);
+}
+
+}  // namespace kvik::native

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+
+#include "backend/native/attention/scores.h"
+
+namespace kvik::native {
+
+// What becomes of a product of a query and a key before biases: scale * x, or cap * tanh(scale * x / cap).
+struct ScoreFunction {
+  float scale = 1;
+  float cap = 0;  // 0: linear
+
+  float operator()(float x) const;
+};
+
+// What is known at one size: the softmax's input for products of zero.
+struct AtRest {
+  const Sizes& sizes;
+  const Scores& scores;
+  const Reference& reference;
+};
+
+// Asks how the keys that are seen respond to products; nothing where no row sees another key than its reference. Throws Refusal where
+// they do not all respond alike, or in no known way.
+std::optional<ScoreFunction> score_function(const onnx::Node& node, ScoreSource& source, const AtRest& rest);
+
+// Throws Refusal where one response at this size is not what the function says.
+void require_response(const onnx::Node& node, ScoreSource& source, const AtRest& rest, const ScoreFunction& function);
+
+bool same_function(const ScoreFunction& a, const ScoreFunction& b);
+
+}  // namespace kvik::native

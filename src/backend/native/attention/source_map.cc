@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+
+#include "backend/native/attention/arrange.h"
+#include "backend/native/attention/maps.h"
+#include "backend/native/attention/scores.h"
+
+namespace kvik::native {
+namespace {
+
+using onnx::Node;
+using onnx::ValueId;
+
+constexpr size_t kLongestPath = 48;
+
+// One step from a row value to one that is made of it: by a node, or by an append, which changes nothing for a row.
+struct Step {
+  ValueId from = onnx::kNoValue, to = onnx::kNoValue;
+  const Node* node = nullptr;  // null: an append
+};
+
+bool only_moves(const Node& node) {
+  constexpr std::array<std::string_view, 9> kMoves = {"Reshape", "Transpose", "Squeeze",  "Unsqueeze", "Expand",
+                                                      "Tile",    "Flatten",   "Identity", "Cast"};
+  return node.domain.empty() && std::find(kMoves.begin(), kMoves.end(), node.op) != kMoves.end();
+}
+
+bool only_scales(const Labels& labels, const Node& node) {
+  if (!node.domain.empty() || (node.op != "Mul" && node.op != "Div") || node.inputs.size() != 2) return false;
+  const auto is_constant = [&](size_t i) { return labels[node.inputs[i]].kind == Label::Kind::kConstant; };
+  return is_constant(1) || (node.op == "Mul" && is_constant(0));
+}
+
+std::optional<Step> step_to(const Labels& labels, ValueId id, bool may_scale) {
+  const onnx::Graph& graph = labels.flat->graph;
+  if (graph.value(id).producer == onnx::kNoNode) return {};
+  const Node& node = graph.nodes[static_cast<size_t>(graph.value(id).producer)];
+  if (const ValueId fresh = appended_by(labels, node); fresh != onnx::kNoValue) return Step{fresh, id, nullptr};
+  if (!only_moves(node) && !(may_scale && only_scales(labels, node))) return {};
+  ValueId from = onnx::kNoValue;
+  for (const ValueId input : node.inputs) {
+    if (input == onnx::kNoValue || labels[input].kind != Label::Kind::kRow) continue;
+    if (from != onnx::kNoValue) return {};
+    from = input;
+  }
+  if (from == onnx::kNoValue || labels[from].poison >= 0 || holds(labels[from].axes, Symbol::kPast)) return {};
+  return Step{from, id, &node};
+}
+
+// Runs rows of one token at position 0 along a path.
+class Path {
+ public:
+  Path(const AttentionContext& context, ValueId operand, bool may_scale) : context_(context), operand_(operand) {
+    ValueId at = operand;
+    while (steps_.size() < kLongestPath) {
+      const auto step = step_to(context.labels, at, may_scale);
+      if (!step) break;
+      steps_.push_back(*step);
+      at = step->from;
+    }
+  }
+
+  // Candidates, the best first: the smallest, and of those the earliest.
+  std::vector<size_t> candidates() const {
+    std::vector<size_t> result;
+    for (size_t i = steps_.size(); i > 0; --i) result.push_back(i - 1);
+    std::stable_sort(result.begin(), result.end(), [&](size_t a, size_t b) { return n_elements(a) < n_elements(b); });
+    return result;
+  }
+
+  ValueId value(size_t candidate) const { return steps_[candidate].from; }
+  int64_t n_elements(size_t candidate) const { return row_elements(context_.labels[value(candidate)].axes); }
+
+  // The operand's row where the candidate's row holds these numbers.
+  std::vector<float> run(size_t candidate, const std::vector<float>& row) const {
+    Probe& probe = context_.probes.at(sizes_at(context_.labels, 0, 1, 1, 1));
+    Tensor tensor = Tensor::of<float>(row_dims(context_.labels[value(candidate)].axes), row);
+    WorkBudget budget;
+    for (size_t i = candidate + 1; i-- > 0;) {
+      const Step& step = steps_[i];
+      if (step.node == nullptr) continue;
+      const ValueOf value_of = [&](ValueId id) { return id == step.from ? tensor : probe.get(id); };
+      tensor = run_node(*step.node, value_of, budget).at(0);
+    }
+    const Tensor floats = to_floats(tensor);
+    const std::span<const float> data = floats.data<float>();
+    return {data.begin(), data.end()};
+  }
+
+  SourceMap operand_itself() const {
+    SourceMap result;
+    result.value = operand_;
+    for (int64_t i = 0; i < row_elements(context_.labels[operand_].axes); ++i) result.map.push_back(static_cast<int32_t>(i));
+    return result;
+  }
+
+ private:
+  const AttentionContext& context_;
+  ValueId operand_;
+  std::vector<Step> steps_;  // from the operand back
+};
+
+std::vector<float> random_row(int64_t n) {
+  std::mt19937 random(7);
+  std::vector<float> row(static_cast<size_t>(n));
+  for (float& x : row) x = static_cast<float>(static_cast<int32_t>(random())) * 0x1p-30f;
+  return row;
+}
+
+// Asked with ones for the scale, with counting numbers for the map, with random ones whether that is all.
+std::optional<SourceMap> map_from(const Path& path, size_t candidate) {
+  const int64_t n = path.n_elements(candidate);
+  constexpr int64_t kMostExact = int64_t{1} << 24;
+  if (n <= 0 || n >= kMostExact) return {};
+  const std::vector<float> ones = path.run(candidate, std::vector<float>(static_cast<size_t>(n), 1));
+  if (ones.empty() || ones[0] == 0 || !std::isfinite(ones[0])) return {};
+  SourceMap result;
+  result.value = path.value(candidate);
+  result.scale = ones[0];
+  if (std::any_of(ones.begin(), ones.end(), [&](float x) { return x != result.scale; })) return {};
+
+  std::vector<float> counting(static_cast<size_t>(n));
+  for (size_t i = 0; i < counting.size(); ++i) counting[i] = static_cast<float>(i);
+  for (const float x : path.run(candidate, counting)) {
+    const float index = std::round(x / result.scale);
+    if (!(index >= 0 && index < static_cast<float>(n))) return {};
+    result.map.push_back(static_cast<int32_t>(index));
+  }
+  const std::vector<float> row = random_row(n), moved = path.run(candidate, row);
+  if (moved.size() != result.map.size()) return {};
+  for (size_t i = 0; i < moved.size(); ++i) {
+    const float expected = result.scale * row[static_cast<size_t>(result.map[i])];
+    if (!(std::abs(moved[i] - expected) <= 1e-6f * std::abs(expected))) return {};
+  }
+  return result;
+}
+
+}  // namespace
+
+ValueId appended_by(const Labels& labels, const Node& node) {
+  if (node.op == "TensorScatter" && node.inputs.size() > 1) return node.inputs[1];
+  if (node.op != "Concat" || !node.domain.empty() || node.inputs.size() != 2) return onnx::kNoValue;
+  const Label &past = labels[node.inputs[0]], &whole = labels[node.outputs[0]];
+  if (past.kind != Label::Kind::kRow || whole.kind != Label::Kind::kRow) return onnx::kNoValue;
+  if (!holds(past.axes, Symbol::kPast) || !holds(whole.axes, Symbol::kTotal)) return onnx::kNoValue;
+  return node.inputs[1];
+}
+
+SourceMap smallest_source(const AttentionContext& context, ValueId operand, bool may_scale) {
+  const Path path(context, operand, may_scale);
+  const int64_t own = row_elements(context.labels[operand].axes);
+  for (const size_t candidate : path.candidates()) {
+    if (path.n_elements(candidate) > own) break;
+    try {
+      if (auto found = map_from(path, candidate)) return std::move(*found);
+    } catch (const Error&) {  // this node cannot be run on a single row: a later value will do
+    }
+  }
+  return path.operand_itself();
+}
+
+}  // namespace kvik::native
