@@ -1,24 +1,10 @@
 #include <fmt/format.h>
-#include <unordered_map>
 
 #include "backend/native/attention/confirm.h"
 #include "backend/native/attention/maps.h"
-#include "backend/native/attention/numbering.h"
+#include "backend/native/attention/rule_cache.h"
 
 namespace kvik::native {
-
-class RuleCache {
- public:
-  Numbering& numbering(const AttentionContext& context) {
-    if (!numbering_) numbering_.emplace(context.labels, context.constants);
-    return *numbering_;
-  }
-
-  std::unordered_map<std::string, Rule> rules;
-
- private:
-  std::optional<Numbering> numbering_;
-};
 
 std::shared_ptr<RuleCache> new_rule_cache() { return std::make_shared<RuleCache>(); }
 
@@ -59,11 +45,13 @@ FoundAttention close_region(const AttentionContext& context, const Region& regio
   found.v = region.v();
   found.attend.node = region.weights_values->describe();
   lay_out(context.labels, region, found.attend);
+  const auto axes = [&](size_t i) { return context.labels[region.weights_values->inputs.at(i)].axes; };
   const Spelling spelling = {.node = *region.weights_values,
                              .q = found.q,
                              .k = found.k,
                              .v = found.v,
                              .out = region.weights_values->outputs.at(0),
+                             .out_axes = product_axes(*region.weights_values, axes(0), axes(1)),
                              .one_row = rule.new_tokens_see_all,
                              .limit = rule.limit};
   confirm(context, spelling, found.attend);

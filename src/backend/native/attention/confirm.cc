@@ -146,7 +146,7 @@ class Confirmation {
     }
     given.emplace_back(spelling_.q, spread(operands.q.data, axes(spelling_.q), sizes, rows));
     const Tensor out = context_.probes.at(sizes).get_with(spelling_.out, given);
-    return arrange(out, axes(spelling_.out), sizes, rows);
+    return arrange(out, spelling_.out_axes, sizes, rows);
   }
 
   const Axes& axes(onnx::ValueId id) const { return context_.labels[id].axes; }

@@ -8,6 +8,7 @@ namespace kvik::native {
 struct Spelling {
   const onnx::Node& node;
   onnx::ValueId q = onnx::kNoValue, k = onnx::kNoValue, v = onnx::kNoValue, out = onnx::kNoValue;
+  Axes out_axes;
   bool one_row = false;  // only its meaning token by token is claimed
   std::optional<int64_t> limit;
   // Values of other inputs that would have to be given (a past that an operator takes itself), of sizes.past positions.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <utility>
 
 #include "backend/native/attention/arrange.h"
 #include "backend/native/attention/maps.h"
@@ -58,7 +59,8 @@ Values values_of(const Region& region, const ProductMap& product) {
 }
 
 // Heads that read the same elements of keys and of values share one.
-void share_heads(const Indices& k, const Indices& v, Attend& attend) {
+void share_heads(Attend& attend) {
+  const Indices k = std::exchange(attend.k_map, {}), v = std::exchange(attend.v_map, {});
   std::map<std::pair<Indices, Indices>, int32_t> known;
   for (int64_t h = 0; h < attend.n_heads; ++h) {
     const auto pair = std::make_pair(part(k, h, attend.key_dim), part(v, h, attend.value_dim));
@@ -92,13 +94,14 @@ void lay_out(const Labels& labels, const Region& region, Attend& attend) {
   const ProductMap scores = row_product(labels, *region.query_key);
   if (scores.n_results != region.n_heads) throw Refusal(*region.query_key, "its rows do not make one score a head");
   const Values values = values_of(region, row_product(labels, *region.weights_values));
-  attend.n_heads = region.n_heads;
+  attend.n_heads = attend.n_kv_heads = region.n_heads;
   attend.key_dim = scores.n_inner;
   attend.value_dim = values.value_dim;
   attend.scale *= scores.scale;
   attend.q_map = region.query_input == 0 ? scores.a : scores.b;
+  attend.k_map = region.query_input == 0 ? scores.b : scores.a;
+  attend.v_map = values.v;
   attend.out_map = values.out_map;
-  share_heads(region.query_input == 0 ? scores.b : scores.a, values.v, attend);
 }
 
 void read_from_sources(const AttentionContext& context, FoundAttention& found) {
@@ -106,6 +109,7 @@ void read_from_sources(const AttentionContext& context, FoundAttention& found) {
   read_from(context, found.q, attend.q_map, &attend.scale);
   read_from(context, found.k, attend.k_map, &attend.scale);
   read_from(context, found.v, attend.v_map, nullptr);
+  share_heads(attend);
   drop_identity(context.labels, found.q, attend.q_map);
   drop_identity(context.labels, found.k, attend.k_map);
   drop_identity(context.labels, found.v, attend.v_map);

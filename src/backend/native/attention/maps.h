@@ -14,6 +14,9 @@ struct ProductMap {
 // For MatMul and its relatives, on rows of these shapes. Throws Refusal.
 ProductMap product_map(const onnx::Node& node, const Dims& a, const Dims& b);
 
+// Axes of what it gives.
+Axes product_axes(const onnx::Node& node, Axes a, Axes b);
+
 // Where the elements of an operand come from: operand[i] = scale * value[map[i]].
 struct SourceMap {
   onnx::ValueId value = onnx::kNoValue;
@@ -28,10 +31,11 @@ SourceMap smallest_source(const AttentionContext& context, onnx::ValueId operand
 // What is new in an append to the past, whatever node does it; kNoValue where the node is none.
 onnx::ValueId appended_by(const Labels& labels, const onnx::Node& node);
 
-// Fills heads, sizes and maps of the attend for operands as they meet in the two products; folds the first product's own scale.
+// Fills heads, sizes and maps of the attend for operands as they meet in the two products, every head with keys and values of its own;
+// folds the first product's own scale.
 void lay_out(const Labels& labels, const Region& region, Attend& attend);
 
-// Reads the operands from their smallest sources instead, in `found`.
+// Reads the operands from their smallest sources instead; heads that turn out to read the same keys and values share them.
 void read_from_sources(const AttentionContext& context, FoundAttention& found);
 
 }  // namespace kvik::native

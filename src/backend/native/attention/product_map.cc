@@ -106,4 +106,21 @@ ProductMap product_map(const Node& node, const Dims& a_dims, const Dims& b_dims)
   return map;
 }
 
+Axes product_axes(const Node& node, Axes a, Axes b) {
+  const Flags flags = flags_of(node);
+  if (a.size() < 2 || b.size() < 2) throw Refusal(node, "a matrix was expected on both sides");
+  if (flags.transpose_a) std::swap(a.end()[-1], a.end()[-2]);
+  if (flags.transpose_b) std::swap(b.end()[-1], b.end()[-2]);
+  Axes result(std::max(a.size(), b.size()) - 2);
+  for (const Axes* axes : {&a, &b}) {
+    for (size_t i = 0; i + 2 < axes->size(); ++i) {
+      const Axis& axis = (*axes)[axes->size() - 3 - i];
+      if (!axis.empty()) result[result.size() - 1 - i] = axis;
+    }
+  }
+  result.push_back(a.end()[-2]);
+  result.push_back(b.back());
+  return result;
+}
+
 }  // namespace kvik::native

@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+#include <numeric>
+
+#include "backend/native/attention/arrange.h"
+#include "backend/native/attention/confirm.h"
+#include "backend/native/attention/fused_operator.h"
+#include "backend/native/attention/maps.h"
+#include "backend/native/attention/rule_cache.h"
+
+namespace kvik::native {
+namespace {
+
+using onnx::ValueId;
+
+// The same operator with the same mask at the same sizes has the same rule.
+std::string key_of(const AttentionContext& context, const FusedOperator& fused, bool from_source) {
+  Numbering& numbering = context.rules->numbering(context);
+  const auto number = [&](int input) { return fused.input(input) == onnx::kNoValue ? -1 : numbering.number(fused.input(input)); };
+  std::string key =
+      fmt::format("{} {} mask {} {} valid {} heads {} {} {} scale {} {} causal {} {} {} {} past {}", fused.node.op, from_source,
+                  number(fused.mask), fused.mask_may_be_short, number(fused.valid_keys), fused.n_heads, fused.n_kv_heads, fused.key_dim,
+                  fused.function.scale, fused.function.cap, fused.causal, fused.by_position, fused.left, fused.right, fused.appends());
+  return key;
+}
+
+void require_no_rows(const AttentionContext& context, const FusedOperator& fused) {
+  const ValueId mask = fused.input(fused.mask);
+  if (mask != onnx::kNoValue && context.labels[mask].kind == Label::Kind::kRow)
+    throw Refusal(fused.node, "what it adds to scores depends on the contents of rows");
+}
+
+Rule rule_of(const AttentionContext& context, const FusedOperator& fused, bool from_source) {
+  const std::string key = key_of(context, fused, from_source);
+  const auto known = context.rules->rules.find(key);
+  if (known != context.rules->rules.end()) return known->second;
+  FusedScores source(context, fused, from_source ? Symbol::kSource : Symbol::kTotal);
+  const RuleQuestion question = {.node = fused.node,
+                                 .source = source,
+                                 .n_heads = fused.n_heads,
+                                 .from_source = from_source,
+                                 .spelled_out = false,
+                                 .score_function = fused.function};
+  return context.rules->rules[key] = infer_rule(context, question);
+}
+
+// Rows as the operator wants them: [batch, kv heads, positions from … to - 1, size].
+Tensor past_tensor(std::span<const float> rows, const FusedOperator& fused, const Sizes& sizes, int64_t size) {
+  Tensor result(DType::kF32, {sizes.batch, fused.n_kv_heads, sizes.past, size});
+  float* target = result.size() > 0 ? result.mutable_data<float>().data() : nullptr;
+  for (int64_t b = 0; b < sizes.batch; ++b) {
+    for (int64_t h = 0; h < fused.n_kv_heads; ++h) {
+      for (int64_t t = 0; t < sizes.past; ++t) {
+        const float* row = rows.data() + ((b * sizes.total() + t) * fused.n_kv_heads + h) * size;
+        target = std::copy(row, row + size, target);
+      }
+    }
+  }
+  return result;
+}
+
+Tensor fresh_tensor(std::span<const float> rows, const Axes& axes, const Sizes& sizes) {
+  const int64_t width = row_elements(axes);
+  std::vector<float> fresh;
+  for (int64_t b = 0; b < sizes.batch; ++b) {
+    const float* from = rows.data() + (b * sizes.total() + sizes.past) * width;
+    fresh.insert(fresh.end(), from, from + sizes.fresh * width);
+  }
+  const std::array<Symbol, 2> front = {Symbol::kBatch, Symbol::kNew};
+  return spread(fresh, axes, sizes, front);
+}
+
+// An operator that appends to the past itself gets the rows in two pieces.
+std::vector<Probe::Given> pieces(const AttentionContext& context, const FusedOperator& fused, const Sizes& sizes, std::span<const float> k,
+                                 std::span<const float> v) {
+  const ValueId key = fused.node.inputs[1], value = fused.node.inputs[2];
+  return {{fused.input(fused.past_key), past_tensor(k, fused, sizes, fused.key_dim)},
+          {fused.input(fused.past_value), past_tensor(v, fused, sizes, fused.value_dim)},
+          {key, fresh_tensor(k, context.labels[key].axes, sizes)},
+          {value, fresh_tensor(v, context.labels[value].axes, sizes)}};
+}
+
+// Every head with keys and values of its own; those that are the same are found later, where they may have been repeated before too.
+void lay_out(const FusedOperator& fused, Attend& attend) {
+  attend.n_heads = attend.n_kv_heads = fused.n_heads;
+  attend.key_dim = fused.key_dim;
+  attend.value_dim = fused.value_dim;
+  attend.q_map.resize(static_cast<size_t>(fused.n_heads * fused.key_dim));
+  std::iota(attend.q_map.begin(), attend.q_map.end(), 0);
+  const int64_t n_sharing = fused.n_heads / fused.n_kv_heads;
+  for (int64_t h = 0; h < fused.n_heads; ++h) {
+    for (int64_t d = 0; d < fused.key_dim; ++d) attend.k_map.push_back(static_cast<int32_t>(h / n_sharing * fused.key_dim + d));
+    for (int64_t d = 0; d < fused.value_dim; ++d) attend.v_map.push_back(static_cast<int32_t>(h / n_sharing * fused.value_dim + d));
+  }
+}
+
+// Axes of the result, which has no label yet: as the queries', with values in the place of keys.
+Axes result_axes(const AttentionContext& context, const FusedOperator& fused) {
+  Axes axes = context.labels[fused.node.inputs[0]].axes;
+  axes.back() = canonical({factor(axes.size() == 4 ? fused.value_dim : fused.n_heads * fused.value_dim)});
+  return axes;
+}
+
+FoundAttention find_fused(const AttentionContext& context, const onnx::Node& node) {
+  const FusedOperator fused = fused_operator(context, node);
+  require_no_rows(context, fused);
+  const bool from_source = holds(context.labels[node.inputs[1]].axes, Symbol::kSource);
+  const Rule rule = rule_of(context, fused, from_source);
+  FoundAttention found;
+  found.attend = rule.attend;
+  found.attend.sinks = fused.sinks;
+  if (!fused.sinks.empty()) found.attend.words += ", sink";
+  found.attend.node = node.describe();
+  found.limit = rule.limit;
+  found.new_tokens_see_all = rule.new_tokens_see_all;
+  found.q = node.inputs[0];
+  found.k = node.inputs[1];
+  found.v = node.inputs[2];
+  lay_out(fused, found.attend);
+  Spelling spelling = {.node = node,
+                       .q = found.q,
+                       .k = found.k,
+                       .v = found.v,
+                       .out = node.outputs.at(0),
+                       .out_axes = result_axes(context, fused),
+                       .one_row = rule.new_tokens_see_all,
+                       .limit = rule.limit};
+  if (fused.appends()) {
+    spelling.more = [&](const Sizes& sizes, std::span<const float> k, std::span<const float> v) {
+      return pieces(context, fused, sizes, k, v);
+    };
+  }
+  confirm(context, spelling, found.attend);
+  read_from_sources(context, found);
+  return found;
+}
+
+}  // namespace
+
+FoundAttention fused_attention(const AttentionContext& context, const onnx::Node& node) {
+  try {
+    return find_fused(context, node);
+  } catch (const Refusal& refusal) {
+    const std::string_view reason = refusal.what();
+    if (reason.starts_with("node ")) throw;
+    throw Refusal(node, std::string(reason));
+  } catch (const Error& error) { throw Refusal(node, fmt::format("it cannot be evaluated on its own ({})", error.what())); }
+}
+
+}  // namespace kvik::native

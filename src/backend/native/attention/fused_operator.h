@@ -1,0 +1,48 @@
+#pragma once
+
+#include "backend/native/attention/rule.h"
+
+namespace kvik::native {
+
+// An attention operator by its definition: which input is what, and what its attributes say.
+struct FusedOperator {
+  const onnx::Node& node;
+  int mask = -1;                       // input that says what is added to scores (or, of bools, what is seen); -1: none is given
+  int past_key = -1, past_value = -1;  // inputs, where it appends to the past itself
+  int valid_keys = -1;                 // input that says how many keys there are of each batch entry; queries are the last of them
+  bool mask_may_be_short = false;      // keys beyond the mask's end are not seen; else a single column stands for all
+
+  int64_t n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
+  ScoreFunction function;
+  bool causal = false;
+  bool by_position = false;       // queries are counted from the past of the sequence, else from the operator's own past input
+  int64_t left = -1, right = -1;  // keys seen before and after a query's own; -1: all
+  std::vector<float> sinks;
+
+  onnx::ValueId input(int i) const {
+    return i >= 0 && i < static_cast<int>(node.inputs.size()) ? node.inputs[static_cast<size_t>(i)] : onnx::kNoValue;
+  }
+  bool appends() const { return past_key >= 0; }
+};
+
+// Throws Refusal for an operator, attribute or input that is not covered.
+FusedOperator fused_operator(const AttentionContext& context, const onnx::Node& node);
+
+// Scores by the definition; masks are evaluated.
+class FusedScores : public ScoreSource {
+ public:
+  FusedScores(const AttentionContext& context, const FusedOperator& fused, Symbol keys) : context_(context), fused_(fused), keys_(keys) {}
+
+  Scores softmax_input(const Sizes& sizes, std::span<const float> x) override;
+  int64_t n_keys(const Sizes& sizes) const override { return sizes.of(factor(keys_)); }
+
+ private:
+  void add_mask(const Sizes& sizes, Scores& scores);
+  void hide_by_position(const Sizes& sizes, Scores& scores);
+
+  const AttentionContext& context_;
+  const FusedOperator& fused_;
+  Symbol keys_;
+};
+
+}  // namespace kvik::native

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "backend/native/attention/numbering.h"
+#include "backend/native/attention/rule.h"
+
+namespace kvik::native {
+
+class RuleCache {
+ public:
+  Numbering& numbering(const AttentionContext& context) {
+    if (!numbering_) numbering_.emplace(context.labels, context.constants);
+    return *numbering_;
+  }
+
+  std::unordered_map<std::string, Rule> rules;
+
+ private:
+  std::optional<Numbering> numbering_;
+};
+
+}  // namespace kvik::native
