@@ -179,7 +179,7 @@ class Translator {
   const Model& model_;
   const TranslateCommand& options_;
   const Terminal& terminal_;
-  const decltype(ModelAccess::state(std::declval<const Model&>())) state_;
+  decltype(ModelAccess::state(std::declval<const Model&>())) state_;
   sample::Sampler sampler_;
   engine::TranslateOptions search_;
   std::vector<Line> lines_;

@@ -183,7 +183,8 @@ void attend(ThreadPool& pool, const CpuKernels& kernels, const Attention& attent
             std::span<float> scratch) {
   Call call(kernels, attention, rows, scratch);
   const auto n_rows = static_cast<int64_t>(rows.size());
-  const bool split = pool.n_threads() > 1 && n_rows <= kMostSplitRows && call.most_spans() > 1 && call.n_units() < 4 * pool.n_threads();
+  const bool split =
+      pool.n_threads() > 1 && n_rows <= kMostSplitRows && call.most_spans() > 1 && call.n_units() < int64_t{4} * pool.n_threads();
   if (!split) return pool.for_each(call.n_units(), [&](int64_t unit) { call.run_unit(unit); });
   call.one_row_per_unit();
   pool.for_each(call.n_units() * call.most_spans(),

@@ -55,11 +55,11 @@ template <int H>
 KVIK_INLINE void page_scores_q8(const uint8_t* keys, const float* key_scales, int groups, const QuantisedQuery* q,
                                 float* const (&scores)[H]) {
   constexpr int P = score_vectors<H>();
-  for (int j = 0; j < kPageVectors; j += P) {
+  for (int64_t j = 0; j < kPageVectors; j += P) {
     I sum[H][P];
     for (int h = 0; h < H; ++h)
       for (int i = 0; i < P; ++i) sum[h][i] = start_w8(q[h].sum);
-    for (int g = 0; g < groups; ++g) {
+    for (int64_t g = 0; g < groups; ++g) {
       W8 k[P];
       for (int i = 0; i < P; ++i) k[i] = load_w8(keys + g * kPagePositions * 4 + (j + i) * 64);
       for (int h = 0; h < H; ++h) {

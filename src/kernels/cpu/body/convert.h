@@ -74,7 +74,7 @@ uint64_t read_bytes(const std::byte* p, int64_t n) {
   for (I& s : sums) s = ibcast(0);
   int64_t i = 0;
   for (; i + 512 <= n; i += 512)
-    for (int j = 0; j < 8; ++j) sums[j] = ixor(sums[j], iload(p + i + j * 64));
+    for (int64_t j = 0; j < 8; ++j) sums[j] = ixor(sums[j], iload(p + i + j * 64));
   for (; i < n; i += 64) sums[0] = ixor(sums[0], iload(p + i));
   for (int j = 1; j < 8; ++j) sums[0] = ixor(sums[0], sums[j]);
   uint64_t words[8], all = 0;

@@ -16,7 +16,7 @@ struct Eight {
   };
   static constexpr int kBits = 8, kKPerLine = 4;
   template <int kStep>
-  KVIK_INLINE Activations activations(const int8_t* q, int line) {
+  KVIK_INLINE Activations activations(const int8_t* q, int64_t line) {
     return {bcast_a8(q + line * 4)};
   }
   KVIK_INLINE Weights load(const uint8_t* p) { return load_w8(p); }
@@ -34,7 +34,7 @@ struct Four {
   };
   static constexpr int kBits = 4, kKPerLine = 8;
   template <int kStep>
-  KVIK_INLINE Activations activations(const int8_t* q, int line) {
+  KVIK_INLINE Activations activations(const int8_t* q, int64_t line) {
     return {bcast_a8(q + line * 4), bcast_a8(q + kStep / 2 + line * 4)};
   }
   KVIK_INLINE Weights load(const uint8_t* p) { return load_w4(p); }

@@ -25,11 +25,11 @@ struct Eight32 {
   KVIK_INLINE F stored_zero_points(const uint8_t* p) { return to_float(isub(iload_u8(p), ibcast(128))); }
   // Weight of k = 4 * group + j in the first or the second half of a step.
   template <int j>
-  KVIK_INLINE F first(const uint8_t* lines, int group, F zero_points) {
+  KVIK_INLINE F first(const uint8_t* lines, int64_t group, F zero_points) {
     return signed_byte<j>(iload(lines + group * 64), zero_points);
   }
   template <int j>
-  KVIK_INLINE F second(const uint8_t* lines, int group, F zero_points) {
+  KVIK_INLINE F second(const uint8_t* lines, int64_t group, F zero_points) {
     return signed_byte<j>(iload(lines + (kStep / 8 + group) * 64), zero_points);
   }
 };
@@ -40,11 +40,11 @@ struct Four32 {
   KVIK_INLINE F default_zero_points() { return bcast(8.0f); }
   KVIK_INLINE F stored_zero_points(const uint8_t* p) { return to_float(iload_u8(p)); }
   template <int j>
-  KVIK_INLINE F first(const uint8_t* lines, int group, F zero_points) {
+  KVIK_INLINE F first(const uint8_t* lines, int64_t group, F zero_points) {
     return nibble<j, 0>(iload(lines + group * 64), zero_points);
   }
   template <int j>
-  KVIK_INLINE F second(const uint8_t* lines, int group, F zero_points) {
+  KVIK_INLINE F second(const uint8_t* lines, int64_t group, F zero_points) {
     return nibble<j, 1>(iload(lines + group * 64), zero_points);
   }
 };

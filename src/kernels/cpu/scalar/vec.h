@@ -24,9 +24,9 @@ struct Mask {
   bool v[kLanes];
 };
 
-#define KVIK_LANES(Type, expression)                    \
-  Type o;                                               \
-  for (int i = 0; i < kLanes; ++i) o.v[i] = expression; \
+#define KVIK_LANES(Type, expression)                        \
+  Type o;                                                   \
+  for (int64_t i = 0; i < kLanes; ++i) o.v[i] = expression; \
   return o
 
 KVIK_INLINE float float_from(uint32_t bits) {

@@ -113,11 +113,11 @@ void pool_region(const double* plane, const Dims& sizes, const double* roi, cons
   for (int64_t bin = 0; bin < options.height * options.width; ++bin) {
     double total = 0;
     double most = 0;
+    const int64_t bin_row = bin / options.width, bin_column = bin % options.width;
     for (int64_t i = 0; i < rows * columns; ++i) {
-      const double y =
-          y0 + (static_cast<double>(bin / options.width) + (static_cast<double>(i / columns) + 0.5) / static_cast<double>(rows)) * bin_h;
-      const double x =
-          x0 + (static_cast<double>(bin % options.width) + (static_cast<double>(i % columns) + 0.5) / static_cast<double>(columns)) * bin_w;
+      const int64_t row = i / columns, column = i % columns;
+      const double y = y0 + (static_cast<double>(bin_row) + (static_cast<double>(row) + 0.5) / static_cast<double>(rows)) * bin_h;
+      const double x = x0 + (static_cast<double>(bin_column) + (static_cast<double>(column) + 0.5) / static_cast<double>(columns)) * bin_w;
       const Corners corners = corners_of(y, x, sizes[0], sizes[1]);
       double largest = 0;
       for (size_t k = 0; k < 4; ++k) {

@@ -23,7 +23,7 @@ int64_t groups_of(const Node& node, const Tensor& x) {
 }
 
 Dims kernel_of(const Node& node, const Tensor& weights) {
-  const Dims kernel = spatial(weights);
+  Dims kernel = spatial(weights);
   require(node.ints_or("kernel_shape", kernel) == kernel, "kernel_shape contradicts weights of shape {}", to_string(weights.dims()));
   return kernel;
 }

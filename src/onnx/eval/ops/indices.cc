@@ -37,9 +37,9 @@ Tuples::Tuples(const Tensor& indices, const Dims& dims, int skipped) {
   require(width_ > 0 || n <= 1, "{} index tuples name no axis", n);  // nothing of theirs is stored, so their number is unbounded
   offsets_.assign(static_cast<size_t>(n), 0);
   for (size_t i = 0; i < offsets_.size(); ++i) {
-    for (int j = 0; j < width_; ++j) {
-      const auto axis = static_cast<size_t>(skipped + j);
-      offsets_[i] += normal_index(flat[i * static_cast<size_t>(width_) + static_cast<size_t>(j)], dims[axis]) * strides[axis];
+    for (size_t j = 0; j < static_cast<size_t>(width_); ++j) {
+      const size_t axis = static_cast<size_t>(skipped) + j;
+      offsets_[i] += normal_index(flat[i * static_cast<size_t>(width_) + j], dims[axis]) * strides[axis];
     }
   }
 }

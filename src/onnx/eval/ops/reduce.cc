@@ -82,12 +82,18 @@ struct Product {
   }
 };
 
+template <class T>
+bool is_nan(T x) {
+  if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
+  return false;
+}
+
 struct Largest {
   template <class T>
   static T of(std::span<const T> row) {
     T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
     for (const T x : row) {
-      if (x > best || x != x) best = x;  // NaN stays
+      if (x > best || is_nan(x)) best = x;  // NaN stays
     }
     return best;
   }
@@ -98,7 +104,7 @@ struct Smallest {
   static T of(std::span<const T> row) {
     T best = std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
     for (const T x : row) {
-      if (x < best || x != x) best = x;
+      if (x < best || is_nan(x)) best = x;
     }
     return best;
   }
@@ -139,7 +145,7 @@ struct LogSumExp {
   static T of(std::span<const T> row) {
     double most = -std::numeric_limits<double>::infinity();
     for (const T x : row) {
-      if (x != x) return x;
+      if (is_nan(x)) return x;
       most = std::max(most, static_cast<double>(x));
     }
     if (std::isinf(most)) return from_real<T>(most);

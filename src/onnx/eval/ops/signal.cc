@@ -152,11 +152,12 @@ Tensors mel_weight_matrix(const KernelCall& call) {
           "{} bands of a transform of {} were asked for", n_mels, length);
   const double low = mel_of(as_double(call.input(3)));
   const double step = (mel_of(as_double(call.input(4))) - low) / static_cast<double>(n_mels + 2);
-  Tensor result = new_tensor(DType::kF64, {length / 2 + 1, n_mels});
+  const int64_t n_bins = length / 2 + 1;
+  Tensor result = new_tensor(DType::kF64, {n_bins, n_mels});
   std::vector<int64_t> edges;
   for (int64_t i = 0; i < n_mels + 2; ++i) {
     const double bin = std::floor(static_cast<double>(length + 1) * hertz_of(low + step * static_cast<double>(i)) / rate);
-    require(bin >= 0 && bin < static_cast<double>(length / 2 + 1), "a band ends at bin {} of {}", bin, length / 2 + 1);
+    require(bin >= 0 && bin < static_cast<double>(n_bins), "a band ends at bin {} of {}", bin, n_bins);
     edges.push_back(static_cast<int64_t>(bin));
   }
   const auto to = result.mutable_data<double>();
