@@ -5,7 +5,7 @@
 #include "api/environment.h"
 #include "api/load.h"
 #include "api/state.h"
-#include "base/json.h"
+#include "text/template/json.h"
 
 namespace kvik {
 namespace {
@@ -156,8 +156,10 @@ bool Model::has_chat_template() const { return !state_->chat_template.empty(); }
 std::string Model::apply_chat_template(std::string_view messages_json, bool add_generation_prompt) const {
   if (state_->chat_template.empty())
     throw Error(Code::kBadArgument, fmt::format("{}: the model has no chat template", state_->signature.folder.string()));
-  Json request = {{"messages", parse_json(messages_json, "messages")}, {"add_generation_prompt", add_generation_prompt}};
-  return state_->chat_template.render_json(request.dump());
+  text::ChatRequest request;
+  request.messages = text::jinja::from_json(messages_json, "messages");
+  request.add_generation_prompt = add_generation_prompt;
+  return state_->chat_template.render(request);
 }
 
 int Model::vocab_size() const { return state_->backend->traits().vocab; }

@@ -65,6 +65,24 @@ class ConfigFile {
     target.clear();
     for (const Json& entry : *value) target.push_back(ids(entry, key));
   }
+  void read(const char* key, std::vector<sample::SequenceBias>& target) const {
+    const Json* value = find(key);
+    if (value == nullptr) return;
+    constexpr const char* kWanted = "a list of [[ids], bias]";
+    if (!value->is_array()) refuse(key, kWanted);
+    target.clear();
+    for (const Json& entry : *value) {
+      if (!entry.is_array() || entry.size() != 2 || !entry[0].is_array() || !entry[1].is_number()) refuse(key, kWanted);
+      target.push_back({ids(entry[0], key), entry[1].get<double>()});
+    }
+  }
+  void read(const char* key, std::optional<sample::DecayLengthPenalty>& target) const {
+    const Json* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_array() || value->size() != 2 || !(*value)[0].is_number_integer() || !(*value)[1].is_number())
+      refuse(key, "[start, factor]");
+    target = {static_cast<int>(std::clamp<int64_t>((*value)[0].get<int64_t>(), -1, INT32_MAX)), (*value)[1].get<double>()};
+  }
 
  private:
   std::vector<TokenId> ids(const Json& value, const char* key) const {
@@ -103,6 +121,7 @@ void read_sampling(const ConfigFile& file, sample::SamplingOptions& options) {
   file.read("encoder_repetition_penalty", options.encoder_repetition_penalty);
   file.read("no_repeat_ngram_size", options.no_repeat_ngram_size);
   file.read("encoder_no_repeat_ngram_size", options.encoder_no_repeat_ngram_size);
+  file.read("sequence_bias", options.sequence_bias);
   file.read("bad_words_ids", options.bad_words_ids);
   file.read("suppress_tokens", options.suppress_tokens);
   file.read("begin_suppress_tokens", options.begin_suppress_tokens);
@@ -110,6 +129,7 @@ void read_sampling(const ConfigFile& file, sample::SamplingOptions& options) {
   file.read("forced_eos_token_id", options.forced_eos_token_id);
   file.read("min_length", options.min_length);
   file.read("min_new_tokens", options.min_new_tokens);
+  file.read("exponential_decay_length_penalty", options.exponential_decay_length_penalty);
   file.read("remove_invalid_values", options.remove_invalid_values);
   file.read("renormalize_logits", options.renormalize_logits);
 }

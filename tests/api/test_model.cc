@@ -88,6 +88,18 @@ TEST(Model, OptionsOutOfRangeAreSentences) {
   EXPECT_THROW(Model::load("no-such-model"), Error);
 }
 
+TEST(Model, NumbersOfAnyLengthReachItsChatTemplate) {
+  const testing_support::TemporaryFolder folder;
+  for (const char* name : {"model.onnx", "config.json"}) {
+    std::filesystem::copy(testing_support::fixtures() / "forms" / "plain" / name, folder.path() / name);
+  }
+  folder.write("chat_template.jinja", "{% for m in messages %}{{ m | tojson }}{% endfor %}{{ add_generation_prompt }}");
+  const Model model = Model::load(folder.path().string(), {.backend = BackendChoice::kReference});
+  const std::string message = R"({"role": "user", "content": 123456789012345678901234567890})";
+  EXPECT_EQ(model.apply_chat_template("[" + message + "]"), message + "True");
+  EXPECT_THROW(model.apply_chat_template("[{"), Error);
+}
+
 TEST(Session, GoesOnRewindsAndForksAsIfNothingElseHappened) {
   Session session = fable().session();
   const std::vector<TokenId> prompt = fable().tokenize("Once upon a time");
