@@ -53,6 +53,15 @@ std::string test_name(const testing::TestParamInfo<KnownDecoder>& info) {
   return name;
 }
 
+TEST(Decoders, OfTheLargerDataAreAllAmongThem) {
+  KVIK_NEEDS_SHARED();
+  std::vector<std::filesystem::path> folders;
+  for (const KnownDecoder& decoder : testing_support::known_decoders()) folders.push_back(decoder.folder);
+  for (const auto& entry : std::filesystem::directory_iterator(testing_support::shared() / "fixtures" / "models")) {
+    EXPECT_THAT(folders, testing::Contains(entry.path())) << "has no answers in tests/fixtures/models-expected";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Known, Decoders, testing::ValuesIn(testing_support::known_decoders()), test_name);
 
 }  // namespace
