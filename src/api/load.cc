@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <fstream>
+#include <optional>
 #include <string>
 
+#include "analysis/inventory.h"
 #include "backend/ort/ort_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "kvik/error.h"
@@ -11,14 +13,12 @@
 namespace kvik::api {
 namespace {
 
-size_t weights_bytes_of(const onnx::Graph& graph) {
-  size_t bytes = 0;
-  for (const onnx::TensorData& weight : graph.initializers) bytes += storage_bytes(weight.dtype, weight.n_elements);
-  return bytes;
+size_t weights_bytes_of(const analysis::File& file) {
+  return static_cast<size_t>(analysis::take_inventory(*file.model).total_weight_bytes());
 }
 
 // What the system could give without swapping; 0 where it does not say.
-size_t available_bytes() {
+size_t available_in_system() {
   std::ifstream file("/proc/meminfo");
   for (std::string key, unit; file >> key;) {
     size_t kilobytes = 0;
@@ -26,6 +26,24 @@ size_t available_bytes() {
     if (key == "MemAvailable:") return kilobytes * 1024;
   }
   return 0;
+}
+
+// What the container we may be in still allows; nothing where it sets no limit.
+std::optional<size_t> available_in_container() {
+  size_t limit = 0, used = 0;
+  std::ifstream limit_file("/sys/fs/cgroup/memory.max"), used_file("/sys/fs/cgroup/memory.current");
+  if (!(limit_file >> limit) || !(used_file >> used)) return std::nullopt;  // "max", or not there
+  return limit > used ? limit - used : 0;
+}
+
+size_t available_bytes() {
+  const size_t in_system = available_in_system();
+  return std::min(in_system, available_in_container().value_or(in_system));
+}
+
+void say_what_only_native_does(const LoadOptions& options, const Log& log) {
+  if (options.weights == Weights::kAuto && options.kv == KvStorage::kF32 && options.isa == "auto") return;
+  log.warning("weights, kv and isa are for the native backend; this one keeps what the file has");
 }
 
 std::unique_ptr<backend::Backend> open_ort(const analysis::Signature& signature, const LoadOptions& options, const Environment& environment,
@@ -43,9 +61,9 @@ size_t weights_bytes_of(const analysis::Signature& signature) {
   size_t bytes = 0;
   const analysis::File* first = signature.first_step();
   const analysis::File* later = signature.later_step();
-  if (first != nullptr) bytes += weights_bytes_of(*first->model->graph);
-  if (later != nullptr && later != first) bytes += weights_bytes_of(*later->model->graph);
-  if (const analysis::File* encoder = signature.encoder()) bytes += weights_bytes_of(*encoder->model->graph);
+  if (first != nullptr) bytes += weights_bytes_of(*first);
+  if (later != nullptr && later != first) bytes += weights_bytes_of(*later);
+  if (const analysis::File* encoder = signature.encoder()) bytes += weights_bytes_of(*encoder);
   return bytes;
 }
 
@@ -60,6 +78,7 @@ void check_memory(const analysis::Signature& signature) {
 
 std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signature, const LoadOptions& options,
                                                const Environment& environment, const Log& log) {
+  if (options.backend != BackendChoice::kNative) say_what_only_native_does(options, log);
   switch (options.backend) {
     case BackendChoice::kNative:
       throw Error(Code::kUnsupported, "the native backend is not in this version; use --backend ort or reference");

@@ -37,6 +37,11 @@ void add_model_options(CLI::App& command, ModelOptions& options, Terminal& termi
       command, "--weights", options.load.weights,
       {{"auto", Weights::kAuto}, {"f32", Weights::kF32}, {"f16", Weights::kF16}, {"q8", Weights::kQ8}, {"q4", Weights::kQ4}},
       "How weights are kept (native backend; auto: as stored)");
+  add_choice<KvStorage>(command, "--kv", options.load.kv, {{"f32", KvStorage::kF32}, {"f16", KvStorage::kF16}, {"q8", KvStorage::kQ8}},
+                        "How keys and values are kept (native backend)");
+  command.add_option("--isa", options.load.isa, "Instruction set of the kernels (native backend)")
+      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512", "neon"}).description(""))
+      ->option_text("auto|scalar|avx2|avx512|neon");
   command.add_option("--threads", options.load.threads, "Threads; 0: one for each core")->check(CLI::Range(0, 1024))->option_text("N");
   command.add_option("--context", options.load.context, "Positions a context may hold; 0: as many as the model has")
       ->check(CLI::NonNegativeNumber)

@@ -13,7 +13,8 @@ struct ModelOptions {
   LoadOptions load;
 };
 
-// The positional MODEL, --backend, --device, --weights, --threads, --context, --ort-lib, --variant; and those of add_common_options().
+// The positional MODEL, --backend, --device, --weights, --kv, --isa, --threads, --context, --ort-lib, --variant; and those of
+// add_common_options().
 void add_model_options(CLI::App& command, ModelOptions& options, Terminal& terminal);
 
 // Sampling and stopping, named as in Hugging Face.
