@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 
+import onnx
 import pytest
 
 KVIK = pathlib.Path(os.environ["KVIK_BINARY_DIR"]) / "kvik"
@@ -81,7 +82,7 @@ def test_a_folder_without_a_tokenizer_runs_by_ids():
 @pytest.mark.parametrize("arguments,sentence", [
     (("run", "no-such-model", "x"), "no-such-model"),
     (("run", FABLE, "--ids", "1,99999"), "outside the vocabulary of 4096"),
-    (("run", FABLE, "--ids", "one"), "token ids"),
+    (("run", FABLE, "--ids", "one"), "no token id"),
     (("run", FABLE, "--ids", ""), "empty"),
     (("run", FABLE, "--ids", ",".join(["5"] * 1100)), "1100 tokens; the context has room for 1024"),
     (("run", FABLE, "x", "--context", "4", "--ids", "1,2,3,4,5"), "room for 4"),
@@ -95,6 +96,48 @@ def test_a_folder_without_a_tokenizer_runs_by_ids():
 ])
 def test_what_cannot_be_done_gets_a_sentence_and_status_1(arguments, sentence):
     assert sentence in refusal(*arguments)
+
+
+def test_a_model_too_large_for_the_memory_is_refused_before_loading_with_the_figure(tmp_path):
+    model = onnx.load(FORMS / "plain" / "model.onnx")
+    huge = onnx.TensorProto(name="huge", data_type=onnx.TensorProto.FLOAT, dims=[1 << 38], data_location=onnx.TensorProto.EXTERNAL)
+    for key, value in (("location", "huge.data"), ("length", str(1 << 40))):
+        huge.external_data.add(key=key, value=value)
+    model.graph.initializer.append(huge)
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    with open(tmp_path / "huge.data", "wb") as file:
+        file.truncate(1 << 40)  # a hole: it takes no room
+    for command in (("run", tmp_path, "--ids", "1,2"), ("verify", tmp_path), ("bench", tmp_path)):
+        sentence = refusal(*command)
+        assert "1099.5 GB" in sentence and "of memory are free" in sentence
+
+
+RUNTIMES = {
+    "ancient": ('extern "C" const void* api(unsigned) { return nullptr; } extern "C" const char* version() { return "1.2.0"; }'
+                'struct Base { const void* (*api)(unsigned); const char* (*version)(); } base = {api, version};'
+                'extern "C" const Base* OrtGetApiBase() { return &base; }', "1.2.0, which is too old"),
+    "stranger": ('extern "C" int something_else() { return 0; }', "has no OrtGetApiBase"),
+}
+
+
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_a_library_that_is_no_runtime_of_today_is_a_sentence(tmp_path, kind):
+    source, sentence = RUNTIMES[kind]
+    (tmp_path / "runtime.cc").write_text(source)
+    subprocess.run(["c++", "-shared", "-fPIC", "-o", tmp_path / "runtime.so", tmp_path / "runtime.cc"], check=True)
+    assert sentence in refusal("run", FABLE, "x", "--backend", "ort", environment={"KVIK_ORT_LIB": str(tmp_path / "runtime.so")})
+
+
+def test_a_library_for_another_machine_is_a_sentence(tmp_path):
+    library = bytearray(pathlib.Path(os.environ["KVIK_ORT_LIB"]).read_bytes()[:1 << 16])
+    library[18:20] = (0x2B).to_bytes(2, "little")  # e_machine: SPARC v9
+    (tmp_path / "foreign.so").write_bytes(library)
+    for name, content in (("foreign.so", library), ("text.so", b"hello\n"), ("empty.so", b"")):
+        (tmp_path / name).write_bytes(content)
+        said = refusal("run", FABLE, "x", "--backend", "ort", "--ort-lib", tmp_path / name)
+        assert name in said and "for this machine was expected" in said
+        # Nothing is silent: whoever leaves the choice to Kvik hears why the runtime was not taken.
+        assert "not run by ONNX Runtime" in kvik("run", FABLE, "x", "-n", 1, "--ort-lib", tmp_path / name).stderr
 
 
 @pytest.mark.parametrize("arguments", [(), ("run",), ("frobnicate",), ("run", FABLE, "x", "--no-such-option"), ("run", FABLE, "x", "--backend", "magic"),

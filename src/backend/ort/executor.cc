@@ -38,7 +38,7 @@ class OrtExecutor final : public Executor {
     SessionOptions* options = nullptr;
     check(api_.create_session_options(&options));
     const SessionOptionsHandle owned(options, api_.release_session_options);
-    check(api_.set_log_severity(options, static_cast<int>(LoggingLevel::kError)));
+    check(api_.set_log_severity(options, static_cast<int>(LoggingLevel::kFatal)));
     if (settings.n_threads > 0) check(api_.set_intra_threads(options, settings.n_threads));
     if (settings.cuda) append_cuda(options);
     Session* session = nullptr;

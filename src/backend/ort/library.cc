@@ -52,7 +52,8 @@ fs::path find_library(const LibrarySearch& search) {
 }
 
 Library::Library(Api api, std::string version, fs::path path) : api_(api), version_(std::move(version)), path_(std::move(path)) {
-  check(api_.create_env(LoggingLevel::kError, "kvik", &env_), "starting ONNX Runtime");
+  // What fails becomes an Error of ours; the runtime itself is to print nothing.
+  check(api_.create_env(LoggingLevel::kFatal, "kvik", &env_), "starting ONNX Runtime");
   check(api_.disable_telemetry(env_), "starting ONNX Runtime");
 }
 
