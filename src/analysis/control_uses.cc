@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/causality.h"
 #include "analysis/operators.h"
 
 namespace kvik::analysis {
@@ -90,6 +91,7 @@ class Walk {
       if (distance <= kComputed) uses_.is_counted = true;
       return push_outputs(node, std::max(distance, kCounted));
     }
+    if (node.is("Sub") || is_comparison(node)) note_range(node, slot, distance);
     if (is_comparison(node)) {
       uses_.is_compared = true;
       return push_outputs(node, kCompared);
@@ -137,6 +139,11 @@ class Walk {
       case ControlSlot::kWriteIndices: uses_.is_write_index |= exact; break;
       case ControlSlot::kNothing: break;
     }
+  }
+
+  void note_range(const FlowNode& node, size_t slot, Distance distance) {
+    if (node.inputs.size() != 2 || distance != kExact || node.is("Equal")) return;
+    uses_.meets_range |= counts_positions(flow_, node.inputs[1 - slot]);
   }
 
   void note_attention() {

@@ -23,6 +23,7 @@ struct ControlUses {
   bool is_branch_condition = false;
   bool is_counted = false;  // summed or cumulated, as masks are
   bool is_compared = false;
+  bool meets_range = false;  // put in order with, or subtracted from, a row of ascending numbers, as positions are
   bool reaches_softmax = false;
   bool is_attention_mask = false;    // the mask input of an attention operator
   bool picks_rows_of_state = false;  // says where a scatter writes

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "analysis/causality.h"
 #include "analysis/constants.h"
 #include "analysis/roles.h"
 #include "analysis/state_axes.h"
@@ -13,41 +14,6 @@ namespace {
 
 bool is_whole_loop(const FlowNode& node) {
   return node.domain == "com.microsoft" && (node.op.ends_with("BeamSearch") || node.is("GreedySearch") || node.is("Sampling"));
-}
-
-// Whether a value is Range(...) or made of one.
-bool counts_positions(const Flow& flow, FlowValue value) {
-  for (int depth = 0; depth < 8 && value != kNone; ++depth) {
-    const FlowNode* node = flow.producer(value);
-    if (node == nullptr) return false;
-    if (node->is("Range") || node->is("CumSum")) return true;
-    if (!moves_elements(*node) && !is_elementwise_arithmetic(*node)) return false;
-    const FlowValue first = node->input(0);
-    value = first != kNone && flow.constant(first) != nullptr ? node->input(1) : first;
-  }
-  return false;
-}
-
-bool is_triangle(const Flow& flow, FlowValue value) {
-  const onnx::TensorData* data = value == kNone ? nullptr : flow.constant(value);
-  if (data == nullptr || data->dims.size() < 2) return false;
-  const int64_t n = data->dims.back();
-  return n > 1 && data->dims[data->dims.size() - 2] == n && data->n_elements == n * n;
-}
-
-// A later token is hidden from an earlier one: what a decoder without a cache shows and an encoder does not.
-bool looks_causal(const Flow& flow) {
-  for (const FlowNode& node : flow.nodes()) {
-    if (node.is("Trilu") || node.is("GroupQueryAttention")) return true;
-    if (node.node != nullptr && stateful_operator(node) != nullptr) {
-      if (node.node->has("is_causal") && node.node->int_or("is_causal", 0) != 0) return true;
-      if (node.node->has("unidirectional") && node.node->int_or("unidirectional", 0) != 0) return true;
-    }
-    const bool orders = node.is("Less") || node.is("LessOrEqual") || node.is("Greater") || node.is("GreaterOrEqual");
-    if (orders && counts_positions(flow, node.input(0)) && counts_positions(flow, node.input(1))) return true;
-    if ((node.is("Slice") || node.is("Where") || node.is("Add")) && is_triangle(flow, node.input(0))) return true;
-  }
-  return false;
 }
 
 bool computes_features(const Flow& flow) {
@@ -64,7 +30,7 @@ Stage stage_of(const GraphFacts& facts, const File& file) {
                        std::any_of(file.states.begin(), file.states.end(), [](const State& s) { return s.cross && s.input >= 0; });
   if (reads && (generates || keeps)) {
     if (file.input_of(Role::kUseCacheBranch) != nullptr && keeps) return Stage::kDecoderMerged;
-    return keeps || crosses || looks_causal(facts.flow) ? Stage::kDecoder : Stage::kEncoder;
+    return keeps || crosses || looks_causal(facts.flow, file.inputs) ? Stage::kDecoder : Stage::kEncoder;
   }
   if (file.input_of(Role::kPixelValues) != nullptr) return Stage::kVisionEncoder;
   if (file.input_of(Role::kAudioFeatures) != nullptr) return Stage::kAudioEncoder;

@@ -99,6 +99,7 @@ class Assignment {
                                                                [](const auto& l) { return l.table.rows <= kMostSegments; });
     if (few_rows) return Role::kTokenTypeIds;
     if (uses.makes_angles || !uses.lookups.empty()) return position_role(port, uses, hint);
+    if (uses.meets_range && port.dims.size() > 1 && !is_single(port)) return position_role(port, uses, hint);
     if (uses.is_attention_mask || uses.is_compared || uses.reaches_softmax) {
       return is_single(port) ? Role::kKvLength : mask_role(port, uses, hint);
     }
