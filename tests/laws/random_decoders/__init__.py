@@ -1,0 +1,1 @@
+"""Small decoders written from random choices: the architectures nobody thought of, spelled as no exporter spells them."""
