@@ -1,0 +1,36 @@
+#include "base/memory_info.h"
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <string>
+
+namespace kvik {
+namespace {
+
+size_t available_in_system() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string key, unit; file >> key;) {
+    size_t kilobytes = 0;
+    file >> kilobytes >> unit;
+    if (key == "MemAvailable:") return kilobytes * 1024;
+  }
+  return 0;
+}
+
+// What the container we may be in still allows; nothing where it sets no limit.
+std::optional<size_t> available_in_container() {
+  size_t limit = 0, used = 0;
+  std::ifstream limit_file("/sys/fs/cgroup/memory.max"), used_file("/sys/fs/cgroup/memory.current");
+  if (!(limit_file >> limit) || !(used_file >> used)) return std::nullopt;  // "max", or not there
+  return limit > used ? limit - used : 0;
+}
+
+}  // namespace
+
+size_t available_memory_bytes() {
+  const size_t in_system = available_in_system();
+  return std::min(in_system, available_in_container().value_or(in_system));
+}
+
+}  // namespace kvik
