@@ -24,8 +24,8 @@ inline constexpr ValueIndex kNoIndex = -1;
 struct PlanValue {
   std::string name;  // of the value in the graph, for people
   DType dtype = DType::kF32;
-  int64_t size = 0;       // elements of a row (of a row that is selected)
-  bool selected = false;  // rows may be without it: an expert's share (Op::selection)
+  int64_t size = 0;                 // elements of a row (of a row that is selected)
+  ValueIndex selection = kNoIndex;  // rows may be without it, an expert's share: the value that tells (itself where an operation finds out)
 
   // Kept by Plan::index().
   OpIndex producer = kNoIndex;
@@ -126,6 +126,7 @@ struct WriteRegister {
 struct ReferenceOp {
   std::vector<Dims> in_dims;   // of one row, as the node's inputs; -1 where a selection makes it 0 or 1
   std::vector<Dims> out_dims;  // as the node's outputs
+  std::vector<bool> in_bool;   // inputs that the node wants as booleans
 };
 
 struct Op {
@@ -142,7 +143,7 @@ struct Op {
   std::vector<ValueIndex> out;  // kNoIndex where unwanted
   Section section = Section::kBody;
   onnx::NodeId node = onnx::kNoNode;  // it came from, for sentences and for ReferenceOp
-  ValueIndex selection = kNoIndex;    // a selected value: rows without it are left out
+  ValueIndex selection = kNoIndex;    // rows without this value are left out
   std::string_view fused_by;          // the pass that made it; empty: straight from the graph
 
   template <class T>
