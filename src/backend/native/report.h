@@ -1,0 +1,26 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backend/native/plan.h"
+#include "backend/native/weights.h"
+#include "kernels/cpu/attend.h"
+
+namespace kvik::native {
+
+// What a plan does, for people: `kvik inspect` shows it.
+struct PlanReport {
+  std::map<std::string, int> operations;   // by kind
+  std::map<std::string, int> fused;        // by pass: how many it made
+  std::map<std::string, int> unfused;      // operators of the graph that run by their reference kernels
+  std::map<std::string, int> attention;    // the rule in words: how many
+  std::map<std::string, int64_t> weights;  // bytes by format
+  int64_t bytes_per_token = 0;             // of weights, read for one token
+  int64_t kv_bytes_per_token = 0;          // kept for one token
+  std::vector<std::string> notes;
+};
+PlanReport report(const Plan& plan, WeightChoice choice, cpu::KvFormat kv);
+
+}  // namespace kvik::native
