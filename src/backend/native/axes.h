@@ -43,6 +43,7 @@ bool holds(const Axis& axis, Symbol symbol);
 bool holds(const Axes& axes, Symbol symbol);
 int64_t row_size(const Axis& axis);  // the product of its integers; -1 where it holds a selection
 Dims row_dims(const Axes& axes);     // the shape of one row: batch and sequence axes have size 1
+using kvik::to_string;               // of dims
 std::string to_string(const Axis& axis);
 std::string to_string(const Axes& axes);  // "[batch, 4, new, 16]", for sentences
 

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "backend/native/walk.h"
+
+namespace kvik::native {
+
+// For a node that no rule lets through: where it is computed from tokens alone, and turns out not to depend on them (positions counted
+// from ids that differ from the pad id), its outputs become auxiliary. Tokens for which that is wrong are listed as forbidden.
+bool make_token_free(Walk& walk, onnx::NodeId node);
+
+}  // namespace kvik::native
