@@ -5,6 +5,7 @@
 
 #include "backend/graph/batch_tensor.h"
 #include "backend/graph/convert.h"
+#include "backend/graph/encoder_feeds.h"
 #include "backend/graph/sources.h"
 #include "kvik/error.h"
 
@@ -199,32 +200,7 @@ std::vector<SourcePtr> Step::encode(std::span<const Tensor> inputs) {
   if (encoder_.file == nullptr) throw Error(Code::kBadArgument, fmt::format("{}: there is no encoder in it", signature_.folder.string()));
   const File& file = *encoder_.file;
   const auto n_sequences = static_cast<int64_t>(inputs.size());
-  Dims dims = inputs.front().dims();
-  dims.insert(dims.begin(), n_sequences);
-  const bool tokens = inputs.front().dtype() == DType::kI64;
-  Tensor joined(inputs.front().dtype(), dims);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    std::copy(inputs[i].bytes().begin(), inputs[i].bytes().end(),
-              joined.mutable_bytes().begin() + static_cast<ptrdiff_t>(i * inputs[i].size_bytes()));
-  }
-
-  std::vector<NamedValue> feeds;
-  for (const Port& port : file.inputs) {
-    Tensor tensor;
-    if (port.role == Role::kAttentionMask || port.role == Role::kTokenTypeIds) {
-      tensor = shape_feed(port, {n_sequences, 0, dims[1], true});
-    } else if (port.role == Role::kTokenIds || port.role == Role::kAudioFeatures || port.role == Role::kPixelValues) {
-      if (tokens != (port.role == Role::kTokenIds)) {
-        throw Error(Code::kBadArgument, fmt::format("the encoder reads '{}' ({}); {} were given", port.name, analysis::role_name(port.role),
-                                                    tokens ? "token ids" : "features"));
-      }
-      tensor = tokens ? cast_integer(joined, port.dtype) : cast_float(joined, port.dtype);
-    } else {
-      throw Error(Code::kUnsupported, fmt::format("{}: it cannot be told what the input '{}' is for; name its role in kvik.json",
-                                                  file.path.string(), port.name));
-    }
-    feeds.push_back({port.name, encoder_.executor->from_host(std::move(tensor))});
-  }
+  const std::vector<NamedValue> feeds = encoder_feeds(file, inputs, *encoder_.executor);
 
   std::vector<std::string_view> wanted;
   const int hidden = index_of(file.outputs, Role::kHiddenStates);

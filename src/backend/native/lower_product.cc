@@ -172,8 +172,7 @@ bool lower_nbits(Lowering& lowering, const LowerItem& item) {
   if (item.has(5) && !item.is_constant(5)) return false;
   const Input x = lowering.input(item, 0);
   if (x.size % part.k != 0) return false;
-  const Activations activations = item.node.int_or("accuracy_level", 0) == 4 ? Activations::kBlocks : Activations::kFloats;
-  const int weight = one_weight(lowering, part, activations);
+  const int weight = one_weight(lowering, part);  // accuracy_level allows less than f32, never asks for it
   lowering.set(item, 0, lowering.emit(item, Matmul{{weight}}, {x, lowering.input(item, 5)}, x.size / part.k * part.n));
   return true;
 }

@@ -48,23 +48,39 @@ AttendLayouts lay_out(const Plan& plan, cpu::KvFormat format) {
 }
 
 TableStore::TableStore(const Plan& plan) {
-  for (const PositionTable& table : plan.tables) tables_.push_back({&table, element_count(table.dims) * element_bytes(table.dtype), {}});
+  for (const PositionTable& table : plan.tables)
+    tables_.push_back({&table, element_count(table.dims) * element_bytes(table.dtype), table.limit, {}});
+}
+
+// Rows [first, first + count) or, where the graph's own tables end before, as many as there are. At least `needed`, or it throws.
+Tensor TableStore::rows_of(Table& table, int64_t first, int64_t count, int64_t needed) {
+  try {
+    return table.source->rows(first, count);
+  } catch (const Error&) {
+    if (count <= needed) throw;
+  }
+  int64_t good = needed, bad = count;
+  Tensor rows = table.source->rows(first, good);
+  while (bad - good > 1) {
+    const int64_t middle = good + (bad - good) / 2;
+    try {
+      rows = table.source->rows(first, middle);
+      good = middle;
+    } catch (const Error&) { bad = middle; }
+  }
+  table.limit = first + good;
+  return rows;
 }
 
 void TableStore::cover(int64_t end) {
-  const int64_t n_chunks = (end + kChunk - 1) / kChunk;
-  for (; n_chunks_ < n_chunks; ++n_chunks_) {
-    for (Table& table : tables_) {
-      const int64_t first = n_chunks_ * kChunk, limit = table.source->limit;
-      const int64_t count = limit > 0 ? std::min(kChunk, limit - first) : kChunk;
-      table.chunks.resize(static_cast<size_t>(n_chunks_));
-      table.chunks.push_back(count > 0 ? table.source->rows(first, count) : Tensor());
+  for (Table& table : tables_) {
+    if (table.limit > 0 && end > table.limit)
+      throw Error(Code::kTooLarge, fmt::format("position {} was asked for; the model's own tables hold {}", end - 1, table.limit));
+    while (static_cast<int64_t>(table.chunks.size()) * kChunk < end) {
+      const int64_t first = static_cast<int64_t>(table.chunks.size()) * kChunk;
+      const int64_t count = table.limit > 0 ? std::min(kChunk, table.limit - first) : kChunk;
+      table.chunks.push_back(rows_of(table, first, count, std::min(count, end - first)));
     }
-  }
-  for (const Table& table : tables_) {
-    const int64_t limit = table.source->limit;
-    if (limit > 0 && end > limit)
-      throw Error(Code::kTooLarge, fmt::format("position {} was asked for; the model's own tables hold {}", end - 1, limit));
   }
 }
 

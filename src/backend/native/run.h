@@ -37,10 +37,12 @@ class TableStore {
   struct Table {
     const PositionTable* source;
     int64_t row_bytes;
+    int64_t limit;  // positions; 0: none is known
     std::vector<Tensor> chunks;
   };
+  static Tensor rows_of(Table& table, int64_t first, int64_t count, int64_t needed);
+
   std::vector<Table> tables_;
-  int64_t n_chunks_ = 0;
 };
 
 // One row of a call.

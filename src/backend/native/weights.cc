@@ -1,6 +1,7 @@
 #include "backend/native/weights.h"
 
 #include <chrono>
+#include <cmath>
 #include <fmt/format.h>
 
 #include "backend/native/weight_sources.h"
@@ -180,6 +181,20 @@ LoadedWeight load_one(const Plan& plan, const PlanWeight& weight, const ChosenWe
   return loaded;
 }
 
+// A weight that is no number would silence the model without a word.
+void check_constants(const Plan& plan) {
+  for (const Op& op : plan.ops) {
+    if (op.as<ReferenceOp>() != nullptr) continue;
+    for (const Input& input : op.in) {
+      for (const float x : plan.floats(input)) {
+        if (!std::isnan(x)) continue;
+        const std::string where = op.node == onnx::kNoNode ? "" : plan.flat->graph.nodes[static_cast<size_t>(op.node)].describe();
+        throw Error(Code::kBadModel, fmt::format("{}: a constant that it reads holds NaN; export the model again", where));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<ChosenWeight> choose_weights(const Plan& plan, WeightChoice choice) {
@@ -210,6 +225,7 @@ bool stand_together(const Plan& plan, const PlanWeight& left, const PlanWeight& 
 std::vector<LoadedWeight> load_weights(const Plan& plan, Constants& constants, WeightChoice choice, ThreadPool& pool, const Log& log) {
   const std::vector<ChosenWeight> chosen = choose_weights(plan, choice);
   check_memory(chosen);
+  check_constants(plan);
   std::vector<LoadedWeight> loaded;
   auto said = std::chrono::steady_clock::now();
   for (size_t i = 0; i < chosen.size(); ++i) {

@@ -1,0 +1,46 @@
+#include "backend/graph/encoder_feeds.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "backend/graph/convert.h"
+#include "backend/graph/feeds.h"
+#include "kvik/error.h"
+
+namespace kvik::backend {
+
+using analysis::Port;
+using analysis::Role;
+
+std::vector<NamedValue> encoder_feeds(const analysis::File& file, std::span<const Tensor> inputs, Executor& executor) {
+  const auto n_sequences = static_cast<int64_t>(inputs.size());
+  Dims dims = inputs.front().dims();
+  dims.insert(dims.begin(), n_sequences);
+  const bool tokens = inputs.front().dtype() == DType::kI64;
+  Tensor joined(inputs.front().dtype(), dims);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::copy(inputs[i].bytes().begin(), inputs[i].bytes().end(),
+              joined.mutable_bytes().begin() + static_cast<ptrdiff_t>(i * inputs[i].size_bytes()));
+  }
+
+  std::vector<NamedValue> feeds;
+  for (const Port& port : file.inputs) {
+    Tensor tensor;
+    if (port.role == Role::kAttentionMask || port.role == Role::kTokenTypeIds) {
+      tensor = shape_feed(port, {n_sequences, 0, dims[1], true});
+    } else if (port.role == Role::kTokenIds || port.role == Role::kAudioFeatures || port.role == Role::kPixelValues) {
+      if (tokens != (port.role == Role::kTokenIds)) {
+        throw Error(Code::kBadArgument, fmt::format("the encoder reads '{}' ({}); {} were given", port.name, analysis::role_name(port.role),
+                                                    tokens ? "token ids" : "features"));
+      }
+      tensor = tokens ? cast_integer(joined, port.dtype) : cast_float(joined, port.dtype);
+    } else {
+      throw Error(Code::kUnsupported, fmt::format("{}: it cannot be told what the input '{}' is for; name its role in kvik.json",
+                                                  file.path.string(), port.name));
+    }
+    feeds.push_back({port.name, executor.from_host(std::move(tensor))});
+  }
+  return feeds;
+}
+
+}  // namespace kvik::backend

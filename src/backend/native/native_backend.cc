@@ -1,0 +1,208 @@
+#include "backend/native/native_backend.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <mutex>
+#include <thread>
+
+#include "backend/native/native_cache.h"
+#include "backend/native/run.h"
+#include "backend/native/source_stage.h"
+#include "backend/native/stages.h"
+#include "kvik/error.h"
+
+namespace kvik::backend {
+namespace {
+
+using native::Plan;
+using native::Runner;
+
+constexpr int64_t kChunkBytes = int64_t{32} << 20;  // of the values of one call
+
+int n_threads_of(const NativeOptions& options) {
+  if (options.n_threads > 0) return options.n_threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+const cpu::CpuKernels& kernels_of(const std::string& isa) {
+  if (isa.empty() || isa == "auto") return cpu::fastest();
+  if (const cpu::CpuKernels* kernels = cpu::by_name(isa)) return *kernels;
+  std::string names;
+  for (const cpu::CpuKernels* kernels : cpu::available()) names += (names.empty() ? "" : ", ") + std::string(kernels->name);
+  throw Error(Code::kBadArgument, fmt::format("this machine has no kernels called '{}'; it has {}", isa, names));
+}
+
+int smaller_limit(int64_t a, int64_t b) {
+  const int64_t limit = a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
+  return static_cast<int>(std::min<int64_t>(limit, 1 << 30));
+}
+
+class NativeBackend final : public Backend {
+ public:
+  NativeBackend(analysis::Signature signature, const NativeOptions& options, const Log& log);
+
+  const Traits& traits() const override { return traits_; }
+  int preferred_chunk() const override;
+  std::unique_ptr<Cache> new_cache(std::shared_ptr<const Source> source) override;
+  std::unique_ptr<Cache> fork(const Cache& cache) override;
+  void rewind(Cache& cache, int length) override;
+  void run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) override;
+  std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) override;
+
+ private:
+  void check_rows(std::span<const Row> rows, std::span<Cache* const> caches);
+  void prepare(std::span<Cache* const> caches);
+
+  analysis::Signature signature_;
+  Traits traits_;
+  ThreadPool pool_;
+  std::unique_ptr<Runner> decoder_;
+  std::shared_ptr<kv::PageStore> store_;
+  std::vector<int64_t> register_bytes_;
+  native::SourceStage sources_;
+  std::vector<TokenId> forbidden_;  // sorted
+
+  std::mutex mutex_;  // of what follows and of the runners: one call at a time
+  std::vector<native::RunRow> rows_;
+  std::vector<native::RunSequence> sequences_;
+  std::vector<int64_t> tokens_;
+  std::vector<int32_t> wanted_;
+  std::vector<int64_t> ends_;  // length of each sequence after the call
+};
+
+NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions& options, const Log& log)
+    : signature_(std::move(signature)), pool_(n_threads_of(options)) {
+  const native::Stages stages = native::compile_stages(signature_, {options.context, options.no_fuse});
+  const cpu::CpuKernels& kernels = kernels_of(options.isa);
+  const native::RunnerFactory make{options.weights, native::kv_format_of(signature_, options.kv), &kernels, &pool_, log};
+  decoder_ = make(stages.decoder);
+  const Plan& plan = *stages.decoder;
+  store_ = std::make_shared<kv::PageStore>(static_cast<size_t>(std::max<int64_t>(64, decoder_->layouts().page_bytes)), cpu::kPagePositions);
+  for (const Plan::PlanRegister& r : plan.registers) register_bytes_.push_back(r.size * native::element_bytes(r.dtype));
+  sources_ = native::SourceStage(signature_, stages, make, *decoder_, options.open_other);
+  forbidden_ = plan.forbidden_tokens;
+  std::sort(forbidden_.begin(), forbidden_.end());
+
+  traits_.name = "native";
+  traits_.device = "cpu";
+  traits_.exact = true;
+  traits_.can_rewind = plan.registers.empty();
+  traits_.needs_source = signature_.kind == analysis::Kind::kEncoderDecoder;
+  traits_.vocab = static_cast<int>(decoder_->output_size());
+  traits_.max_positions = smaller_limit(signature_.max_positions.value_or(0), plan.max_positions.value_or(0));
+  if (traits_.needs_source) traits_.max_source_positions = sources_.max_positions(signature_);
+  log.info(fmt::format("native on {} with {} thread{}", kernels.name, pool_.n_threads(), pool_.n_threads() == 1 ? "" : "s"));
+}
+
+int NativeBackend::preferred_chunk() const {
+  return static_cast<int>(std::clamp<int64_t>(kChunkBytes / std::max<int64_t>(1, decoder_->bytes_per_row()), 16, 512));
+}
+
+std::unique_ptr<Cache> NativeBackend::new_cache(std::shared_ptr<const Source> source) {
+  if (traits_.needs_source != (source != nullptr)) {
+    throw Error(Code::kBadArgument,
+                traits_.needs_source ? "this model needs a source to start from; encode one first" : "this model takes no source");
+  }
+  auto cache = std::make_unique<NativeCache>(store_, register_bytes_);
+  cache->source = std::static_pointer_cast<const NativeSource>(source);
+  return cache;
+}
+
+std::unique_ptr<Cache> NativeBackend::fork(const Cache& cache) {
+  const auto& origin = static_cast<const NativeCache&>(cache);
+  auto copy = std::make_unique<NativeCache>(store_, register_bytes_);
+  copy->pages.fork_from(origin.pages);
+  copy->registers.copy_from(origin.registers);
+  copy->source = origin.source;
+  return copy;
+}
+
+void NativeBackend::rewind(Cache& cache, int length) {
+  auto& native_cache = static_cast<NativeCache&>(cache);
+  if (length < 0 || length > native_cache.length())
+    throw Error(Code::kBadArgument, fmt::format("cannot rewind to {} positions: the sequence has {}", length, native_cache.length()));
+  if (length == native_cache.length()) return;
+  if (!traits_.can_rewind && length > 0)
+    throw Error(Code::kUnsupported, "this model keeps a recurrent state, which cannot be rewound; reset it instead");
+  native_cache.pages.rewind(length);
+  native_cache.registers.clear();
+}
+
+void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const> caches) {
+  ends_.clear();
+  for (const Cache* cache : caches) ends_.push_back(cache->length());
+  rows_.clear(), tokens_.clear(), wanted_.clear();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    if (row.sequence < 0 || row.sequence >= static_cast<int>(caches.size()))
+      throw Error(Code::kInternal, "a row names a sequence that is not in the call");
+    if (row.token < 0 || row.token >= traits_.vocab)
+      throw Error(Code::kBadArgument, fmt::format("token id {} is outside the vocabulary of {}", row.token, traits_.vocab));
+    if (std::binary_search(forbidden_.begin(), forbidden_.end(), row.token)) {
+      throw Error(Code::kUnsupported, fmt::format("token id {} means padding to this graph and changes its positions; the native backend "
+                                                  "cannot run it, use --backend ort",
+                                                  row.token));
+    }
+    int64_t& end = ends_[static_cast<size_t>(row.sequence)];
+    const bool together = i == 0 || rows[i - 1].sequence == row.sequence || end == caches[static_cast<size_t>(row.sequence)]->length();
+    if (row.position != end || !together) throw Error(Code::kInternal, "the rows of a sequence must stand together and continue its cache");
+    ++end;
+    rows_.push_back({row.position, row.sequence});
+    tokens_.push_back(row.token);
+    if (row.wants_logits) wanted_.push_back(static_cast<int32_t>(i));
+  }
+  for (const int64_t end : ends_) {
+    if (traits_.max_positions > 0 && end > traits_.max_positions)
+      throw Error(Code::kTooLarge,
+                  fmt::format("the context is full: {} positions were asked for, the model has {}", end, traits_.max_positions));
+  }
+}
+
+void NativeBackend::prepare(std::span<Cache* const> caches) {
+  sequences_.clear();
+  for (size_t s = 0; s < caches.size(); ++s) {
+    auto& cache = static_cast<NativeCache&>(*caches[s]);
+    cache.pages.prepare(ends_[s]);
+    cache.pending.copy_from(cache.registers);
+    native::RunSequence sequence;
+    sequence.pages = cache.pages.pages();
+    sequence.n_keys = ends_[s];
+    sequence.registers = cache.pending.addresses();
+    if (cache.source != nullptr) {
+      sequence.source_pages = cache.source->pages.pages();
+      sequence.n_source = cache.source->n_positions();
+    }
+    sequences_.push_back(sequence);
+  }
+}
+
+void NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) {
+  const std::lock_guard lock(mutex_);
+  check_rows(rows, caches);
+  logits.resize(static_cast<int>(wanted_.size()), traits_.vocab);
+  if (rows.empty()) return;
+  prepare(caches);
+  native::RunCall call{rows_, sequences_, tokens_, {}, wanted_, wanted_.empty() ? nullptr : logits.row(0).data()};
+  if (decoder_->plan().embedding != native::kNoIndex) call.embeddings = sources_.embed(tokens_);
+  decoder_->run(call);
+  for (size_t s = 0; s < caches.size(); ++s) {
+    auto& cache = static_cast<NativeCache&>(*caches[s]);
+    cache.pages.commit(ends_[s]);
+    std::swap(cache.registers, cache.pending);
+  }
+}
+
+std::vector<std::shared_ptr<const Source>> NativeBackend::encode(std::span<const Tensor> inputs) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<const Source>> result;
+  for (const Tensor& input : inputs) result.push_back(sources_.encode(input));
+  return result;
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_native_backend(analysis::Signature signature, const NativeOptions& options, const Log& log) {
+  return std::make_unique<NativeBackend>(std::move(signature), options, log);
+}
+
+}  // namespace kvik::backend

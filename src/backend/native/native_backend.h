@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/signature.h"
+#include "backend/backend.h"
+#include "backend/graph/executor.h"
+#include "backend/native/weights.h"
+#include "base/log.h"
+#include "kernels/cpu/attend.h"
+
+namespace kvik::backend {
+
+struct NativeOptions {
+  native::WeightChoice weights = native::WeightChoice::kAsStored;
+  std::optional<cpu::KvFormat> kv;   // not set: f16 where the file keeps its cache in 16 bits, else f32
+  std::string isa;                   // of the kernels; empty: the fastest this machine has
+  int n_threads = 0;                 // 0: one for each core
+  std::vector<std::string> no_fuse;  // fusions to leave out
+  int64_t context = 0;               // positions that tables must cover; 0: what the model says
+  // Opens a stage that is no program over rows (a convolutional encoder) some other way; where it is not set such models are refused.
+  std::function<std::unique_ptr<Executor>(const analysis::File&)> open_other;
+};
+
+// Our own compiler and kernels. Throws native::Refusal naming the node where the decoder is no program over rows.
+std::unique_ptr<Backend> make_native_backend(analysis::Signature signature, const NativeOptions& options, const Log& log);
+
+}  // namespace kvik::backend

@@ -1,0 +1,186 @@
+#include "backend/native/source_stage.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+#include "backend/graph/convert.h"
+#include "backend/graph/encoder_feeds.h"
+#include "backend/graph/feeds.h"
+#include "backend/graph/slots.h"
+#include "backend/native/refusal.h"
+#include "kvik/error.h"
+
+namespace kvik::native {
+namespace {
+
+using analysis::Role;
+
+std::shared_ptr<kv::PageStore> store_for(int64_t page_bytes) {
+  return std::make_shared<kv::PageStore>(static_cast<size_t>(std::max<int64_t>(64, page_bytes)), cpu::kPagePositions);
+}
+
+// The encoder's output that a source input of the decoder is made from.
+std::string encoder_output_for(const analysis::Signature& signature, const analysis::File& decoder, int port) {
+  const analysis::File& encoder = *signature.encoder();
+  if (decoder.inputs[static_cast<size_t>(port)].role == Role::kEncoderHiddenStates) {
+    if (const analysis::Port* hidden = encoder.output_of(Role::kHiddenStates)) return hidden->name;
+  }
+  for (const backend::Slot& slot : backend::find_slots(signature).cross) {
+    const bool first = &decoder == signature.first_step() && slot.first_input == port;
+    const bool later = &decoder == signature.later_step() && slot.later_input == port;
+    if ((first || later) && slot.encoder_output >= 0) return encoder.outputs[static_cast<size_t>(slot.encoder_output)].name;
+  }
+  throw Refusal(
+      fmt::format("the decoder's input '{}' comes from nothing that the encoder gives", decoder.inputs[static_cast<size_t>(port)].name));
+}
+
+// [positions][the other axes], of a tensor with one source.
+Tensor by_position(const Tensor& tensor, int axis) {
+  const Tensor floats = backend::cast_float(tensor, DType::kF32);
+  const std::span<const int64_t> dims = floats.dims();
+  const auto at = static_cast<size_t>(axis);
+  const int64_t outer = element_count(dims.first(at)), n = dims[at], inner = element_count(dims.subspan(at + 1));
+  Tensor result(DType::kF32, {n, outer * inner});
+  float* to = result.mutable_data<float>().data();
+  const float* from = floats.data<float>().data();
+  for (int64_t p = 0; p < n; ++p) {
+    for (int64_t o = 0; o < outer; ++o) std::copy_n(from + (o * n + p) * inner, inner, to + (p * outer + o) * inner);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::unique_ptr<Runner> RunnerFactory::operator()(std::shared_ptr<const Plan> plan) const {
+  Constants constants(*plan->flat);
+  Runner::Parts parts;
+  parts.weights = load_weights(*plan, constants, weights, *pool, log);
+  parts.plan = std::move(plan);
+  parts.kv_format = kv_format;
+  parts.kernels = kernels;
+  parts.pool = pool;
+  return std::make_unique<Runner>(std::move(parts));
+}
+
+cpu::KvFormat kv_format_of(const analysis::Signature& signature, std::optional<cpu::KvFormat> asked) {
+  if (asked) return *asked;
+  const bool half = !signature.cache.empty() && std::all_of(signature.cache.begin(), signature.cache.end(), [](const auto& group) {
+    return group.dtype == DType::kF16 || group.dtype == DType::kBF16;
+  });
+  return half ? cpu::KvFormat::kF16 : cpu::KvFormat::kF32;
+}
+
+SourceStage::SourceStage(const analysis::Signature& signature, const Stages& stages, const RunnerFactory& make, Runner& decoder,
+                         const OpenOther& open)
+    : encoder_file_(signature.encoder()), embedding_file_(signature.file_of(analysis::Stage::kEmbedding)), decoder_(&decoder) {
+  const auto other = [&](const analysis::File& file, const std::string& reason) {
+    if (!open) throw Refusal(reason);
+    make.log.warning(fmt::format("{} is not run natively: {}", file.path.filename().string(), reason));
+    return open(file);
+  };
+  if (stages.decoder->embedding != kNoIndex) {
+    if (stages.embedding != nullptr)
+      embedding_ = make(stages.embedding);
+    else
+      other_embedding_ = other(*embedding_file_, stages.embedding_refused);
+  }
+  if (encoder_file_ == nullptr) return;
+  source_store_ = store_for(decoder.layouts().source_page_bytes);
+  const analysis::File& decoder_file = *stages.decoder->flat->file;
+  for (const Plan::SourceValue& source : stages.decoder->source_inputs)
+    wanted_.push_back(encoder_output_for(signature, decoder_file, source.port));
+  const analysis::Port* hidden = encoder_file_->output_of(Role::kHiddenStates);
+  const bool only_hidden =
+      hidden != nullptr && std::all_of(wanted_.begin(), wanted_.end(), [&](const std::string& name) { return name == hidden->name; });
+  if (stages.encoder != nullptr && only_hidden) {
+    encoder_ = make(stages.encoder);
+    encoder_store_ = store_for(encoder_->layouts().page_bytes);
+  } else {
+    other_encoder_ = other(*encoder_file_, stages.encoder != nullptr ? "it gives keys and values straight away" : stages.encoder_refused);
+  }
+}
+
+int SourceStage::max_positions(const analysis::Signature& signature) const {
+  if (encoder_ != nullptr && encoder_->plan().max_positions)
+    return static_cast<int>(std::min<int64_t>(*encoder_->plan().max_positions, 1 << 30));
+  return static_cast<int>(std::min<int64_t>(signature.max_positions.value_or(0), 1 << 30));
+}
+
+Tensor SourceStage::run_native_encoder(const Tensor& tokens) {
+  if (tokens.dtype() != DType::kI64 || tokens.rank() != 1)
+    throw Error(Code::kBadArgument, "the encoder reads token ids; something else was given");
+  const int64_t n = tokens.size();
+  Tensor hidden(DType::kF32, {1, n, encoder_->output_size()});
+  if (n == 0) return hidden;
+  kv::Sequence pages(*encoder_store_);
+  pages.prepare(n);
+  RunSequence sequence;
+  sequence.pages = pages.pages();
+  sequence.n_keys = n;
+  std::vector<RunRow> rows;
+  std::vector<int32_t> wanted;
+  for (int64_t i = 0; i < n; ++i) {
+    rows.push_back({i, 0});
+    wanted.push_back(static_cast<int32_t>(i));
+  }
+  encoder_->run({rows, {&sequence, 1}, tokens.data<int64_t>(), {}, wanted, hidden.mutable_data<float>().data()});
+  return hidden;
+}
+
+std::vector<Tensor> SourceStage::run_encoder(const Tensor& input) {
+  if (encoder_ != nullptr) return std::vector<Tensor>(wanted_.size(), run_native_encoder(input));
+  const std::vector<backend::NamedValue> feeds = backend::encoder_feeds(*encoder_file_, {&input, 1}, *other_encoder_);
+  const std::vector<std::string_view> names(wanted_.begin(), wanted_.end());
+  std::vector<Tensor> outputs;
+  for (const backend::ValuePtr& value : other_encoder_->run(feeds, names)) outputs.push_back(value->to_host());
+  return outputs;
+}
+
+std::shared_ptr<const backend::NativeSource> SourceStage::encode(const Tensor& input) {
+  if (encoder_file_ == nullptr) throw Error(Code::kBadArgument, "there is no encoder in this model");
+  const std::vector<Tensor> outputs = run_encoder(input);
+  std::vector<Tensor> rows;
+  std::vector<std::span<const float>> inputs;
+  int64_t n_positions = 0;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Plan::SourceValue& source = decoder_->plan().source_inputs[i];
+    rows.push_back(by_position(outputs[i], source.position_axis));
+    n_positions = rows.back().dim(0);
+    if (rows.back().dim(1) != decoder_->plan().value(source.value).size)
+      throw Error(Code::kBadModel, fmt::format("the encoder gives {} numbers for a position; the decoder reads {}", rows.back().dim(1),
+                                               decoder_->plan().value(source.value).size));
+  }
+  for (const Tensor& row : rows) inputs.push_back(row.data<float>());
+  auto source = std::make_shared<backend::NativeSource>(source_store_, n_positions);
+  if (n_positions > 0) decoder_->run_source(inputs, n_positions, source->pages.pages());
+  return source;
+}
+
+std::span<const float> SourceStage::embed(std::span<const int64_t> tokens) {
+  const auto n = static_cast<int64_t>(tokens.size());
+  const int64_t size = decoder_->plan().value(decoder_->plan().embedding).size;
+  embeddings_.resize(static_cast<size_t>(n * size));
+  if (embedding_ != nullptr) {
+    std::vector<RunRow> rows(tokens.size());
+    std::vector<int32_t> wanted;
+    for (size_t i = 0; i < rows.size(); ++i) wanted.push_back(static_cast<int32_t>(i));
+    const RunSequence none;
+    embedding_->run({rows, {&none, 1}, tokens, {}, wanted, embeddings_.data()});
+    return embeddings_;
+  }
+  const analysis::Port* ids = embedding_file_->input_of(Role::kTokenIds);
+  const analysis::Port* output = embedding_file_->output_of(Role::kEmbeddings);
+  if (ids == nullptr || embedding_file_->inputs.size() != 1 || embedding_file_->outputs.empty())
+    throw Error(Code::kUnsupported, fmt::format("{}: only token ids can be fed to it", embedding_file_->path.string()));
+  const std::vector<TokenId> narrow(tokens.begin(), tokens.end());
+  const backend::NamedValue feed{ids->name, other_embedding_->from_host(backend::token_feed(*ids, narrow, {1, 0, n, true}))};
+  const std::string_view wanted = output != nullptr ? output->name : embedding_file_->outputs.front().name;
+  const Tensor made = other_embedding_->run({&feed, 1}, {&wanted, 1}).front()->to_host();
+  if (made.size() != n * size)
+    throw Error(Code::kBadModel, fmt::format("the embeddings have {} numbers; {} were expected", made.size(), n * size));
+  backend::copy_floats(made, 0, embeddings_);
+  return embeddings_;
+}
+
+}  // namespace kvik::native

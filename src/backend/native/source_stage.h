@@ -1,0 +1,62 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "backend/graph/executor.h"
+#include "backend/native/native_cache.h"
+#include "backend/native/run.h"
+#include "backend/native/stages.h"
+#include "base/log.h"
+
+namespace kvik::native {
+
+// Makes runners that share kernels and threads.
+struct RunnerFactory {
+  WeightChoice weights = WeightChoice::kAsStored;
+  cpu::KvFormat kv_format = cpu::KvFormat::kF32;
+  const cpu::CpuKernels* kernels = nullptr;
+  ThreadPool* pool = nullptr;
+  Log log;
+
+  std::unique_ptr<Runner> operator()(std::shared_ptr<const Plan> plan) const;
+};
+
+// Asked for, or as the file keeps its cache: f16 where that is of 16 bits, else f32.
+cpu::KvFormat kv_format_of(const analysis::Signature& signature, std::optional<cpu::KvFormat> asked);
+
+// What stands before the decoder: the encoder of a source, the table of embeddings. Each natively where it is a program over rows, else by
+// another executor. One thread at a time.
+class SourceStage {
+ public:
+  using OpenOther = std::function<std::unique_ptr<backend::Executor>(const analysis::File&)>;
+
+  SourceStage() = default;
+  // Throws Refusal where a stage is no program over rows and nothing else opens it.
+  SourceStage(const analysis::Signature& signature, const Stages& stages, const RunnerFactory& make, Runner& decoder,
+              const OpenOther& open);
+
+  int max_positions(const analysis::Signature& signature) const;
+
+  // Keys and values of every cross attention, for token ids [E] (i64) or features (f32).
+  std::shared_ptr<const backend::NativeSource> encode(const Tensor& input);
+
+  // Rows for a decoder that takes embeddings, [tokens][size]; holds until the next call.
+  std::span<const float> embed(std::span<const int64_t> tokens);
+
+ private:
+  std::vector<Tensor> run_encoder(const Tensor& input);
+  Tensor run_native_encoder(const Tensor& tokens);
+
+  const analysis::File* encoder_file_ = nullptr;
+  const analysis::File* embedding_file_ = nullptr;
+  Runner* decoder_ = nullptr;
+  std::unique_ptr<Runner> encoder_, embedding_;
+  std::unique_ptr<backend::Executor> other_encoder_, other_embedding_;
+  std::vector<std::string> wanted_;  // outputs of the encoder, one for each of the decoder's source inputs
+  std::shared_ptr<kv::PageStore> source_store_, encoder_store_;
+  std::vector<float> embeddings_;
+};
+
+}  // namespace kvik::native
