@@ -27,14 +27,15 @@ namespace kvik {
 enum class BackendChoice { kAuto, kNative, kOrt, kReference };
 enum class Device { kCpu, kCuda };
 enum class Weights { kAuto, kF32, kF16, kQ8, kQ4 };  // kAuto: as stored
-enum class KvStorage { kF32, kF16, kQ8 };
+enum class KvStorage { kAuto, kF32, kF16, kQ8 };     // kAuto: f16 where the file keeps its cache in 16 bits, else f32
 
 struct LoadOptions {
   BackendChoice backend = BackendChoice::kAuto;
   Device device = Device::kCpu;
   Weights weights = Weights::kAuto;    // of the native backend; others keep what the file has
-  KvStorage kv = KvStorage::kF32;      // of the native backend; others keep what the file has
+  KvStorage kv = KvStorage::kAuto;     // of the native backend; others keep what the file has
   std::string isa = "auto";            // of the native backend: "scalar", "avx2", "avx512", … or the best of this machine
+  std::vector<std::string> no_fuse;    // of the native backend: fusions to leave out, to compare
   int threads = 0;                     // 0: one for each core
   int context = 0;                     // positions a session may hold; 0: as many as the model has
   std::optional<std::string> variant;  // which precision of a folder with several: "fp16", "q4", … (the file name's suffix)

@@ -1,13 +1,14 @@
 #include "api/load.h"
 
 #include <fmt/format.h>
-#include <fstream>
-#include <optional>
 #include <string>
 
 #include "analysis/inventory.h"
+#include "backend/native/refusal.h"
+#include "backend/ort/executor.h"
 #include "backend/ort/ort_backend.h"
 #include "backend/reference/reference_backend.h"
+#include "base/memory_info.h"
 #include "kvik/error.h"
 
 namespace kvik::api {
@@ -17,42 +18,50 @@ size_t weights_bytes_of(const analysis::File& file) {
   return static_cast<size_t>(analysis::take_inventory(*file.model).total_weight_bytes());
 }
 
-// What the system could give without swapping; 0 where it does not say.
-size_t available_in_system() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string key, unit; file >> key;) {
-    size_t kilobytes = 0;
-    file >> kilobytes >> unit;
-    if (key == "MemAvailable:") return kilobytes * 1024;
-  }
-  return 0;
-}
-
-// What the container we may be in still allows; nothing where it sets no limit.
-std::optional<size_t> available_in_container() {
-  size_t limit = 0, used = 0;
-  std::ifstream limit_file("/sys/fs/cgroup/memory.max"), used_file("/sys/fs/cgroup/memory.current");
-  if (!(limit_file >> limit) || !(used_file >> used)) return std::nullopt;  // "max", or not there
-  return limit > used ? limit - used : 0;
-}
-
-size_t available_bytes() {
-  const size_t in_system = available_in_system();
-  return std::min(in_system, available_in_container().value_or(in_system));
-}
-
 void say_what_only_native_does(const LoadOptions& options, const Log& log) {
-  if (options.weights == Weights::kAuto && options.kv == KvStorage::kF32 && options.isa == "auto") return;
+  if (options.weights == Weights::kAuto && options.kv == KvStorage::kAuto && options.isa == "auto") return;
   log.warning("weights, kv and isa are for the native backend; this one keeps what the file has");
 }
 
+static_assert(static_cast<int>(Weights::kQ4) == static_cast<int>(native::WeightChoice::kQ4));
+static_assert(static_cast<int>(KvStorage::kQ8) == static_cast<int>(cpu::KvFormat::kQ8) + 1);
+
 std::unique_ptr<backend::Backend> open_ort(const analysis::Signature& signature, const LoadOptions& options, const Environment& environment,
                                            const Log& log) {
+  check_memory(signature);
+  say_what_only_native_does(options, log);
   backend::OrtOptions ort;
   ort.search = {options.ort_library.empty() ? environment.ort_library : options.ort_library, environment.python_prefixes};
   ort.n_threads = options.threads;
   ort.cuda = options.device == Device::kCuda;
   return backend::make_ort_backend(signature, ort, log);
+}
+
+std::unique_ptr<backend::Backend> open_reference(const analysis::Signature& signature, const LoadOptions& options, const Log& log) {
+  check_memory(signature);
+  say_what_only_native_does(options, log);
+  return backend::make_reference_backend(signature);
+}
+
+// A stage that is not native: ONNX Runtime where it is at hand, else the reference evaluator.
+std::unique_ptr<backend::Executor> open_other(const analysis::File& file, const backend::ort::LibrarySearch& search, int n_threads,
+                                              const Log& log) {
+  try {
+    return backend::ort::open_executor(backend::ort::Library::open(search), file, {n_threads, false});
+  } catch (const Error& e) {
+    log.warning(fmt::format("not run by ONNX Runtime: {}; taking the reference evaluator, which is slow", e.what()));
+  }
+  return backend::make_reference_executor(file);
+}
+
+std::unique_ptr<backend::Backend> open_native(const analysis::Signature& signature, const LoadOptions& options,
+                                              const Environment& environment, const Log& log) {
+  if (options.device == Device::kCuda) throw native::Refusal("the native backend runs on the CPU, and another device was asked for");
+  backend::NativeOptions native = native_options(options);
+  const backend::ort::LibrarySearch search{options.ort_library.empty() ? environment.ort_library : options.ort_library,
+                                           environment.python_prefixes};
+  native.open_other = [=](const analysis::File& file) { return open_other(file, search, options.threads, log); };
+  return backend::make_native_backend(signature, native, log);
 }
 
 }  // namespace
@@ -69,29 +78,44 @@ size_t weights_bytes_of(const analysis::Signature& signature) {
 
 void check_memory(const analysis::Signature& signature) {
   const size_t needed = weights_bytes_of(signature);
-  const size_t available = available_bytes();
+  const size_t available = available_memory_bytes();
   if (available == 0 || needed <= available) return;
   throw Error(Code::kTooLarge,
               fmt::format("{}: its weights take {:.1f} GB, and {:.1f} GB of memory are free; take a smaller or quantised export",
                           signature.folder.string(), static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9));
 }
 
+backend::NativeOptions native_options(const LoadOptions& options) {
+  backend::NativeOptions native;
+  native.weights = static_cast<native::WeightChoice>(options.weights);
+  if (options.kv != KvStorage::kAuto) native.kv = static_cast<cpu::KvFormat>(static_cast<int>(options.kv) - 1);
+  native.isa = options.isa;
+  native.n_threads = options.threads;
+  native.no_fuse = options.no_fuse;
+  native.context = options.context;
+  return native;
+}
+
 std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signature, const LoadOptions& options,
                                                const Environment& environment, const Log& log) {
-  if (options.backend != BackendChoice::kNative) say_what_only_native_does(options, log);
   switch (options.backend) {
-    case BackendChoice::kNative:
-      throw Error(Code::kUnsupported, "the native backend is not in this version; use --backend ort or reference");
-    case BackendChoice::kReference: return backend::make_reference_backend(signature);
+    case BackendChoice::kNative: return open_native(signature, options, environment, log);
+    case BackendChoice::kReference: return open_reference(signature, options, log);
     case BackendChoice::kOrt: return open_ort(signature, options, environment, log);
     case BackendChoice::kAuto: break;
+  }
+  try {
+    return open_native(signature, options, environment, log);
+  } catch (const Error& e) {
+    if (e.code() != Code::kUnsupported) throw;
+    log.warning(fmt::format("not run natively: {}", e.what()));
   }
   try {
     return open_ort(signature, options, environment, log);
   } catch (const Error& e) {
     log.warning(fmt::format("not run by ONNX Runtime: {}; taking the reference evaluator, which is slow", e.what()));
   }
-  return backend::make_reference_backend(signature);
+  return open_reference(signature, options, log);
 }
 
 }  // namespace kvik::api

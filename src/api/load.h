@@ -3,6 +3,7 @@
 #include "analysis/signature.h"
 #include "api/environment.h"
 #include "backend/backend.h"
+#include "backend/native/native_backend.h"
 #include "base/log.h"
 #include "kvik/kvik.h"
 
@@ -13,6 +14,9 @@ size_t weights_bytes_of(const analysis::Signature& signature);
 
 // Throws Error(kTooLarge) with both figures when the weights would not fit into the memory that is free.
 void check_memory(const analysis::Signature& signature);
+
+// What the native backend is told of these options.
+backend::NativeOptions native_options(const LoadOptions& options);
 
 // The backend that was asked for, or the best that takes the model; what was passed over is said in the log with its reason.
 std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signature, const LoadOptions& options,

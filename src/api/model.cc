@@ -62,7 +62,6 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
   state->options = options;
   state->signature = analysis::analyse(found.path(), {options.variant}, log);
   for (const std::string& problem : state->signature.problems) log.warning(problem);
-  api::check_memory(state->signature);
   state->backend = api::open_backend(state->signature, options, environment, log);
   state->config = engine::read_generation_config(state->signature);
   if (text::Tokenizer::is_in(found.folder)) state->tokenizer = text::Tokenizer::load(found.folder);

@@ -3,31 +3,74 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "api/load.h"
+#include "backend/native/refusal.h"
+#include "backend/native/source_stage.h"
+#include "backend/native/stages.h"
 #include "backend/ort/library.h"
 #include "cli/command.h"
+#include "cli/model_options.h"
 
 namespace kvik::cli {
 namespace {
 
-// What --backend auto would take here.
-ChosenBackend choose_backend(const analysis::Signature& signature, const std::vector<analysis::Inventory>& inventories,
-                             const api::Environment& environment) {
-  if (signature.first_step() == nullptr) return {"none", "nothing here generates"};
+// What the native backend would do; throws its refusal.
+std::vector<StagePlan> native_plans(const analysis::Signature& signature, const LoadOptions& options) {
+  if (options.device == Device::kCuda) throw native::Refusal("the native backend runs on the CPU, and another device was asked for");
+  const backend::NativeOptions native = api::native_options(options);
+  const native::Stages stages = native::compile_stages(signature, {native.context, native.no_fuse});
+  const cpu::KvFormat kv = native::kv_format_of(signature, native.kv);
+  std::vector<StagePlan> plans;
+  const auto add = [&](const char* stage, const std::shared_ptr<const native::Plan>& plan, const std::string& refused) {
+    if (plan != nullptr) plans.push_back({stage, native::report(*plan, native.weights, kv), {}});
+    if (!refused.empty()) plans.push_back({stage, {}, refused});
+  };
+  add("decoder", stages.decoder, {});
+  add("encoder", stages.encoder, stages.encoder_refused);
+  add("embedding", stages.embedding, stages.embedding_refused);
+  return plans;
+}
+
+// What would take over from the native backend.
+ChosenBackend choose_other(const Inspection& inspection, const api::Environment& environment) {
   const std::filesystem::path library = backend::ort::find_library({environment.ort_library, environment.python_prefixes});
   if (!library.empty()) return {"ort", fmt::format("ONNX Runtime runs any graph ({})", library.string())};
   analysis::Inventory all;
-  for (const analysis::Inventory& inventory : inventories) all.add(inventory);
+  for (const analysis::Inventory& inventory : inspection.inventories) all.add(inventory);
   if (!all.without_kernel.empty())
     return {"none", fmt::format("ONNX Runtime was not found, and the reference evaluator lacks {}", fmt::join(all.without_kernel, ", "))};
   return {"reference", "ONNX Runtime was not found; the reference evaluator has every operator of the graph, and is slow"};
 }
 
-int inspect(const std::string& name, const Terminal& terminal, const analysis::Options& options) {
-  const api::ModelPath model = api::find_model(name, terminal.environment);
+// What loading would take, and the plan where that is ours.
+void choose_backend(Inspection& inspection, const LoadOptions& options, const api::Environment& environment) {
+  if (inspection.signature.first_step() == nullptr) {
+    inspection.backend = {"none", "nothing here generates"};
+    return;
+  }
+  if (options.backend == BackendChoice::kOrt || options.backend == BackendChoice::kReference) {
+    inspection.backend = {options.backend == BackendChoice::kOrt ? "ort" : "reference", "asked for"};
+    return;
+  }
+  try {
+    inspection.plans = native_plans(inspection.signature, options);
+    inspection.backend = {"native", "the graph is a program over rows"};
+    for (const StagePlan& plan : inspection.plans) {
+      if (!plan.refused.empty()) inspection.backend.why += fmt::format("; its {} runs elsewhere: {}", plan.stage, plan.refused);
+    }
+  } catch (const Error& e) {
+    const bool stays = options.backend == BackendChoice::kNative || e.code() != Code::kUnsupported;
+    inspection.backend = stays ? ChosenBackend{"none", e.what()} : choose_other(inspection, environment);
+    if (!stays) inspection.backend.why = fmt::format("not native: {}; {}", e.what(), inspection.backend.why);
+  }
+}
+
+int inspect(const ModelOptions& options, const Terminal& terminal) {
+  const api::ModelPath model = api::find_model(options.model, terminal.environment);
   Inspection inspection;
-  inspection.signature = analysis::analyse(model.path(), options, terminal.log());
+  inspection.signature = analysis::analyse(model.path(), {options.load.variant}, terminal.log());
   for (const analysis::File& file : inspection.signature.files) inspection.inventories.push_back(analysis::take_inventory(*file.model));
-  inspection.backend = choose_backend(inspection.signature, inspection.inventories, terminal.environment);
+  choose_backend(inspection, options.load, terminal.environment);
   if (terminal.json) {
     fmt::print("{}\n", inspection_json(inspection).dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
@@ -40,12 +83,9 @@ int inspect(const std::string& name, const Terminal& terminal, const analysis::O
 
 void add_inspect(Commands commands) {
   CLI::App* command = commands.app.add_subcommand("inspect", "Say what a model is, without running it");
-  const auto name = std::make_shared<std::string>();
-  const auto options = std::make_shared<analysis::Options>();
-  command->add_option("MODEL", *name, "A folder, an .onnx file, or the name of a model on the search path")->required();
-  command->add_option("--variant", options->variant, "Which of several precisions: fp32, fp16, quantized, q4 ...");
-  add_common_options(*command, commands.terminal);
-  command->callback([name, options, commands] { commands.run = [=] { return inspect(*name, commands.terminal, *options); }; });
+  const auto options = std::make_shared<ModelOptions>();
+  add_model_options(*command, *options, commands.terminal);
+  command->callback([options, commands] { commands.run = [=] { return inspect(*options, commands.terminal); }; });
 }
 
 }  // namespace kvik::cli

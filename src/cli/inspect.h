@@ -5,6 +5,7 @@
 
 #include "analysis/inventory.h"
 #include "analysis/signature.h"
+#include "backend/native/report.h"
 #include "base/json.h"
 
 namespace kvik::cli {
@@ -15,11 +16,19 @@ struct ChosenBackend {
   std::string why;
 };
 
+// What the native backend makes of one stage.
+struct StagePlan {
+  std::string stage;  // "decoder", "encoder", "embedding"
+  native::PlanReport report;
+  std::string refused;  // why there is no plan; empty where there is one
+};
+
 // Everything `kvik inspect` shows.
 struct Inspection {
   analysis::Signature signature;
   std::vector<analysis::Inventory> inventories;  // one a file
   ChosenBackend backend;
+  std::vector<StagePlan> plans;  // empty where the native backend does not take the model
 };
 
 Json inspection_json(const Inspection& inspection);

@@ -82,12 +82,16 @@ void add_states(const std::string& path, const File& file, Json& list) {
   }
 }
 
-Json weights_json(const std::vector<Inventory>& inventories) {
+Json weights_json(const Inspection& inspection) {
   Inventory all;
-  for (const Inventory& inventory : inventories) all.add(inventory);
+  for (const Inventory& inventory : inspection.inventories) all.add(inventory);
   Json dtypes = Json::object();
   for (const auto& [dtype, bytes] : all.weight_bytes) dtypes[std::string(dtype_name(dtype))] = bytes;
-  return {{"bytes", all.total_weight_bytes()}, {"dtypes", dtypes}, {"external_files", all.external_files}};
+  std::map<std::string, int64_t> kept;
+  for (const StagePlan& plan : inspection.plans) {
+    for (const auto& [format, bytes] : plan.report.weights) kept[format] += bytes;
+  }
+  return {{"bytes", all.total_weight_bytes()}, {"dtypes", dtypes}, {"external_files", all.external_files}, {"kept_as", kept}};
 }
 
 Json file_json(const std::string& path, const File& file, const Inventory& inventory) {
@@ -115,10 +119,44 @@ Json special_json(const SpecialTokens& special) {
           {"forced_eos", or_null(special.forced_eos)}};
 }
 
-Json plan_json(const std::vector<Inventory>& inventories) {
-  Inventory all;
-  for (const Inventory& inventory : inventories) all.add(inventory);
-  return {{"fused", Json::object()}, {"unfused", all.operators}};
+Json stage_json(const StagePlan& plan) {
+  if (!plan.refused.empty()) return {{"stage", plan.stage}, {"refused", plan.refused}};
+  const native::PlanReport& report = plan.report;
+  return {{"stage", plan.stage},
+          {"operations", report.operations},
+          {"fused", report.fused},
+          {"unfused", report.unfused},
+          {"attention", report.attention},
+          {"weights", report.weights},
+          {"bytes_per_token", report.bytes_per_token},
+          {"kv_bytes_per_token", report.kv_bytes_per_token},
+          {"notes", report.notes}};
+}
+
+// Sums over all stages, then each by itself.
+Json plan_json(const Inspection& inspection) {
+  std::map<std::string, int> operations, fused, unfused;
+  Json stages = Json::array();
+  const auto add = [](std::map<std::string, int>& sums, const std::map<std::string, int>& counts) {
+    for (const auto& [name, count] : counts) sums[name] += count;
+  };
+  for (const StagePlan& plan : inspection.plans) {
+    add(operations, plan.report.operations);
+    add(fused, plan.report.fused);
+    add(unfused, plan.report.unfused);
+    stages.push_back(stage_json(plan));
+  }
+  if (inspection.plans.empty()) {
+    Inventory all;
+    for (const Inventory& inventory : inspection.inventories) all.add(inventory);
+    return {{"fused", Json::object()}, {"unfused", all.operators}};
+  }
+  return {{"operations", operations},
+          {"fused", fused},
+          {"unfused", unfused},
+          {"attention", inspection.plans.front().report.attention},
+          {"bytes_per_token", inspection.plans.front().report.bytes_per_token},
+          {"stages", stages}};
 }
 
 }  // namespace
@@ -146,8 +184,8 @@ Json inspection_json(const Inspection& inspection) {
           {"max_positions", or_null(signature.max_positions)},
           {"special", special_json(signature.special)},
           {"backend", {{"chosen", inspection.backend.chosen}, {"why", inspection.backend.why}}},
-          {"plan", plan_json(inspection.inventories)},
-          {"weights", weights_json(inspection.inventories)},
+          {"plan", plan_json(inspection)},
+          {"weights", weights_json(inspection)},
           {"problems", signature.problems}};
 }
 

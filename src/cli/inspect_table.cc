@@ -193,6 +193,32 @@ std::vector<PortLine> port_lines(const std::vector<Port>& ports) {
   return lines;
 }
 
+namespace {
+
+template <class Count>
+std::string counts_text(const std::map<std::string, Count>& counts) {
+  std::vector<std::string> texts;
+  for (const auto& [name, count] : counts) texts.push_back(fmt::format("{} {}", count, name));
+  return texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", "));
+}
+
+void plan_section(const StagePlan& plan, Table& table) {
+  table.title("Plan of the " + plan.stage);
+  if (!plan.refused.empty()) return table.line("none: " + plan.refused);
+  const native::PlanReport& report = plan.report;
+  table.line("operations: " + counts_text(report.operations));
+  table.line("fused: " + counts_text(report.fused));
+  table.line("left to the reference kernels: " + counts_text(report.unfused));
+  for (const auto& [rule, count] : report.attention) table.line(fmt::format("attention: {} x {}", count, rule));
+  std::vector<std::string> formats;
+  for (const auto& [format, bytes] : report.weights) formats.push_back(fmt::format("{} of {}", size_in_words(bytes), format));
+  table.line(fmt::format("weights: {}; {} read and {} kept for a token", fmt::join(formats, ", "), size_in_words(report.bytes_per_token),
+                         size_in_words(report.kv_bytes_per_token)));
+  for (const std::string& note : report.notes) table.line(note);
+}
+
+}  // namespace
+
 std::string inspection_table(const Inspection& inspection, bool colour) {
   const Signature& signature = inspection.signature;
   Table table(colour);
@@ -212,6 +238,7 @@ std::string inspection_table(const Inspection& inspection, bool colour) {
   table.line(special_text(signature.special));
   table.title("Backend");
   table.line(fmt::format("{}: {}", inspection.backend.chosen, inspection.backend.why));
+  for (const StagePlan& plan : inspection.plans) plan_section(plan, table);
   if (!signature.problems.empty()) {
     table.title("Problems");
     for (const std::string& problem : signature.problems) table.line(table.paint(problem, kYellow));

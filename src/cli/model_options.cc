@@ -20,6 +20,21 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name, T& target, c
       ->option_text(list);
 }
 
+// What only the native backend knows.
+void add_native_options(CLI::App& command, LoadOptions& load) {
+  add_choice<Weights>(
+      command, "--weights", load.weights,
+      {{"auto", Weights::kAuto}, {"f32", Weights::kF32}, {"f16", Weights::kF16}, {"q8", Weights::kQ8}, {"q4", Weights::kQ4}},
+      "How weights are kept (native backend; auto: as stored)");
+  add_choice<KvStorage>(command, "--kv", load.kv,
+                        {{"auto", KvStorage::kAuto}, {"f32", KvStorage::kF32}, {"f16", KvStorage::kF16}, {"q8", KvStorage::kQ8}},
+                        "How keys and values are kept (native backend; auto: f32, or f16 beside weights stored so)");
+  command.add_option("--isa", load.isa, "Instruction set of the kernels (native backend)")
+      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512", "neon"}).description(""))
+      ->option_text("auto|scalar|avx2|avx512|neon");
+  command.add_option("--no-fuse", load.no_fuse, "Leave out a fusion of the native backend, to compare (repeatable)")->option_text("NAME");
+}
+
 }  // namespace
 
 void add_model_options(CLI::App& command, ModelOptions& options, Terminal& terminal) {
@@ -33,15 +48,7 @@ void add_model_options(CLI::App& command, ModelOptions& options, Terminal& termi
                              {"reference", BackendChoice::kReference}},
                             "Who computes");
   add_choice<Device>(command, "--device", options.load.device, {{"cpu", Device::kCpu}, {"cuda", Device::kCuda}}, "Where");
-  add_choice<Weights>(
-      command, "--weights", options.load.weights,
-      {{"auto", Weights::kAuto}, {"f32", Weights::kF32}, {"f16", Weights::kF16}, {"q8", Weights::kQ8}, {"q4", Weights::kQ4}},
-      "How weights are kept (native backend; auto: as stored)");
-  add_choice<KvStorage>(command, "--kv", options.load.kv, {{"f32", KvStorage::kF32}, {"f16", KvStorage::kF16}, {"q8", KvStorage::kQ8}},
-                        "How keys and values are kept (native backend)");
-  command.add_option("--isa", options.load.isa, "Instruction set of the kernels (native backend)")
-      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512", "neon"}).description(""))
-      ->option_text("auto|scalar|avx2|avx512|neon");
+  add_native_options(command, options.load);
   command.add_option("--threads", options.load.threads, "Threads; 0: one for each core")->check(CLI::Range(0, 1024))->option_text("N");
   command.add_option("--context", options.load.context, "Positions a context may hold; 0: as many as the model has")
       ->check(CLI::NonNegativeNumber)
