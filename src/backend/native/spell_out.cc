@@ -33,8 +33,11 @@ bool embed_layer_norm(Speller& s) {
   s.into({s.output(0)}, {.op = "LayerNormalization",
                          .inputs = {sum, s.input(5), s.input(6)},
                          .attributes = {{"epsilon", s.node().float_or("epsilon", 1e-12f)}}});
-  if (s.output(1) != kNoValue) {
-    if (!s.has(7)) s.refuse("gives the lengths of a mask that it does not have");
+  if (s.output(1) != kNoValue && !s.has(7)) {
+    const ValueId batch = s.add({.op = "Shape", .inputs = {s.input(0)}, .attributes = {{"end", int64_t{1}}}});
+    const ValueId zeros = s.add({.op = "ConstantOfShape", .inputs = {batch}});
+    s.into({s.output(1)}, {.op = "Cast", .inputs = {zeros}, .attributes = {{"to", static_cast<int64_t>(DType::kI32)}}});
+  } else if (s.output(1) != kNoValue) {
     s.into({s.output(1)}, {.op = "ReduceSum", .inputs = {s.input(7), s.ints({1})}, .attributes = {{"keepdims", int64_t{0}}}});
   }
   if (s.output(2) != kNoValue) s.into({s.output(2)}, {.op = "Identity", .inputs = {sum}});

@@ -70,6 +70,18 @@ bool Step::any_score() const {
   return false;
 }
 
+bool Step::any_empty() const {
+  for (size_t i = 0; i < n_inputs(); ++i) {
+    if (is_empty(i)) return true;
+  }
+  return false;
+}
+
+void Step::give_nothing() {
+  empty_ = true;
+  for (size_t i = 0; i < node_.outputs.size(); ++i) give(i, {}, dtype(0));
+}
+
 int Step::axis_at(int64_t axis, size_t rank) const {
   const auto n = static_cast<int64_t>(rank);
   if (axis < -n || axis >= n) refuse(fmt::format("axis {} of {} axes", axis, rank));
@@ -200,6 +212,7 @@ void Step::give(size_t output, Axes axes, DType dtype) {
   }
   result.is_score = score_;
   result.is_last = last_;
+  result.is_empty = empty_;
   result.poison = poison_;
   walk_.labels()[node_.outputs[output]] = std::move(result);
 }
@@ -223,7 +236,7 @@ const Label& Step::output() const {
   refuse("has no outputs");
 }
 
-bool Step::is_emitted() const { return poison_ < 0 && !score_ && !holds(output().axes, Symbol::kPast); }
+bool Step::is_emitted() const { return poison_ < 0 && !score_ && !empty_ && !holds(output().axes, Symbol::kPast); }
 
 bool Step::for_source() const {
   const Label& made = output();

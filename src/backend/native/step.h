@@ -20,9 +20,12 @@ class Step {
   size_t n_inputs() const { return node_.inputs.size(); }
   bool has(size_t i) const { return i < node_.inputs.size() && node_.inputs[i] != onnx::kNoValue; }
   bool is_row(size_t i) const { return has(i) && label(i).kind == Label::Kind::kRow; }
-  const Label& label(size_t i) const;            // refuses an operand that is omitted
-  const Axes& axes(size_t i) const;              // of a row value; refuses another
-  DType dtype(size_t i) const;                   // of any operand
+  const Label& label(size_t i) const;  // refuses an operand that is omitted
+  const Axes& axes(size_t i) const;    // of a row value; refuses another
+  DType dtype(size_t i) const;         // of any operand
+  bool is_empty(size_t i) const { return is_row(i) && label(i).is_empty; }
+  bool any_empty() const;                        // among the operands
+  void give_nothing();                           // all outputs are without elements
   bool any_score() const;                        // among the operands
   int axis_at(int64_t axis, size_t rank) const;  // counted from the front; refuses one that is not there
 
@@ -45,6 +48,7 @@ class Step {
   void give_attended(size_t output, Axes axes, DType dtype);  // what comes out of an attention is a score no more
   void mark_score() { score_ = true; }
   void mark_last() { last_ = true; }
+  void mark_empty() { empty_ = true; }
   void poison(std::string reason);
 
   // The row operation, after give(). Nothing is emitted for what belongs to an attention, to the past or to nobody.
@@ -67,7 +71,7 @@ class Step {
   onnx::Node node_;                               // a copy: rules may append to the graph
   std::vector<Axes> fitted_;                      // by operand, of auxiliary ones
   std::vector<std::optional<Operand>> replaced_;  // by operand
-  bool score_ = false, last_ = false;
+  bool score_ = false, last_ = false, empty_ = false;
   int poison_ = -1;
 };
 

@@ -75,8 +75,9 @@ class Refutation {
   std::optional<int64_t> run() {
     const std::optional<int64_t> limit = find_limit();
     constexpr std::array<std::array<int64_t, 2>, 8> kSizes = {{{0, 6}, {5, 1}, {3, 4}, {11, 5}, {40, 1}, {30, 9}, {0, 1}, {0, 41}}};
+    const int64_t last = std::min(wanted(), limit.value_or(wanted()));
     for (const auto& [past, fresh] : kSizes) {
-      if (!limit || past + fresh <= *limit) compare(sizes_at(context_.labels, past, fresh, 2));
+      if (past + fresh <= last) compare(sizes_at(context_.labels, past, fresh, 2));
     }
     compare_far(limit);
     return limit;

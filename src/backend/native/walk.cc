@@ -110,6 +110,7 @@ void Walk::label_node(NodeId id) {
   for (const ValueId value : here.inputs) look(value);
   for (const ValueId value : here.captures) look(value);
   if (rows && !is_shape(here)) return label_row(id);
+  if (rows && (*labels_)[here.inputs.at(0)].is_empty) throw Refusal(here, "asks for the shape of what has no elements");
   if (share(id)) return;
   if (rows || auxiliaries) return label_auxiliary(here);
   label_constant(here);
@@ -171,8 +172,13 @@ void Walk::label_row(NodeId id) {
   try {
     Step step(*this, id);
     const Rule rule = rules().find(step.node().domain, step.node().op);
-    if (rule == nullptr) return label_by_running(step);
-    rule(step);
+    if (step.any_empty() && !step.is("Concat")) {
+      step.give_nothing();
+    } else if (rule != nullptr) {
+      rule(step);
+    } else {
+      label_by_running(step);
+    }
   } catch (const Refusal& refusal) {
     grow();
     if (make_token_free(*this, id)) return;

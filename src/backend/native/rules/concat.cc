@@ -82,7 +82,23 @@ void join_features(Step& step, size_t at, size_t rank) {
   step.emit();
 }
 
+// Nothing and one other: the other.
+bool leaves_one(Step& step) {
+  size_t kept = step.n_inputs(), n_kept = 0;
+  for (size_t i = 0; i < step.n_inputs(); ++i) {
+    if (!step.is_empty(i)) kept = i, ++n_kept;
+  }
+  if (n_kept != 1 || !step.is_row(kept)) return false;
+  step.give(0, step.axes(kept), step.dtype(kept));
+  step.emit_alias(kept);
+  return true;
+}
+
 void concat(Step& step) {
+  if (step.any_empty()) {
+    if (!leaves_one(step)) step.refuse("joins several rows with one that has no elements");
+    return;
+  }
   size_t rank = 0;
   for (size_t i = 0; i < step.n_inputs(); ++i) {
     if (step.is_row(i)) rank = step.axes(i).size();

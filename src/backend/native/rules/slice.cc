@@ -105,7 +105,7 @@ class Slicing {
 
  private:
   void cut_features(size_t at, const Range& range) {
-    if (range.count < 1) step_.refuse("takes nothing of axis " + std::to_string(at));
+    if (range.count < 1) return step_.mark_empty();
     axes_[at] = canonical({factor(range.count)});
     const int64_t end = range.start + range.count * range.step;
     features_.starts.push_back(range.start);
