@@ -1,9 +1,10 @@
-// Every decoder at hand gives the ids that its exporter's own framework gave, on every backend that runs whole graphs.
+// Every decoder at hand gives the ids that its exporter's own framework gave, on every backend.
 #include <algorithm>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "engine/sequence.h"
+#include "kvik/error.h"
 #include "support/models.h"
 
 namespace kvik {
@@ -38,6 +39,14 @@ class Decoders : public testing::TestWithParam<KnownDecoder> {};
 
 TEST_P(Decoders, GiveTheExpectedIdsOnTheReferenceEvaluator) {
   expect_known_answers(testing_support::open_reference(GetParam().folder), GetParam());
+}
+
+TEST_P(Decoders, GiveTheExpectedIdsNatively) {
+  if (testing_support::why_not_native(GetParam().name)) {
+    EXPECT_THROW(testing_support::open_native(GetParam().folder), Error) << "compiles now: take it off the list";
+    return;
+  }
+  expect_known_answers(testing_support::open_native(GetParam().folder), GetParam());
 }
 
 TEST_P(Decoders, GiveTheExpectedIdsOnOnnxRuntime) {

@@ -34,7 +34,7 @@ def refusal(*arguments, status=1, **more):
     return done.stderr
 
 
-@pytest.mark.parametrize("backend", ["ort", "reference"])
+@pytest.mark.parametrize("backend", ["native", "ort", "reference"])
 def test_run_tells_the_expected_story_in_json(backend):
     case = ANSWERS["cases"][0]
     answer = json.loads(succeed("run", FABLE, case["prompt"], "-n", 16, "--backend", backend, "--json"))
@@ -137,7 +137,7 @@ def test_a_library_for_another_machine_is_a_sentence(tmp_path):
         said = refusal("run", FABLE, "x", "--backend", "ort", "--ort-lib", tmp_path / name)
         assert name in said and "for this machine was expected" in said
         # Nothing is silent: whoever leaves the choice to Kvik hears why the runtime was not taken.
-        assert "not run by ONNX Runtime" in kvik("run", FABLE, "x", "-n", 1, "--ort-lib", tmp_path / name).stderr
+        assert "not run by ONNX Runtime" in kvik("run", FABLE, "x", "-n", 1, "--device", "cuda", "--ort-lib", tmp_path / name).stderr
 
 
 @pytest.mark.parametrize("arguments", [(), ("run",), ("frobnicate",), ("run", FABLE, "x", "--no-such-option"), ("run", FABLE, "x", "--backend", "magic"),

@@ -4,12 +4,12 @@
 #include <limits>
 
 #include "kvik/error.h"
-#include "sample/allocations.h"
 #include "sample/choice.h"
 #include "sample/fixture.h"
 #include "sample/log_softmax.h"
 #include "sample/rows.h"
 #include "sample/sampler.h"
+#include "support/allocations.h"
 
 namespace kvik::sample {
 namespace {
@@ -121,9 +121,9 @@ TEST(Sampler, AStepAllocatesNothingOnceItIsWarm) {
   std::vector<float> row(5000);
   const auto step = [&](uint64_t seed) {
     row = fixture_row(seed, row.size(), 32);
-    const int64_t before = n_allocations();
+    const int64_t before = testing_support::n_allocations();
     tokens.push_back(sampler.sample(row, {tokens, 0}, rng, workspace).value());
-    return n_allocations() - before;
+    return testing_support::n_allocations() - before;
   };
   tokens.reserve(1000);
   for (uint64_t i = 0; i < 100; ++i) step(i);

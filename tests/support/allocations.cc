@@ -1,4 +1,4 @@
-#include "sample/allocations.h"
+#include "support/allocations.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -32,6 +32,6 @@ void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 
-namespace kvik::sample {
+namespace kvik::testing_support {
 int64_t n_allocations() { return count; }
-}  // namespace kvik::sample
+}  // namespace kvik::testing_support

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-namespace kvik::sample {
+namespace kvik::testing_support {
 
 // How often this program has asked for memory.
 int64_t n_allocations();
 
-}  // namespace kvik::sample
+}  // namespace kvik::testing_support

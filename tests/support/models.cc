@@ -1,6 +1,7 @@
 #include "support/models.h"
 
 #include <algorithm>
+#include <map>
 
 #include "api/environment.h"
 #include "backend/ort/ort_backend.h"
@@ -67,6 +68,23 @@ std::vector<KnownDecoder> known_decoders() {
 
 std::shared_ptr<backend::Backend> open_reference(const std::filesystem::path& folder) {
   return backend::make_reference_backend(analysis::analyse(folder));
+}
+
+std::optional<std::string> why_not_native(const std::string& model) {
+  static const std::map<std::string, std::string> kReasons = {
+      {"fixed-position", "writes its cache with ScatterND at positions that it is given"},
+      {"fixed-scatter", "its mask of booleans goes into Attention beside a cache of fixed capacity"},
+      {"tiny-llm", "its mask of booleans goes into Attention"},
+      {"tiny-llm-explicit-io", "its mask of booleans goes into Attention"},
+  };
+  const auto found = kReasons.find(model);
+  return found == kReasons.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::shared_ptr<backend::Backend> open_native(const std::filesystem::path& folder, const backend::NativeOptions& options) {
+  backend::NativeOptions complete = options;
+  if (!complete.open_other) complete.open_other = backend::make_reference_executor;
+  return backend::make_native_backend(analysis::analyse(folder), complete, {});
 }
 
 std::shared_ptr<backend::Backend> open_ort(const std::filesystem::path& folder) {

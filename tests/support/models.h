@@ -1,11 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/signature.h"
 #include "backend/backend.h"
+#include "backend/native/native_backend.h"
 #include "base/json.h"
 #include "base/token.h"
 #include "support/paths.h"
@@ -31,6 +33,12 @@ struct KnownDecoder {
 std::vector<KnownDecoder> known_decoders();
 
 std::shared_ptr<backend::Backend> open_reference(const std::filesystem::path& folder);
+
+// Models that the native compiler must refuse, or does not know yet: the sentence says why. The one list of them.
+std::optional<std::string> why_not_native(const std::string& model);
+
+// The native backend; options as in production but for those given.
+std::shared_ptr<backend::Backend> open_native(const std::filesystem::path& folder, const backend::NativeOptions& options = {});
 
 // Null where ONNX Runtime's library is not at hand; ./dev test always has it.
 std::shared_ptr<backend::Backend> open_ort(const std::filesystem::path& folder);
