@@ -1,0 +1,139 @@
+// Models with one thing changed: whatever the reference evaluator still runs must be refused by the compiler or computed right.
+// KVIK_MUTANTS=N draws N of each model instead of a few.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "backend/native/compile.h"
+#include "backend/native/refusal.h"
+#include "backend/reference/reference_backend.h"
+#include "support/models.h"
+#include "support/mutate.h"
+#include "support/row_runner.h"
+
+namespace kvik {
+namespace {
+
+using testing_support::Mutant;
+using testing_support::RowRunner;
+using LogitRows = std::vector<std::vector<float>>;
+
+constexpr int kRows = 9;
+
+TokenId token(int i, int64_t vocab) { return static_cast<TokenId>((20 + i * 7) % vocab); }
+
+// All rows in one call, or one call a row.
+std::optional<LogitRows> by_reference(const analysis::Signature& signature, bool one_by_one) {
+  try {
+    const auto backend = backend::make_reference_backend(signature);
+    const auto cache = backend->new_cache();
+    backend::Cache* const caches[] = {cache.get()};
+    std::vector<backend::Row> rows;
+    for (int i = 0; i < kRows; ++i) rows.push_back({token(i, backend->traits().vocab), i, 0, true});
+    LogitRows result;
+    backend::Logits logits;
+    for (int i = 0; i < (one_by_one ? kRows : 1); ++i) {
+      backend->run(one_by_one ? std::span<const backend::Row>(&rows[static_cast<size_t>(i)], 1) : rows, caches, logits);
+      for (int r = 0; r < logits.n_rows(); ++r) result.emplace_back(logits.row(r).begin(), logits.row(r).end());
+    }
+    for (const auto& row : result) {
+      if (!std::all_of(row.begin(), row.end(), [](float x) { return std::isfinite(x); })) return {};
+    }
+    return result.size() == kRows ? std::optional(result) : std::nullopt;
+  } catch (const Error&) { return {}; }
+}
+
+bool agree(const LogitRows& a, const LogitRows& b) {
+  float largest = 1e-6f, difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].size() != b[i].size()) return false;
+    for (size_t j = 0; j < a[i].size(); ++j) {
+      if (!std::isfinite(b[i][j])) return false;
+      largest = std::max(largest, std::abs(a[i][j]));
+      difference = std::max(difference, std::abs(a[i][j] - b[i][j]));
+    }
+  }
+  return difference <= 1e-3f * largest;
+}
+
+struct Tally {
+  int not_run = 0, refused = 0, right = 0, right_one_by_one = 0;
+  std::vector<std::string> wrong;
+};
+
+// The rows of a program with one position too many are no wrong answer but a refusal at run time.
+std::optional<LogitRows> by_rows(const native::Program& program, int64_t vocab) {
+  std::vector<RowRunner::Row> rows;
+  for (int i = 0; i < kRows; ++i) rows.push_back({.token = token(i, vocab), .position = i});
+  const auto& forbidden = program.forbidden_tokens;
+  for (const RowRunner::Row& row : rows) {
+    if (std::find(forbidden.begin(), forbidden.end(), row.token) != forbidden.end()) return {};
+  }
+  if (program.max_positions && *program.max_positions < kRows) return {};
+  try {
+    return RowRunner(program).run(rows);
+  } catch (const Error&) { return {}; }
+}
+
+void judge(analysis::Signature signature, const Mutant& mutant, Tally& tally) {
+  signature.files.at(0).model = mutant.model;
+  const auto reference = by_reference(signature, false);
+  if (!reference) {
+    ++tally.not_run;
+    return;
+  }
+  std::optional<native::Program> program;
+  try {
+    program = native::compile_file(signature.files[0]);
+  } catch (const Error&) {
+    ++tally.refused;
+    return;
+  }
+  const auto rows = by_rows(*program, signature.vocab.value_or(1));
+  if (!rows) {
+    ++tally.refused;
+  } else if (agree(*reference, *rows)) {
+    ++tally.right;
+  } else if (const auto alone = by_reference(signature, true); alone && agree(*alone, *rows) && program->one_token) {
+    ++tally.right_one_by_one;
+  } else {
+    tally.wrong.push_back(fmt::format("{} ({})", mutant.what, program->attends.empty() ? "" : program->attends[0].words));
+  }
+}
+
+class Mutants : public testing::TestWithParam<std::string> {};
+
+TEST_P(Mutants, AreRefusedOrComputedRight) {
+  const char* wanted = std::getenv("KVIK_MUTANTS");
+  const int n = wanted != nullptr ? std::atoi(wanted) : 12;
+  const analysis::Signature signature = analysis::analyse(testing_support::fixtures() / GetParam());
+  std::mt19937 random(3);
+  Tally tally;
+  for (int i = 0; i < n; ++i) {
+    if (const auto mutant = testing_support::mutate(signature.files.at(0).model, random)) judge(signature, *mutant, tally);
+  }
+  EXPECT_THAT(tally.wrong, testing::IsEmpty());
+  RecordProperty("not_run", tally.not_run);
+  if (wanted != nullptr) {
+    fmt::print("{}: {} not run, {} refused, {} right, {} right token by token, {} wrong\n", GetParam(), tally.not_run, tally.refused,
+               tally.right, tally.right_one_by_one, tally.wrong.size());
+  }
+}
+
+std::string test_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Mutants,
+                         testing::Values("zoo/qwen2", "zoo/small-hand", "zoo/small-stacked-dynamo", "forms/plain", "forms/fused-heads",
+                                         "rules/plain", "rules/alibi", "rules/table", "rules/sink", "rules/rotated", "rules/shared-keys",
+                                         "rules/heads-in-queries", "rules/no-past"),
+                         test_name);
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,184 @@
+#include "support/mutate.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+namespace kvik::testing_support {
+namespace {
+
+using onnx::Graph;
+using onnx::Node;
+using Ops = std::vector<std::string_view>;
+
+size_t below(std::mt19937& random, size_t n) { return random() % n; }
+
+template <class T>
+const T& any_of(std::mt19937& random, const std::vector<T>& list) {
+  return list[below(random, list.size())];
+}
+
+void set(Node& node, std::string_view name, onnx::Attribute::Data data) {
+  std::erase_if(node.attributes, [&](const onnx::Attribute& attribute) { return attribute.name == name; });
+  node.attributes.push_back({name, std::move(data)});
+}
+
+bool permute(Node& node, std::mt19937& random) {
+  std::vector<int64_t> perm = node.ints_or("perm", {1, 0});
+  if (perm.size() < 2) return false;
+  const size_t i = below(random, perm.size()), j = (i + 1 + below(random, perm.size() - 1)) % perm.size();
+  std::swap(perm[i], perm[j]);
+  set(node, "perm", perm);
+  return true;
+}
+
+bool other_axis(Node& node, std::mt19937& random) {
+  set(node, "axis", static_cast<int64_t>(below(random, 3)));
+  return true;
+}
+
+bool other_axes(Node& node, std::mt19937&) {
+  if (node.op == "LayerNormalization") {
+    set(node, "axis", int64_t{1});
+  } else if (node.inputs.size() < 2) {
+    set(node, "axes", std::vector<int64_t>{1});
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool swap_operands(Node& node, std::mt19937&) {
+  if (node.inputs.size() < 2 || node.inputs[0] == node.inputs[1]) return false;
+  std::swap(node.inputs[0], node.inputs[1]);
+  return true;
+}
+
+bool swap_choices(Node& node, std::mt19937&) {
+  if (node.inputs.size() != 3) return false;
+  std::swap(node.inputs[1], node.inputs[2]);
+  return true;
+}
+
+bool other_operator(Node& node, std::mt19937& random) {
+  static const std::map<std::string_view, Ops> kOthers = {{"Add", {"Sub", "Mul"}},
+                                                          {"Mul", {"Add"}},
+                                                          {"Sub", {"Add"}},
+                                                          {"Div", {"Mul"}},
+                                                          {"Greater", {"Less"}},
+                                                          {"Less", {"GreaterOrEqual", "Greater"}},
+                                                          {"LessOrEqual", {"Greater", "Less"}},
+                                                          {"GreaterOrEqual", {"Less", "Greater"}},
+                                                          {"Cos", {"Sin"}},
+                                                          {"Sin", {"Cos"}},
+                                                          {"And", {"Or"}},
+                                                          {"Or", {"And"}},
+                                                          {"ReduceMean", {"ReduceMax", "ReduceSum"}},
+                                                          {"Softmax", {"LogSoftmax"}},
+                                                          {"Sigmoid", {"Tanh"}},
+                                                          {"Tanh", {"Sigmoid"}},
+                                                          {"Equal", {"Greater"}}};
+  const auto others = kOthers.find(node.op);
+  if (others == kOthers.end()) return false;
+  node.op = any_of(random, others->second);
+  return true;
+}
+
+// A tensor of up to eight numbers with one changed, or two exchanged.
+template <class T>
+std::optional<Tensor> other_numbers(Tensor tensor, std::mt19937& random) {
+  const std::span<T> numbers = tensor.mutable_data<T>();
+  if (numbers.empty() || numbers.size() > 8) return {};
+  if (numbers.size() > 1 && random() % 2 == 0) {
+    const size_t i = below(random, numbers.size()), j = (i + 1) % numbers.size();
+    std::swap(numbers[i], numbers[j]);
+  } else {
+    static const std::vector<int> kSteps = {1, -1, 2};
+    T& number = numbers[below(random, numbers.size())];
+    number = static_cast<T>(number + static_cast<T>(any_of(random, kSteps)));
+  }
+  return tensor;
+}
+
+std::optional<onnx::TensorData> other_tensor(const onnx::TensorData& data, std::mt19937& random) {
+  if (data.n_elements > 8) return {};
+  std::optional<Tensor> changed;
+  if (data.dtype == DType::kI64) changed = other_numbers<int64_t>(load(data), random);
+  if (data.dtype == DType::kF32) changed = other_numbers<float>(load(data), random);
+  if (!changed) return {};
+  const auto bytes = changed->bytes();
+  auto stored = std::make_shared<std::string>(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  onnx::TensorData result = data;
+  result.form = onnx::TensorData::Form::kRaw;
+  result.stored = *stored;
+  result.owner = stored;
+  return result;
+}
+
+bool other_constant(Graph& graph, const Node& node, std::mt19937& random) {
+  if (node.inputs.empty()) return false;
+  const onnx::ValueId id = any_of(random, node.inputs);
+  if (id == onnx::kNoValue) return false;
+  const onnx::Value& value = graph.value(id);
+  if (value.initializer >= 0) {
+    const auto changed = other_tensor(graph.initializers[static_cast<size_t>(value.initializer)], random);
+    if (changed) graph.initializers[static_cast<size_t>(value.initializer)] = *changed;
+    return changed.has_value();
+  }
+  if (value.producer == onnx::kNoNode) return false;
+  Node& producer = graph.nodes[static_cast<size_t>(value.producer)];
+  if (producer.op != "Constant" || !producer.has("value")) return false;
+  const auto changed = other_tensor(producer.tensor("value"), random);
+  if (changed) set(producer, "value", *changed);
+  return changed.has_value();
+}
+
+struct Mutation {
+  std::string_view name;
+  Ops on;                                           // operators; empty: any
+  bool (*apply)(Node& node, std::mt19937& random);  // null: one of the node's constants
+};
+
+const std::vector<Mutation>& mutations() {
+  static const Ops kReadConstants = {"Reshape", "Slice", "Unsqueeze", "Expand", "Add", "Mul", "Gather", "Concat", "Div", "Range", "Where"};
+  static const std::vector<Mutation> kAll = {
+      {"permutation of", {"Transpose"}, permute},
+      {"permutation of", {"Transpose"}, permute},
+      {"axis of", {"Softmax"}, other_axis},
+      {"axis of", {"Concat"}, other_axis},
+      {"axis of", {"Gather", "Split", "CumSum"}, other_axis},
+      {"axes of", {"ReduceMean", "LayerNormalization"}, other_axes},
+      {"operands of", {"MatMul", "Sub", "Div", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Concat"}, swap_operands},
+      {"choices of", {"Where"}, swap_choices},
+      {"operator of", {}, other_operator},
+      {"operator of", {}, other_operator},
+      {"constant of", kReadConstants, nullptr},
+      {"constant of", kReadConstants, nullptr},
+      {"constant of", kReadConstants, nullptr},
+  };
+  return kAll;
+}
+
+}  // namespace
+
+std::optional<Mutant> mutate(const std::shared_ptr<const onnx::Model>& model, std::mt19937& random) {
+  auto graph = std::make_shared<Graph>(*model->graph);
+  const Mutation& mutation = any_of(random, mutations());
+  std::vector<size_t> nodes;
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    const bool fits = mutation.on.empty() || std::find(mutation.on.begin(), mutation.on.end(), graph->nodes[i].op) != mutation.on.end();
+    if (fits && graph->nodes[i].domain.empty()) nodes.push_back(i);
+  }
+  if (nodes.empty()) return {};
+  Node& node = graph->nodes[any_of(random, nodes)];
+  Mutant mutant{nullptr, fmt::format("{} {}", mutation.name, node.describe())};
+  const bool changed = mutation.apply != nullptr ? mutation.apply(node, random) : other_constant(*graph, node, random);
+  if (!changed) return {};
+  auto copy = std::make_shared<onnx::Model>(*model);
+  copy->graph = graph;
+  // Names that the graph was given while it was read belong to the original.
+  mutant.model = std::shared_ptr<const onnx::Model>(copy.get(), [copy, model](const onnx::Model*) {});
+  return mutant;
+}
+
+}  // namespace kvik::testing_support
