@@ -7,27 +7,33 @@
 #include <gmock/gmock.h>
 
 #include "backend/native/compile.h"
-#include "backend/native/refusal.h"
+#include "backend/native/native_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "support/models.h"
 #include "support/mutate.h"
-#include "support/row_runner.h"
+#include "support/row_interpreter.h"
 
 namespace kvik {
 namespace {
 
 using testing_support::Mutant;
-using testing_support::RowRunner;
 using LogitRows = std::vector<std::vector<float>>;
 
 constexpr int kRows = 9;
 
 TokenId token(int i, int64_t vocab) { return static_cast<TokenId>((20 + i * 7) % vocab); }
 
-// All rows in one call, or one call a row.
-std::optional<LogitRows> by_reference(const analysis::Signature& signature, bool one_by_one) {
+bool is_finite(const LogitRows& rows) {
+  return std::all_of(rows.begin(), rows.end(), [](const std::vector<float>& row) {
+    return std::all_of(row.begin(), row.end(), [](float x) { return std::isfinite(x); });
+  });
+}
+
+// All rows in one call, or one call a row. Nothing where the backend does not take the model or gives no numbers.
+using Open = std::function<std::unique_ptr<backend::Backend>()>;
+std::optional<LogitRows> run(const Open& open, bool one_by_one) {
   try {
-    const auto backend = backend::make_reference_backend(signature);
+    const auto backend = open();
     const auto cache = backend->new_cache();
     backend::Cache* const caches[] = {cache.get()};
     std::vector<backend::Row> rows;
@@ -38,25 +44,35 @@ std::optional<LogitRows> by_reference(const analysis::Signature& signature, bool
       backend->run(one_by_one ? std::span<const backend::Row>(&rows[static_cast<size_t>(i)], 1) : rows, caches, logits);
       for (int r = 0; r < logits.n_rows(); ++r) result.emplace_back(logits.row(r).begin(), logits.row(r).end());
     }
-    for (const auto& row : result) {
-      if (!std::all_of(row.begin(), row.end(), [](float x) { return std::isfinite(x); })) return {};
-    }
     return result.size() == kRows ? std::optional(result) : std::nullopt;
   } catch (const Error&) { return {}; }
 }
 
-bool agree(const LogitRows& a, const LogitRows& b) {
-  float largest = 1e-6f, difference = 0;
+std::optional<LogitRows> by_reference(const analysis::Signature& signature, bool one_by_one) {
+  const auto rows = run([&] { return backend::make_reference_backend(signature); }, one_by_one);
+  return rows && is_finite(*rows) ? rows : std::nullopt;
+}
+
+// The whole way: fused, with our own kernels.
+std::optional<LogitRows> by_native(const analysis::Signature& signature) {
+  return run([&] { return backend::make_native_backend(signature, {.n_threads = 1}, {}); }, false);
+}
+
+// Over the largest number of `a`.
+double difference(const LogitRows& a, const LogitRows& b) {
+  double largest = 1e-6, most = 0;
   for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i].size() != b[i].size()) return false;
+    if (a[i].size() != b[i].size()) return INFINITY;
     for (size_t j = 0; j < a[i].size(); ++j) {
-      if (!std::isfinite(b[i][j])) return false;
-      largest = std::max(largest, std::abs(a[i][j]));
-      difference = std::max(difference, std::abs(a[i][j] - b[i][j]));
+      if (!std::isfinite(b[i][j])) return INFINITY;
+      largest = std::max(largest, std::abs(static_cast<double>(a[i][j])));
+      most = std::max(most, std::abs(static_cast<double>(a[i][j]) - static_cast<double>(b[i][j])));
     }
   }
-  return difference <= 1e-3f * largest;
+  return most / largest;
 }
+
+bool agree(const LogitRows& a, const LogitRows& b) { return difference(a, b) <= 1e-3; }
 
 struct Tally {
   int not_run = 0, refused = 0, right = 0, right_one_by_one = 0;
@@ -65,15 +81,15 @@ struct Tally {
 
 // The rows of a program with one position too many are no wrong answer but a refusal at run time.
 std::optional<LogitRows> by_rows(const native::Program& program, int64_t vocab) {
-  std::vector<RowRunner::Row> rows;
+  std::vector<backend::Row> rows;
   for (int i = 0; i < kRows; ++i) rows.push_back({.token = token(i, vocab), .position = i});
   const auto& forbidden = program.forbidden_tokens;
-  for (const RowRunner::Row& row : rows) {
+  for (const backend::Row& row : rows) {
     if (std::find(forbidden.begin(), forbidden.end(), row.token) != forbidden.end()) return {};
   }
   if (program.max_positions && *program.max_positions < kRows) return {};
   try {
-    return RowRunner(program).run(rows);
+    return testing_support::RowInterpreter(program).run(rows);
   } catch (const Error&) { return {}; }
 }
 
@@ -96,10 +112,14 @@ void judge(analysis::Signature signature, const Mutant& mutant, Tally& tally) {
     ++tally.refused;
   } else if (agree(*reference, *rows)) {
     ++tally.right;
+    const auto native = by_native(signature);
+    if (native && !agree(*reference, *native))
+      tally.wrong.push_back(fmt::format("{} (in the plan, not in the program; by {:.2g})", mutant.what, difference(*reference, *native)));
   } else if (const auto alone = by_reference(signature, true); alone && agree(*alone, *rows) && program->one_token) {
     ++tally.right_one_by_one;
   } else {
-    tally.wrong.push_back(fmt::format("{} ({})", mutant.what, program->attends.empty() ? "" : program->attends[0].words));
+    tally.wrong.push_back(fmt::format("{} ({}; by {:.2g})", mutant.what, program->attends.empty() ? "" : program->attends[0].words,
+                                      difference(*reference, *rows)));
   }
 }
 

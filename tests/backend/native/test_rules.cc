@@ -8,12 +8,10 @@
 #include "backend/native/refusal.h"
 #include "onnx/eval/evaluator.h"
 #include "support/models.h"
-#include "support/row_runner.h"
+#include "support/row_interpreter.h"
 
 namespace kvik {
 namespace {
-
-using testing_support::RowRunner;
 
 struct Expected {
   std::string name;
@@ -67,9 +65,9 @@ std::vector<std::vector<float>> by_reference(const analysis::File& file, int n) 
 }
 
 std::vector<std::vector<float>> by_rows(const native::Program& program, int n) {
-  std::vector<RowRunner::Row> rows;
+  std::vector<backend::Row> rows;
   for (int i = 0; i < n; ++i) rows.push_back({.token = token(i), .position = i});
-  return RowRunner(program).run(rows);
+  return testing_support::RowInterpreter(program).run(rows);
 }
 
 TEST_P(Rules, AreReadRightOrRefused) {
