@@ -85,6 +85,14 @@ TEST(FuseCanonical, AValueThatIsComputedTwiceIsComputedOnce) {
   EXPECT_EQ(kinds(plan), "unary matmul unary binary");
 }
 
+TEST(FuseCanonical, ARootThatBecameItsInverseIsNotTakenForTheRootAgain) {
+  PlanBuilder b(6);
+  const Input y = b.add(b.unary(Unary::kSquare, b.x()), b.number(1));
+  const Input first = b.div(b.x(), b.unary(Unary::kSqrt, y)), second = b.div(y, b.unary(Unary::kSqrt, y));
+  Plan plan = b.done(b.add(b.unary(Unary::kTanh, first), second));
+  fuse_and_compare(fuse_canonical, plan);
+}
+
 TEST(FuseCanonical, ASmallDivisorIsNotInvertedIntoInfinity) {
   PlanBuilder b(2);
   Plan plan = b.done(b.div(b.x(), b.number(1e-42f)));

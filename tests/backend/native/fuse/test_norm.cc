@@ -80,6 +80,20 @@ TEST(FuseNorm, AFactorBehindANormJoinsItsWeightAndBias) {
   EXPECT_EQ(kinds(plan), "norm");
 }
 
+TEST(FuseNorm, TwoNormsOfOneValueWithDifferentWeightsAreTwo) {
+  PlanBuilder b(6);
+  const auto norm = [&](const std::vector<float>& weight, const std::vector<float>& bias) {
+    const Input centred = b.sub(b.x(), b.reduce(Reduce::kMean, b.x()));
+    const Input root = b.unary(Unary::kSqrt, b.add(b.reduce(Reduce::kMean, b.mul(centred, centred)), b.number(1e-5f)));
+    return b.add(b.mul(b.div(centred, root), b.constant(weight)), b.constant(bias));
+  };
+  const Input left = norm(kWeight, kBias), right = norm(kBias, kWeight);
+  Plan plan = b.done(b.mul(b.unary(Unary::kTanh, left), right));
+  fuse_and_compare(canonical_and_norm, plan);
+  EXPECT_EQ(count(plan, "norm"), 2);
+  EXPECT_EQ(plan.ops.size(), 4u);
+}
+
 TEST(FuseNorm, EpsilonOutsideOfTheRootIsNoNorm) {
   PlanBuilder b(6);
   const Input mean = b.reduce(Reduce::kMean, b.mul(b.x(), b.x()));

@@ -62,6 +62,41 @@ TEST(FuseScale, AScaledValueThatOthersReadStays) {
   EXPECT_EQ(fuse_and_compare(fuse_scale, by_vector), 0);
 }
 
+Plan attention_over_repeated(PlanBuilder& b, const std::vector<int64_t>& k_map, const std::vector<int64_t>& v_map) {
+  const Input k = b.matmul(b.x(), 4), v = b.matmul(b.x(), 4);
+  const Input all = b.attend(b.matmul(b.x(), 8), b.move({k}, k_map), b.move({v}, v_map));
+  Plan plan = b.done(all);
+  Attend& attend = plan.attends[0];
+  attend.n_heads = attend.n_kv_heads = 4;
+  attend.key_dim = attend.value_dim = 2;
+  return plan;
+}
+
+TEST(FuseKvHeads, RepeatedHeadsAreKeptOnce) {
+  PlanBuilder b(4);
+  Plan plan = attention_over_repeated(b, {0, 1, 0, 1, 2, 3, 2, 3}, {0, 1, 0, 1, 2, 3, 2, 3});
+  EXPECT_EQ(fuse_kv_heads(plan), 1);
+  EXPECT_EQ(kinds(plan), "matmul matmul matmul append attend");
+  EXPECT_EQ(plan.attends[0].n_kv_heads, 2);
+  EXPECT_TRUE(plan.attends[0].kv_head_of.empty());
+}
+
+TEST(FuseKvHeads, HeadsInAnotherOrderAreNamed) {
+  PlanBuilder b(4);
+  Plan plan = attention_over_repeated(b, {0, 1, 2, 3, 0, 1, 2, 3}, {0, 1, 2, 3, 0, 1, 2, 3});
+  EXPECT_EQ(fuse_kv_heads(plan), 1);
+  EXPECT_EQ(plan.attends[0].kv_head_of, (std::vector<int32_t>{0, 1, 0, 1}));
+}
+
+TEST(FuseKvHeads, KeysAndValuesOfDifferentHeadsStay) {
+  PlanBuilder b(4);
+  Plan plan = attention_over_repeated(b, {0, 1, 0, 1, 2, 3, 2, 3}, {0, 1, 2, 3, 0, 1, 2, 3});
+  EXPECT_EQ(fuse_kv_heads(plan), 0);
+  PlanBuilder other(4);
+  Plan across = attention_over_repeated(other, {1, 2, 1, 2, 2, 3, 2, 3}, {1, 2, 1, 2, 2, 3, 2, 3});
+  EXPECT_EQ(fuse_kv_heads(across), 0);
+}
+
 TEST(FuseMatmulBias, AnAddedConstantIsTheBias) {
   PlanBuilder b(4);
   const Input biased = b.matmul(b.x(), 3, b.constant({1, 1, 1}));

@@ -132,6 +132,15 @@ TEST(FuseRotary, ElementsInAnotherOrderAreMovedFirst) {
   EXPECT_EQ(kinds(plan), "move rotary");
 }
 
+TEST(FuseRotary, RepeatedHeadsAreTurnedBeforeTheyAreRepeated) {
+  PlanBuilder b(16);
+  std::vector<int64_t> twice = elements(2, 8, 0, 8);
+  for (const int64_t e : elements(2, 8, 0, 8)) twice.push_back(e);
+  Plan plan = b.done(b.move({by_rotated_halves(b, b.x(), 2)}, twice));
+  EXPECT_EQ(fuse_and_compare(canonical_and_rotary, plan), 1);
+  EXPECT_EQ(kinds(plan), "rotary move");
+}
+
 TEST(FuseRotary, TheOtherDirectionTurnsByNegatedSines) {
   PlanBuilder b(8);
   const Input x = b.x(), first = b.part(x, 0, 4), second = b.part(x, 4, 4);
