@@ -29,8 +29,8 @@ Mask mask_of(const onnx::Node& node, const Tensor& tensor, const Scores& scores,
   const Dims wanted = {scores.batch, scores.heads, n_rows};
   for (size_t axis = 0; axis < 3; ++axis) {
     if (!fits || (mask.dims[axis] != 1 && mask.dims[axis] != wanted[axis]))
-      throw Refusal(node, fmt::format("its mask has shape {}, which does not fit {} heads and {} rows", kvik::to_string(tensor.dims()),
-                                      scores.heads, n_rows));
+      throw Error(Code::kBadModel, fmt::format("{}: its mask has shape {}, which does not fit {} heads and {} rows", node.describe(),
+                                               kvik::to_string(tensor.dims()), scores.heads, n_rows));
   }
   const Tensor floats = to_floats(tensor);
   mask.added.assign(floats.data<float>().begin(), floats.data<float>().end());

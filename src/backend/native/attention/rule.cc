@@ -37,13 +37,26 @@ std::vector<Sizes> small_sizes(const Labels& labels, bool from_source) {
   return result;
 }
 
+// Positions of a cache of fixed size: beyond them the graph means nothing.
+std::optional<int64_t> capacity_of(const FlatGraph& flat) {
+  std::optional<int64_t> capacity;
+  for (const FlatGraph::Input& input : flat.inputs) {
+    if (input.state == nullptr || input.state->growth != analysis::Growth::kFixed || input.state->capacity <= 0) continue;
+    capacity = std::min(capacity.value_or(input.state->capacity), input.state->capacity);
+  }
+  return capacity;
+}
+
 class Inference {
  public:
   Inference(const AttentionContext& context, const RuleQuestion& question)
       : context_(context), question_(question), profile_(question.n_heads), function_(question.score_function) {}
 
   Rule run() {
-    for (const Sizes& sizes : small_sizes(context_.labels, question_.from_source)) try_small(sizes);
+    if (const auto capacity = capacity_of(*context_.labels.flat)) smallest_bad_ = *capacity + 1;
+    for (const Sizes& sizes : small_sizes(context_.labels, question_.from_source)) {
+      if (!smallest_bad_ || sizes.total() < *smallest_bad_) try_small(sizes);
+    }
     if (!largest_ok_) throw Refusal(question_.node, fmt::format("its scores cannot be evaluated at any size ({})", failure_));
     if (!question_.from_source) look_far();
     Rule rule;
@@ -97,7 +110,12 @@ class Inference {
     Sizes two = sizes;
     two.batch = 2;
     const float none = 0;
-    const Scores scores = question_.source.softmax_input(two, std::span(&none, 1));
+    Scores scores;
+    try {
+      scores = question_.source.softmax_input(two, std::span(&none, 1));
+    } catch (const Refusal&) { throw; } catch (const Error&) {
+      return;  // a graph for one sequence at a time
+    }
     const size_t half = scores.data.size() / 2;
     for (size_t i = 0; i < half; ++i) {
       const float a = scores.data[i], b = scores.data[half + i];
