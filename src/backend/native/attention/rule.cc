@@ -10,8 +10,8 @@ namespace kvik::native {
 namespace {
 
 constexpr int64_t kContextIfUnknown = 8192;
-constexpr int64_t kFarTogether = 1024;               // positions of a first look at a graph that computes a mask for all rows together
-constexpr int64_t kMostFarBytes = int64_t{1} << 26;  // what a farther look may take
+constexpr int64_t kFarTogether = 256;               // positions of a first look at a graph that computes a mask for all rows together
+constexpr int64_t kMostFarBytes = int64_t{1} << 27;  // what a farther look may take
 
 struct Size {
   int64_t past, fresh;
