@@ -40,7 +40,12 @@ std::vector<float> outputs(const std::shared_ptr<const Plan>& plan, Constants& c
     for (size_t i = 0; i < given.back().size(); ++i) given.back()[i] = noise(static_cast<int64_t>(i));
   }
   const std::vector<std::span<const float>> inputs(given.begin(), given.end());
-  if (!inputs.empty()) runner.run_source(inputs, kSourcePositions, source_pages.list.data());
+  RunSequence source;
+  source.source_pages = source_pages.list.data();
+  source.n_source = kSourcePositions;
+  std::vector<RunRow> positions;
+  for (int64_t i = 0; i < kSourcePositions; ++i) positions.push_back({i, 0});
+  if (!inputs.empty()) runner.run_source(positions, {&source, 1}, inputs);
 
   std::vector<std::vector<std::byte>> memories;
   std::vector<std::byte*> registers;
