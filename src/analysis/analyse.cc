@@ -3,6 +3,7 @@
 
 #include "analysis/configs.h"
 #include "analysis/discovery.h"
+#include "analysis/fit.h"
 #include "analysis/graph_analysis.h"
 #include "analysis/port_names.h"
 #include "analysis/summary.h"
@@ -138,9 +139,7 @@ int place_of(Stage stage) {
 }
 
 void note_missing_parts(Signature& signature, const Configs& configs) {
-  const auto any = [&](auto test) { return std::any_of(signature.files.begin(), signature.files.end(), test); };
-  if (signature.kind == Kind::kEncoderDecoder && !any(is_encoder))
-    signature.problems.push_back("the decoder attends to an encoder, and no encoder file was found beside it");
+  for (std::string& misfit : encoder_misfits(signature)) signature.problems.push_back(std::move(misfit));
   if (signature.kind == Kind::kEncoder && configs.flag("is_encoder_decoder"))
     signature.problems.push_back("config.json describes an encoder-decoder, and only the encoder was found; the decoder file is missing");
   const File* first = signature.first_step();

@@ -59,6 +59,7 @@ struct Generation::State {
 
 // For the command line and the tests, which look inside.
 struct ModelAccess {
+  using State = Model::State;
   static const Model::State& state(const Model& model) { return *model.state_; }
 };
 

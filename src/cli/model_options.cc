@@ -41,6 +41,10 @@ void add_model_options(CLI::App& command, ModelOptions& options, Terminal& termi
   command.add_option("MODEL", options.model, "A folder, an .onnx file, or the name of a model on the search path")
       ->required()
       ->option_text(" ");
+  add_load_options(command, options, terminal);
+}
+
+void add_load_options(CLI::App& command, ModelOptions& options, Terminal& terminal) {
   add_choice<BackendChoice>(command, "--backend", options.load.backend,
                             {{"auto", BackendChoice::kAuto},
                              {"native", BackendChoice::kNative},

@@ -16,6 +16,8 @@ struct ModelOptions {
 // The positional MODEL, --backend, --device, --weights, --kv, --isa, --threads, --context, --ort-lib, --variant; and those of
 // add_common_options().
 void add_model_options(CLI::App& command, ModelOptions& options, Terminal& terminal);
+// The same without the positional MODEL.
+void add_load_options(CLI::App& command, ModelOptions& options, Terminal& terminal);
 
 // Sampling and stopping, named as in Hugging Face.
 void add_sampling_options(CLI::App& command, GenerateOptions& options);

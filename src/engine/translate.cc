@@ -7,11 +7,10 @@
 namespace kvik::engine {
 namespace {
 
-// One source under search: its running beams and their caches, in the same order.
-struct Search {
-  sample::BeamSearch beams;
+// One source under search, and the caches of its running sequences in the search's order.
+struct Work {
+  std::unique_ptr<Search> search;
   std::vector<std::unique_ptr<backend::Cache>> caches;
-  std::span<const TokenId> source;
 };
 
 void check_source(std::span<const TokenId> source, const backend::Traits& traits) {
@@ -22,75 +21,94 @@ void check_source(std::span<const TokenId> source, const backend::Traits& traits
   }
 }
 
-// The rows of every running beam: what its cache does not hold yet.
-void collect_rows(std::vector<Search>& searches, std::vector<backend::Row>& rows, std::vector<backend::Cache*>& caches) {
+// The rows of every running sequence: what its cache does not hold yet.
+void collect_rows(const std::vector<Work>& works, std::vector<backend::Row>& rows, std::vector<backend::Cache*>& caches) {
   rows.clear();
   caches.clear();
-  for (Search& search : searches) {
-    for (size_t beam = 0; !search.beams.done() && beam < search.beams.n_beams(); ++beam) {
-      const std::span<const TokenId> tokens = search.beams.tokens(beam);
-      for (size_t at = static_cast<size_t>(search.caches[beam]->length()); at < tokens.size(); ++at) {
+  for (const Work& work : works) {
+    for (size_t i = 0; !work.search->done() && i < work.search->n_sequences(); ++i) {
+      const std::span<const TokenId> tokens = work.search->tokens(i);
+      for (size_t at = static_cast<size_t>(work.caches[i]->length()); at < tokens.size(); ++at) {
         rows.push_back({tokens[at], static_cast<int>(at), static_cast<int>(caches.size()), at + 1 == tokens.size()});
       }
-      caches.push_back(search.caches[beam].get());
+      caches.push_back(work.caches[i].get());
     }
   }
 }
 
-// Every new beam continues an old one: a fork of its cache, or the cache itself where it is the last to need it.
-void follow(Search& search, std::span<const sample::BeamStep> steps, backend::Backend& backend) {
+// Every new sequence continues an old one: a fork of its cache, or the cache itself where it is the last to need it.
+void follow(Work& work, std::span<const sample::BeamStep> steps, backend::Backend& backend) {
   std::vector<std::unique_ptr<backend::Cache>> next;
   for (size_t i = 0; i < steps.size(); ++i) {
     bool needed_again = false;
     for (size_t later = i + 1; later < steps.size(); ++later) needed_again = needed_again || steps[later].from == steps[i].from;
-    std::unique_ptr<backend::Cache>& old = search.caches[steps[i].from];
+    std::unique_ptr<backend::Cache>& old = work.caches[steps[i].from];
     next.push_back(needed_again ? backend.fork(*old) : std::move(old));
   }
-  search.caches = std::move(next);
+  work.caches = std::move(next);
+}
+
+std::vector<EncodedSource> encode(backend::Backend& backend, std::span<const Tensor> inputs) {
+  std::vector<EncodedSource> sources;
+  for (std::shared_ptr<const backend::Source>& encoded : backend.encode(inputs))
+    sources.push_back({std::move(encoded), {}, static_cast<uint64_t>(sources.size())});
+  return sources;
 }
 
 }  // namespace
 
-std::vector<Hypotheses> translate(backend::Backend& backend, std::span<const std::vector<TokenId>> sources, const sample::Sampler& sampler,
-                                  const TranslateOptions& options) {
-  const auto vocab = static_cast<size_t>(backend.traits().vocab);
+std::vector<EncodedSource> encode_tokens(backend::Backend& backend, std::span<const std::vector<TokenId>> sources) {
   std::vector<Tensor> inputs;
   for (const std::vector<TokenId>& source : sources) {
     check_source(source, backend.traits());
     const std::vector<int64_t> ids(source.begin(), source.end());
     inputs.push_back(Tensor::of({static_cast<int64_t>(ids.size())}, ids));
   }
-  const std::vector<std::shared_ptr<const backend::Source>> encoded = backend.encode(inputs);
-  std::vector<Search> searches;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    searches.push_back({sample::BeamSearch(options.beams, options.start, vocab), {}, sources[i]});
-    searches.back().caches.push_back(backend.new_cache(encoded[i]));
+  std::vector<EncodedSource> encoded = encode(backend, inputs);
+  for (size_t i = 0; i < encoded.size(); ++i) encoded[i].tokens = sources[i];
+  return encoded;
+}
+
+std::vector<EncodedSource> encode_features(backend::Backend& backend, std::span<const Tensor> features) {
+  return encode(backend, features);
+}
+
+std::vector<Hypotheses> translate(backend::Backend& backend, std::span<const EncodedSource> sources, const sample::Sampler& sampler,
+                                  const TranslateOptions& options) {
+  const auto vocab = static_cast<size_t>(backend.traits().vocab);
+  const bool by_choice = options.search.beams.num_beams == 1 && !options.always_beams;
+  std::vector<Work> works;
+  for (const EncodedSource& source : sources) {
+    const SearchSource about{source.tokens, options.seed, source.stream};
+    works.push_back({(by_choice ? search_by_choice : search_with_beams)(options.search, about, sampler, vocab), {}});
+    works.back().caches.push_back(backend.new_cache(source.encoded));
   }
 
   std::vector<backend::Row> rows;
   std::vector<backend::Cache*> caches;
   backend::Logits logits;
   sample::Workspace workspace;
-  std::vector<float> scores;
-  while (collect_rows(searches, rows, caches), !rows.empty()) {
+  while (collect_rows(works, rows, caches), !rows.empty()) {
     if (options.cancelled && options.cancelled()) throw Error(Code::kBadArgument, "translation was interrupted");
     backend.run(rows, caches, logits);
     int at = 0;
-    for (Search& search : searches) {
-      if (search.beams.done()) continue;
-      scores.clear();
-      for (size_t beam = 0; beam < search.beams.n_beams(); ++beam) {
-        const std::span<float> row = logits.row(at++);
-        sampler.log_probs(row, {search.beams.tokens(beam), search.beams.prompt_length(), options.beams.max_length, search.source},
-                          workspace);
-        scores.insert(scores.end(), row.begin(), row.end());
-      }
-      follow(search, search.beams.advance(scores), backend);
+    for (Work& work : works) {
+      if (work.search->done()) continue;
+      const size_t n = work.search->n_sequences();
+      // The rows of a source lie one after another.
+      const std::span<float> own(logits.row(at).data(), n * vocab);
+      at += static_cast<int>(n);
+      follow(work, work.search->advance(own, workspace), backend);
     }
   }
   std::vector<Hypotheses> results;
-  for (const Search& search : searches) results.push_back(search.beams.hypotheses());
+  for (const Work& work : works) results.push_back(work.search->hypotheses());
   return results;
+}
+
+std::vector<Hypotheses> translate(backend::Backend& backend, std::span<const std::vector<TokenId>> sources, const sample::Sampler& sampler,
+                                  const TranslateOptions& options) {
+  return translate(backend, encode_tokens(backend, sources), sampler, options);
 }
 
 }  // namespace kvik::engine

@@ -3,15 +3,11 @@
 #include <fstream>
 #include <gmock/gmock.h>
 
-#include "engine/generation_config.h"
-#include "engine/translate.h"
+#include "engine/translators.h"
 #include "kvik/error.h"
-#include "support/models.h"
 
 namespace kvik::engine {
 namespace {
-
-using Ids = std::vector<TokenId>;
 
 struct KnownCase {
   Ids source, greedy, beams4;
@@ -36,26 +32,6 @@ std::vector<KnownTranslator> known_translators() {
   return known;
 }
 
-struct Loaded {
-  std::shared_ptr<backend::Backend> backend;
-  GenerationConfig config;
-};
-
-Loaded load(const std::filesystem::path& folder, bool ort) {
-  return {ort ? testing_support::open_ort(folder) : testing_support::open_reference(folder),
-          read_generation_config(analysis::analyse(folder))};
-}
-
-std::vector<Ids> translated(const Loaded& model, const std::vector<Ids>& sources, int beams, size_t max_new) {
-  const sample::Sampler sampler(model.config.sampling, static_cast<size_t>(model.backend->traits().vocab));
-  TranslateOptions options;
-  options.start = {*model.config.decoder_start};
-  options.beams = {.num_beams = beams, .max_length = 1 + max_new, .eos_token_id = model.config.sampling.eos_token_id};
-  std::vector<Ids> best;
-  for (const Hypotheses& found : translate(*model.backend, sources, sampler, options)) best.push_back(found.front().ids);
-  return best;
-}
-
 void expect_known(const KnownTranslator& known, bool ort) {
   const Loaded model = load(known.folder, ort);
   KVIK_NEEDS_ORT(model.backend);
@@ -64,12 +40,12 @@ void expect_known(const KnownTranslator& known, bool ort) {
     sources.push_back(one.source);
     greedy.push_back(one.greedy);
     beams4.push_back(one.beams4);
-    EXPECT_EQ(translated(model, {one.source}, 1, 24).front(), one.greedy) << known.folder;
-    EXPECT_EQ(translated(model, {one.source}, 4, 24).front(), one.beams4) << known.folder;
+    EXPECT_EQ(translated(model, {one.source}, {1, 24}).front(), one.greedy) << known.folder;
+    EXPECT_EQ(translated(model, {one.source}, {4, 24}).front(), one.beams4) << known.folder;
   }
   // Sources of unequal length in one batch: the shorter ones are padded, and must not notice.
-  EXPECT_EQ(translated(model, sources, 1, 24), greedy) << known.folder;
-  EXPECT_EQ(translated(model, sources, 4, 24), beams4) << known.folder;
+  EXPECT_EQ(translated(model, sources, {1, 24}), greedy) << known.folder;
+  EXPECT_EQ(translated(model, sources, {4, 24}), beams4) << known.folder;
 }
 
 TEST(Translate, GivesTheExpectedIdsAloneAndInABatchOnTheReferenceEvaluator) {
@@ -80,48 +56,96 @@ TEST(Translate, GivesTheExpectedIdsAloneAndInABatchOnOnnxRuntime) {
   for (const KnownTranslator& known : known_translators()) expect_known(known, true);
 }
 
-TEST(Translate, TheEmbeddedTranslatorGivesItsExpectedIds) {
-  const Loaded model = load(testing_support::source_root() / "models" / "en-zh", false);
+std::vector<KnownCase> known_lines() {
   std::ifstream lines(testing_support::fixtures() / "models-expected" / "en-zh" / "expected.jsonl");
-  std::vector<Ids> sources, greedy, beams4;
-  for (std::string line; sources.size() < 12 && std::getline(lines, line);) {
+  std::vector<KnownCase> known;
+  for (std::string line; std::getline(lines, line);) {
     const Json json = parse_json(line, "expected.jsonl");
-    sources.push_back(json["source_ids"]);
-    greedy.push_back(json["greedy_ids"]);
-    beams4.push_back(json["beam4_ids"]);
+    known.push_back({json["source_ids"], json["greedy_ids"], json["beam4_ids"]});
   }
-  ASSERT_FALSE(sources.empty());
-  EXPECT_EQ(translated(model, sources, 1, 64), greedy);
-  EXPECT_EQ(translated(model, sources, 4, 64), beams4);
+  return known;
 }
+
+// Every `step`-th of the held-out lines, alone and in batches; tools/eval/translation runs all of them.
+void expect_embedded(bool ort, size_t step) {
+  const Loaded model = load(testing_support::source_root() / "models" / "en-zh", ort);
+  KVIK_NEEDS_ORT(model.backend);
+  const std::vector<KnownCase> known = known_lines();
+  ASSERT_EQ(known.size(), 400u);
+  std::vector<Ids> sources, greedy, beams4;
+  for (size_t i = 0; i < known.size(); i += step) {
+    sources.push_back(known[i].source);
+    greedy.push_back(known[i].greedy);
+    beams4.push_back(known[i].beams4);
+    EXPECT_EQ(translated(model, {known[i].source}, {1, 64}).front(), known[i].greedy) << "line " << i;
+    EXPECT_EQ(translated(model, {known[i].source}, {4, 64}).front(), known[i].beams4) << "line " << i;
+  }
+  EXPECT_EQ(translated(model, sources, {1, 64}), greedy);
+  EXPECT_EQ(translated(model, sources, {4, 64}), beams4);
+}
+
+TEST(Translate, TheEmbeddedTranslatorGivesItsExpectedIdsOnTheReferenceEvaluator) { expect_embedded(false, 100); }
+
+TEST(Translate, TheEmbeddedTranslatorGivesItsExpectedIdsOnOnnxRuntime) { expect_embedded(true, 16); }
 
 TEST(Translate, AMergedDecodersCrossAttentionIsThatOfStepOneAtStepThreeAndLater) {
   // The cached branch of a merged decoder returns empty keys and values of the source; taking them would break the third step.
   const std::filesystem::path folder = testing_support::source_root() / "models" / "en-zh";
   ASSERT_NE(analysis::analyse(folder).file_of(analysis::Stage::kDecoderMerged), nullptr);
   const Loaded model = load(folder, false);
-  std::ifstream lines(testing_support::fixtures() / "models-expected" / "en-zh" / "expected.jsonl");
-  std::string line;
-  ASSERT_TRUE(std::getline(lines, line));
-  const Json json = parse_json(line, "expected.jsonl");
-  const Ids expected = json["greedy_ids"];
-  ASSERT_GE(expected.size(), 3u);
-  EXPECT_EQ(translated(model, {json["source_ids"].get<Ids>()}, 1, 64).front(), expected);
+  const KnownCase known = known_lines().front();
+  ASSERT_GE(known.greedy.size(), 3u);
+  EXPECT_EQ(translated(model, {known.source}, {1, 64}).front(), known.greedy);
 }
 
 TEST(Translate, ThePadThatStartsTheDecoderIsBannedAfterwards) {
   const KnownTranslator known = known_translators().front();
   const Loaded model = load(known.folder, false);
   const TokenId pad = *model.config.decoder_start;
-  for (const KnownCase& one : known.cases)
-    EXPECT_THAT(translated(model, {one.source}, 1, 24).front(), testing::Not(testing::Contains(pad)));
+  ASSERT_THAT(model.config.sampling.bad_words_ids, testing::Contains(Ids{pad}));
+  Loaded unbanned = model;
+  unbanned.config.sampling.bad_words_ids.clear();
+  bool would_win = false;
+  for (const KnownCase& one : known.cases) {
+    EXPECT_THAT(translated(model, {one.source}, {1, 24}).front(), testing::Not(testing::Contains(pad)));
+    EXPECT_THAT(translated(model, {one.source}, {4, 24}).front(), testing::Not(testing::Contains(pad)));
+    const Ids without = translated(unbanned, {one.source}, {1, 24}).front();
+    would_win = would_win || std::find(without.begin(), without.end(), pad) != without.end();
+  }
+  EXPECT_TRUE(would_win) << "the ban was not what kept it away";
+}
+
+TEST(Translate, SourcePaddingInABatchIsNotAttendedTo) {
+  // One source beside one three times as long: were the padding seen, its logits and so its ids would be others.
+  const KnownTranslator known = known_translators().front();
+  const Loaded model = load(known.folder, false);
+  const KnownCase &shortest = known.cases.front(), &longest = known.cases.back();
+  ASSERT_LT(shortest.source.size() * 3, longest.source.size());
+  EXPECT_EQ(translated(model, {shortest.source, longest.source}, {1, 24}), (std::vector<Ids>{shortest.greedy, longest.greedy}));
+  EXPECT_EQ(translated(model, {longest.source, shortest.source}, {4, 24}), (std::vector<Ids>{longest.beams4, shortest.beams4}));
+}
+
+TEST(Translate, EverySourceIsEncodedAndProjectedOnce) {
+  const KnownTranslator known = known_translators().front();
+  for (const int beams : {1, 4}) {
+    const Loaded model = load(known.folder, false);
+    std::vector<Ids> sources;
+    for (const KnownCase& one : known.cases) sources.push_back(one.source);
+    translated(model, sources, {beams, 24});
+    const backend::SourceWork work = model.backend->source_work();
+    EXPECT_EQ(work.encoded, static_cast<int64_t>(sources.size()));
+    EXPECT_EQ(work.cross_projected, static_cast<int64_t>(sources.size()));
+  }
 }
 
 TEST(Translate, ASourceThatIsEmptyOrTooLongIsASentence) {
   const Loaded model = load(testing_support::source_root() / "models" / "en-zh", false);
-  EXPECT_THAT([&] { translated(model, {Ids{}}, 1, 8); }, testing::ThrowsMessage<Error>(testing::HasSubstr("empty")));
-  EXPECT_THAT([&] { translated(model, {Ids(300, 5)}, 1, 8); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("300 tokens; the model has positions for 256")));
+  EXPECT_THAT([&] { translated(model, {Ids{}}, {1, 8}); }, testing::ThrowsMessage<Error>(testing::HasSubstr("empty")));
+  EXPECT_THAT(
+      [&] {
+        translated(model, {Ids(300, 5)}, {1, 8});
+      },
+      testing::ThrowsMessage<Error>(testing::HasSubstr("300 tokens; the model has positions for 256")));
 }
 
 }  // namespace

@@ -12,6 +12,21 @@ namespace kvik::backend {
 using analysis::Port;
 using analysis::Role;
 
+namespace {
+
+// A size that the graph declares is one it needs; what ONNX Runtime says of it is a riddle.
+void check_shape(const Port& port, const Dims& given) {
+  bool fits = !port.has_shape || port.dims.size() == given.size();
+  for (size_t i = 1; fits && port.has_shape && i < given.size(); ++i) fits = port.dims[i].value < 0 || port.dims[i].value == given[i];
+  if (fits) return;
+  Dims wanted;
+  for (const onnx::Dim& dim : port.dims) wanted.push_back(dim.value);
+  throw Error(Code::kBadArgument, fmt::format("the encoder reads '{}' of the shape {} (-1: any); {} was given", port.name,
+                                              to_string(wanted), to_string(given)));
+}
+
+}  // namespace
+
 std::vector<NamedValue> encoder_feeds(const analysis::File& file, std::span<const Tensor> inputs, Executor& executor) {
   const auto n_sequences = static_cast<int64_t>(inputs.size());
   Dims dims = inputs.front().dims();
@@ -33,6 +48,7 @@ std::vector<NamedValue> encoder_feeds(const analysis::File& file, std::span<cons
         throw Error(Code::kBadArgument, fmt::format("the encoder reads '{}' ({}); {} were given", port.name, analysis::role_name(port.role),
                                                     tokens ? "token ids" : "features"));
       }
+      check_shape(port, dims);
       tensor = tokens ? cast_integer(joined, port.dtype) : cast_float(joined, port.dtype);
     } else {
       throw Error(Code::kUnsupported, fmt::format("{}: it cannot be told what the input '{}' is for; name its role in kvik.json",

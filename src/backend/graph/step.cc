@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "analysis/fit.h"
 #include "backend/graph/batch_tensor.h"
 #include "backend/graph/convert.h"
 #include "backend/graph/encoder_feeds.h"
@@ -40,6 +41,8 @@ Step::Step(const analysis::Signature& signature, const OpenFile& open_file) : si
   const File* later = signature.later_step();
   if (first == nullptr || later == nullptr)
     throw Error(Code::kBadModel, fmt::format("{}: no decoder was found; text cannot be generated with it", signature.folder.string()));
+  for (const std::string& misfit : analysis::encoder_misfits(signature))
+    throw Error(Code::kBadModel, fmt::format("{}: {}; export both again", signature.folder.string(), misfit));
   check_feeds(*first);
   check_feeds(*later);
   first_ = open(first, open_file);
