@@ -5,6 +5,7 @@ namespace kvik::cli {
 void add_run(Commands commands);
 void add_chat(Commands commands);
 void add_translate(Commands commands);
+void add_transcribe(Commands commands);
 void add_inspect(Commands commands);
 void add_models(Commands commands);
 void add_verify(Commands commands);
@@ -17,6 +18,7 @@ void add_all(Commands commands) {
   add_run(commands);
   add_chat(commands);
   add_translate(commands);
+  add_transcribe(commands);
   add_inspect(commands);
   add_models(commands);
   add_verify(commands);

@@ -58,6 +58,22 @@ class ConfigFile {
     if (value == nullptr) return;
     target = ids(*value, key);
   }
+  // Other models keep something else under such a name.
+  void read(const char* key, std::optional<std::string>& target) const {
+    const Json* value = find(key);
+    if (value != nullptr && value->is_string()) target = value->get<std::string>();
+  }
+  // {"name": id, …}
+  void read(const char* key, std::vector<std::pair<std::string, TokenId>>& target) const {
+    const Json* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_object()) refuse(key, "names with token ids");
+    target.clear();
+    for (const auto& [name, id] : value->items()) {
+      if (!id.is_number_integer()) refuse(key, "names with token ids");
+      target.emplace_back(name, ids(id, key).front());
+    }
+  }
   void read(const char* key, std::vector<std::vector<TokenId>>& target) const {
     const Json* value = find(key);
     if (value == nullptr) return;
@@ -153,7 +169,9 @@ void read_forced_decoder_ids(const ConfigFile& file, GenerationConfig& config) {
   for (const Json& entry : *value) {
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_number_integer())
       file.refuse("forced_decoder_ids", "a list of [position, id]");
-    if (entry[1].is_number_integer()) config.forced_decoder_ids.emplace_back(entry[0].get<int>(), entry[1].get<TokenId>());
+    const bool is_open = entry[1].is_null();
+    if (!is_open && !entry[1].is_number_integer()) file.refuse("forced_decoder_ids", "a list of [position, id]");
+    config.forced_decoder_ids.emplace_back(entry[0].get<int>(), is_open ? std::nullopt : std::optional(entry[1].get<TokenId>()));
   }
 }
 
@@ -165,6 +183,11 @@ void read_file(const ConfigFile& file, GenerationConfig& config) {
   file.read("length_penalty", config.length_penalty);
   file.read("num_return_sequences", config.num_return_sequences);
   file.read("decoder_start_token_id", config.decoder_start);
+  file.read("lang_to_id", config.languages);
+  file.read("task_to_id", config.tasks);
+  file.read("language", config.language);
+  file.read("task", config.task);
+  file.read("no_timestamps_token_id", config.no_timestamps);
   read_early_stopping(file, config);
   read_forced_decoder_ids(file, config);
 }

@@ -22,7 +22,12 @@ struct GenerationConfig {
   sample::EarlyStopping early_stopping = sample::EarlyStopping::kNo;
   int num_return_sequences = 1;
   std::optional<TokenId> decoder_start;
-  std::vector<std::pair<int, TokenId>> forced_decoder_ids;  // position, token
+  std::vector<std::pair<int, std::optional<TokenId>>> forced_decoder_ids;  // position, token; none: the language, which is to be detected
+
+  // Of speech models: tokens that tell the decoder what to do, by name, and what the files choose of them.
+  std::vector<std::pair<std::string, TokenId>> languages, tasks;
+  std::optional<std::string> language, task;
+  std::optional<TokenId> no_timestamps;
 };
 
 // Throws Error(kBadModel) for a value of the wrong type, naming file and key.

@@ -1,0 +1,168 @@
+// Speech: expected ids from features, sounds window by window, and what the decoder is told before it begins.
+#include <gmock/gmock.h>
+
+#include "engine/speech.h"
+#include "engine/translators.h"
+#include "kvik/error.h"
+
+namespace kvik::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::filesystem::path speech_form() { return testing_support::fixtures() / "forms" / "speech"; }
+
+// A sound of zeros and ones whose every window is the same.
+class Ticks final : public audio::Sound {
+ public:
+  explicit Ticks(int64_t n) : n_(n) {}
+  int rate() const override { return 16000; }
+  int64_t n_samples() const override { return n_; }
+  void read(int64_t first, std::span<float> target) const override {
+    for (size_t i = 0; i < target.size(); ++i) target[i] = (first + static_cast<int64_t>(i)) % 400 < 40 ? 0.5f : -0.1f;
+  }
+
+ private:
+  int64_t n_;
+};
+
+// Twenty frames of eight mels: what the encoder of the form reads.
+audio::FeatureExtractor small_extractor() {
+  return audio::FeatureExtractor({.mel = {.n_mels = 8, .n_fft = 400, .hop_length = 160, .rate = 16000}, .window_samples = 3200});
+}
+
+void expect_speech_form(bool ort) {
+  const Loaded model = load(speech_form(), ort);
+  KVIK_NEEDS_ORT(model.backend);
+  const sample::Sampler sampler(model.config.sampling, 50);
+  const Json known = read_json_file(speech_form() / "expect.json");
+  for (const Json& one : known["cases"]) {
+    Dims dims = one["audio_features"]["shape"];
+    dims.erase(dims.begin());
+    const std::vector<EncodedSource> encoded = encode_features(*model.backend, std::vector<Tensor>{made_by_formula(dims)});
+    const TranslateOptions options = options_for(model, {1, one["greedy_ids"].size(), one["prompt_ids"]});
+    EXPECT_EQ(best_of(translate(*model.backend, encoded, sampler, options)).front(), one["greedy_ids"].get<Ids>());
+  }
+}
+
+TEST(Speech, AnEncoderThatGivesTheCrossCacheItselfGivesTheExpectedIds) {
+  expect_speech_form(false);
+  expect_speech_form(true);
+}
+
+TEST(Speech, FeaturesOfAnotherShapeAreASentence) {
+  const Loaded model = load(speech_form(), false);
+  EXPECT_THAT(
+      [&] {
+        encode_features(*model.backend, std::vector<Tensor>{Tensor(DType::kF32, {8, 21})});
+      },
+      ThrowsMessage<Error>(HasSubstr("reads 'audio_features' of the shape [-1, 8, 20] (-1: any); [1, 8, 21] was given")));
+  EXPECT_THAT(
+      [&] {
+        encode_tokens(*model.backend, std::vector<Ids>{{1, 2}});
+      },
+      ThrowsMessage<Error>(HasSubstr("the encoder reads 'audio_features'")));
+}
+
+TEST(Speech, ALongSoundIsHeardWindowByWindowAndEachIsWhatItIsAlone) {
+  const Loaded model = load(speech_form(), false);
+  const sample::Sampler sampler(model.config.sampling, 50);
+  const audio::FeatureExtractor extractor = small_extractor();
+  TranscribeOptions options;
+  options.translate = options_for(model, {});
+  options.max_new_tokens = 6;
+  options.batch = 2;
+  int n_heard = 0, n_said = 0;
+  options.heard = [&](const HeardWindow&, int total) { ++n_heard, n_said = total; };
+  const Transcript whole = transcribe(*model.backend, Ticks(3200 * 4 + 1000), extractor, model.config, sampler, options);
+  ASSERT_EQ(whole.windows.size(), 5u);
+  EXPECT_EQ(n_heard, 5);
+  EXPECT_EQ(n_said, 5);
+  EXPECT_EQ(model.backend->source_work().encoded, 5);
+  EXPECT_DOUBLE_EQ(whole.windows[4].start_s, 0.8);
+  EXPECT_DOUBLE_EQ(whole.windows[4].end_s, 0.8625);
+  const Transcript one = transcribe(*model.backend, Ticks(3200), extractor, model.config, sampler, options);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(whole.windows[i].found.front().ids, one.windows.front().found.front().ids);
+  const Transcript end = transcribe(*model.backend, Ticks(1000), extractor, model.config, sampler, options);
+  EXPECT_EQ(whole.windows[4].found.front().ids, end.windows.front().found.front().ids);
+}
+
+TEST(Speech, TheStartTokensAndTheNewOnesFitTheModelsPositions) {
+  const Loaded model = load(speech_form(), false);
+  const sample::Sampler sampler(model.config.sampling, 50);
+  GenerationConfig config = model.config;
+  config.forced_decoder_ids = {{1, 3}, {2, 4}};
+  TranscribeOptions options;
+  options.translate = options_for(model, {});
+  options.translate.search.beams.eos_token_id.clear();
+  options.max_new_tokens = 1000;
+  const Transcript heard = transcribe(*model.backend, Ticks(100), small_extractor(), config, sampler, options);
+  EXPECT_THAT(heard.start, ElementsAre(0, 3, 4));
+  EXPECT_EQ(heard.windows.front().found.front().ids.size(), 29u);  // 32 positions
+}
+
+class Starts : public testing::Test {
+ protected:
+  Starts() {
+    config.decoder_start = 100;
+    config.languages = {{"<|en|>", 101}, {"<|de|>", 102}};
+    config.tasks = {{"transcribe", 103}, {"translate", 104}};
+    config.no_timestamps = 105;
+  }
+  Ids start(const SpeechWish& wish = {}) const {
+    return speech_start(config, wish, [](std::span<const TokenId>, std::span<const TokenId> languages) { return languages.back(); });
+  }
+  GenerationConfig config;
+};
+
+// What transformers 4.57 makes of the same configs.
+TEST_F(Starts, NameTheLanguageAndTheTaskThatAreWished) {
+  EXPECT_THAT(start({"de", "translate"}), ElementsAre(100, 102, 104, 105));
+  EXPECT_THAT(start({"<|en|>", {}}), ElementsAre(100, 101, 103, 105));
+  config.language = "en";
+  EXPECT_THAT(start(), ElementsAre(100, 101, 103, 105));
+  EXPECT_THAT(start({"de", {}}), ElementsAre(100, 102, 103, 105));
+}
+
+TEST_F(Starts, HearTheLanguageThatNobodyNames) {
+  EXPECT_THAT(start(), ElementsAre(100, 102, 105));
+  EXPECT_THAT(start({{}, "translate"}), ElementsAre(100, 102, 104, 105));
+  config.forced_decoder_ids = {{1, std::nullopt}, {2, 103}};
+  EXPECT_THAT(start(), ElementsAre(100, 102, 103, 105));
+}
+
+TEST_F(Starts, TakeForcedTokensUnlessALanguageOrTaskIsWished) {
+  config.forced_decoder_ids = {{1, 101}, {2, 104}, {3, 105}};
+  EXPECT_THAT(start(), ElementsAre(100, 101, 104, 105));
+  EXPECT_THAT(start({"de", {}}), ElementsAre(100, 102, 103, 105));
+  config = {};
+  config.decoder_start = 7;
+  EXPECT_THAT(start(), ElementsAre(7));
+}
+
+TEST_F(Starts, SayWhatIsNotThere) {
+  EXPECT_THAT([&] { start({"fr", {}}); }, ThrowsMessage<Error>(HasSubstr("the language 'fr' is unknown; this model has: en, de")));
+  EXPECT_THAT([&] { start({{}, "sing"}); }, ThrowsMessage<Error>(HasSubstr("the task 'sing' is unknown")));
+  config.forced_decoder_ids = {{2, 103}};
+  EXPECT_THAT([&] { start(); }, ThrowsMessage<Error>(HasSubstr("place 2; one for place 1 was expected")));
+  config.languages.clear();
+  EXPECT_THAT([&] { start({"de", {}}); }, ThrowsMessage<Error>(HasSubstr("lists none")));
+  config.decoder_start.reset();
+  EXPECT_THAT([&] { start(); }, ThrowsMessage<Error>(HasSubstr("decoder_start_token_id")));
+}
+
+TEST(Speech, TheLikeliestLanguageIsTheOneOfTheHighestLogit) {
+  const Loaded model = load(speech_form(), false);
+  const std::vector<EncodedSource> encoded = encode_features(*model.backend, std::vector<Tensor>{made_by_formula({8, 20})});
+  const Ids start = {13};
+  Ids all;
+  for (TokenId id = 0; id < 50; ++id) all.push_back(id);
+  EXPECT_EQ(likeliest_of(*model.backend, encoded.front(), start, all), 0);  // the first greedy id of the form
+  const Ids beyond = {3, 50};
+  EXPECT_THAT([&] { likeliest_of(*model.backend, encoded.front(), start, beyond); }, ThrowsMessage<Error>(HasSubstr("token 50")));
+}
+
+}  // namespace
+}  // namespace kvik::engine
