@@ -19,6 +19,7 @@ std::span<const FusePass> fuse_passes() {
       {"activation", "activations from elementwise operations", fuse_activation},
       {"rotary", "rotary positions from products with cosines and sines", fuse_rotary},
       {"scale", "factors of queries and keys into the scale of their attention", fuse_scale},
+      {"kv_heads", "keys and values of repeated heads kept once", fuse_kv_heads},
       {"gate", "an activation times another value", fuse_gate},
       {"matmul_bias", "constants added to products as their bias", fuse_matmul_bias},
       {"matmul_merge", "products of one row by several matrices in one", fuse_matmul_merge},

@@ -136,6 +136,8 @@ Input table_at(Lowering& lowering, const LowerItem& item, size_t cache, size_t p
   if (item.op.inputs[positions].kind != Operand::Kind::kTable || lowering.dtype(item, positions) != DType::kI64) return {};
   const PositionTable at = lowering.plan().tables[static_cast<size_t>(item.op.inputs[positions].index)];
   if (element_count(at.dims) != 1) return {};
+  Input& made = lowering.rows_at(item.op.inputs[cache].index, item.op.inputs[positions].index);
+  if (made) return made;
   PositionTable table{at.name, DType::kF32, {rows.dim(1)}, {}, 0};
   table.rows = [rows, at](int64_t first, int64_t count) {
     const Tensor positions_of = at.rows(first, count);
@@ -149,7 +151,8 @@ Input table_at(Lowering& lowering, const LowerItem& item, size_t cache, size_t p
   };
   table.limit = at.limit > 0 ? std::min(at.limit, rows.dim(0)) : rows.dim(0);
   lowering.plan().tables.push_back(table);
-  return {Input::Kind::kTable, static_cast<int32_t>(lowering.plan().tables.size() - 1), 0, rows.dim(1)};
+  made = {Input::Kind::kTable, static_cast<int32_t>(lowering.plan().tables.size() - 1), 0, rows.dim(1)};
+  return made;
 }
 
 bool lower_rotary(Lowering& lowering, const LowerItem& item, size_t cos_input, size_t positions) {

@@ -50,6 +50,8 @@ class Lowering {
   Input broadcast(const LowerItem& item, const Input& x, const Dims& from, const Dims& to, DType dtype);
 
   int add_weight(PlanWeight weight);
+  // Rows of a constant (of Program::constants) at the positions that a table gives; layers share them.
+  Input& rows_at(int32_t constant, int32_t positions) { return rows_at_[{constant, positions}]; }
 
  private:
   void declare_inputs();
@@ -63,7 +65,8 @@ class Lowering {
   Constants& constants_;
   Plan plan_;
   Op::Section section_ = Op::Section::kSource;
-  std::vector<Input> rows_;              // by RowId
+  std::vector<Input> rows_;  // by RowId
+  std::map<std::pair<int32_t, int32_t>, Input> rows_at_;
   std::map<int32_t, int> constants_of_;  // of Program::constants: index into Plan::constants
 };
 

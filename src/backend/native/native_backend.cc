@@ -194,9 +194,7 @@ void NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> cache
 
 std::vector<std::shared_ptr<const Source>> NativeBackend::encode(std::span<const Tensor> inputs) {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<const Source>> result;
-  for (const Tensor& input : inputs) result.push_back(sources_.encode(input));
-  return result;
+  return sources_.encode(inputs);
 }
 
 }  // namespace

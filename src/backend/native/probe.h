@@ -37,6 +37,7 @@ class Probe {
   Probe(const Labels& labels, Constants& constants, const Sizes& sizes);
 
   const Sizes& sizes() const { return sizes_; }
+  int64_t bytes_spent() const { return WorkBudget{}.bytes_left - budget_.bytes_left; }  // by all evaluations
 
   // Throws Refusal where it depends on a row value; Error where a kernel fails (a baked-in table that is too small for these sizes,
   // for instance), and Error(kTooLarge) where it would be absurdly large.

@@ -237,23 +237,20 @@ void Runner::copy_output(const RunCall& call) {
   }
 }
 
-void Runner::run_source(std::span<const std::span<const float>> inputs, int64_t n_positions, std::byte* const* pages) {
-  tables_.cover(n_positions);
-  RunSequence sequence;
-  sequence.source_pages = pages;
-  sequence.n_source = n_positions;
-  tail_rows_.resize(static_cast<size_t>(n_positions));
-  for (size_t i = 0; i < tail_rows_.size(); ++i) tail_rows_[i] = {static_cast<int64_t>(i), 0};
-  const std::vector<RunRow> rows = tail_rows_;
-  reserve(Op::Section::kSource, rows, {&sequence, 1});
+void Runner::run_source(std::span<const RunRow> rows, std::span<const RunSequence> sources,
+                        std::span<const std::span<const float>> inputs) {
+  int64_t end = 0;
+  for (const RunRow& row : rows) end = std::max(end, row.position + 1);
+  tables_.cover(end);
+  reserve(Op::Section::kSource, rows, sources);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueIndex v = plan().source_inputs[i].value;
     const View& view = views_[static_cast<size_t>(v)];
     const auto size = static_cast<size_t>(plan().value(v).size);
-    for (int64_t row = 0; row < n_positions; ++row)
-      std::memcpy(view.base + row * view.stride, inputs[i].data() + static_cast<size_t>(row) * size, size * sizeof(float));
+    for (size_t row = 0; row < rows.size(); ++row)
+      std::memcpy(view.base + static_cast<int64_t>(row) * view.stride, inputs[i].data() + row * size, size * sizeof(float));
   }
-  run_section(Op::Section::kSource, rows, {&sequence, 1});
+  run_section(Op::Section::kSource, rows, sources);
 }
 
 }  // namespace kvik::native

@@ -90,8 +90,9 @@ class Runner {
   // Rows of a sequence come in order. Throws Error and has then written nothing but positions from the first row on, and registers.
   void run(const RunCall& call);
 
-  // The source's section: `inputs` are the values given for each of the positions, [source_inputs][positions][size]. Fills pages.
-  void run_source(std::span<const std::span<const float>> inputs, int64_t n_positions, std::byte* const* pages);
+  // The source's section for the positions of some sources, whose pages it fills: `inputs` are the values given for each row,
+  // [source_inputs][rows][size].
+  void run_source(std::span<const RunRow> rows, std::span<const RunSequence> sources, std::span<const std::span<const float>> inputs);
 
  private:
   friend class Frame;

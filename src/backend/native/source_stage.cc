@@ -1,8 +1,8 @@
 #include "backend/native/source_stage.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
+#include <numeric>
 
 #include "backend/graph/convert.h"
 #include "backend/graph/encoder_feeds.h"
@@ -15,6 +15,8 @@ namespace kvik::native {
 namespace {
 
 using analysis::Role;
+
+constexpr int64_t kMostRows = 512;  // that go through an encoder together
 
 std::shared_ptr<kv::PageStore> store_for(int64_t page_bytes) {
   return std::make_shared<kv::PageStore>(static_cast<size_t>(std::max<int64_t>(64, page_bytes)), cpu::kPagePositions);
@@ -107,54 +109,94 @@ int SourceStage::max_positions(const analysis::Signature& signature) const {
   return static_cast<int>(std::min<int64_t>(signature.max_positions.value_or(0), 1 << 30));
 }
 
-Tensor SourceStage::run_native_encoder(const Tensor& tokens) {
-  if (tokens.dtype() != DType::kI64 || tokens.rank() != 1)
-    throw Error(Code::kBadArgument, "the encoder reads token ids; something else was given");
-  const int64_t n = tokens.size();
-  Tensor hidden(DType::kF32, {1, n, encoder_->output_size()});
-  if (n == 0) return hidden;
-  kv::Sequence pages(*encoder_store_);
-  pages.prepare(n);
-  RunSequence sequence;
-  sequence.pages = pages.pages();
-  sequence.n_keys = n;
+std::vector<Tensor> SourceStage::run_native_encoder(std::span<const Tensor> inputs) {
+  std::vector<std::unique_ptr<kv::Sequence>> pages;
+  std::vector<RunSequence> sequences;
   std::vector<RunRow> rows;
-  std::vector<int32_t> wanted;
-  for (int64_t i = 0; i < n; ++i) {
-    rows.push_back({i, 0});
-    wanted.push_back(static_cast<int32_t>(i));
+  std::vector<int64_t> tokens;
+  for (size_t s = 0; s < inputs.size(); ++s) {
+    if (inputs[s].dtype() != DType::kI64 || inputs[s].rank() != 1)
+      throw Error(Code::kBadArgument, "the encoder reads token ids; something else was given");
+    const std::span<const int64_t> ids = inputs[s].data<int64_t>();
+    pages.push_back(std::make_unique<kv::Sequence>(*encoder_store_));
+    pages.back()->prepare(inputs[s].size());
+    sequences.emplace_back();
+    sequences.back().pages = pages.back()->pages();
+    sequences.back().n_keys = inputs[s].size();
+    for (size_t i = 0; i < ids.size(); ++i) rows.push_back({static_cast<int64_t>(i), static_cast<int32_t>(s)});
+    tokens.insert(tokens.end(), ids.begin(), ids.end());
   }
-  encoder_->run({rows, {&sequence, 1}, tokens.data<int64_t>(), {}, wanted, hidden.mutable_data<float>().data()});
-  return hidden;
-}
-
-std::vector<Tensor> SourceStage::run_encoder(const Tensor& input) {
-  if (encoder_ != nullptr) return std::vector<Tensor>(wanted_.size(), run_native_encoder(input));
-  const std::vector<backend::NamedValue> feeds = backend::encoder_feeds(*encoder_file_, {&input, 1}, *other_encoder_);
-  const std::vector<std::string_view> names(wanted_.begin(), wanted_.end());
+  std::vector<int32_t> wanted(rows.size());
+  std::iota(wanted.begin(), wanted.end(), 0);
+  const auto size = static_cast<size_t>(encoder_->output_size());
+  std::vector<float> hidden(rows.size() * size);
+  if (!rows.empty()) encoder_->run({rows, sequences, tokens, {}, wanted, hidden.data()});
   std::vector<Tensor> outputs;
-  for (const backend::ValuePtr& value : other_encoder_->run(feeds, names)) outputs.push_back(value->to_host());
+  auto from = hidden.begin();
+  for (const Tensor& input : inputs) {
+    outputs.emplace_back(DType::kF32, Dims{1, input.size(), encoder_->output_size()});
+    const auto n = static_cast<ptrdiff_t>(outputs.back().size());
+    std::copy(from, from + n, outputs.back().mutable_data<float>().begin());
+    from += n;
+  }
   return outputs;
 }
 
-std::shared_ptr<const backend::NativeSource> SourceStage::encode(const Tensor& input) {
-  if (encoder_file_ == nullptr) throw Error(Code::kBadArgument, "there is no encoder in this model");
-  const std::vector<Tensor> outputs = run_encoder(input);
-  std::vector<Tensor> rows;
-  std::vector<std::span<const float>> inputs;
-  int64_t n_positions = 0;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const Plan::SourceValue& source = decoder_->plan().source_inputs[i];
-    rows.push_back(by_position(outputs[i], source.position_axis));
-    n_positions = rows.back().dim(0);
-    if (rows.back().dim(1) != decoder_->plan().value(source.value).size)
-      throw Error(Code::kBadModel, fmt::format("the encoder gives {} numbers for a position; the decoder reads {}", rows.back().dim(1),
-                                               decoder_->plan().value(source.value).size));
+SourceStage::Outputs SourceStage::run_encoder(std::span<const Tensor> inputs) {
+  Outputs outputs;
+  if (encoder_ != nullptr) {
+    for (const Tensor& hidden : run_native_encoder(inputs)) outputs.emplace_back(wanted_.size(), hidden);
+    return outputs;
   }
-  for (const Tensor& row : rows) inputs.push_back(row.data<float>());
-  auto source = std::make_shared<backend::NativeSource>(source_store_, n_positions);
-  if (n_positions > 0) decoder_->run_source(inputs, n_positions, source->pages.pages());
-  return source;
+  const std::vector<std::string_view> names(wanted_.begin(), wanted_.end());
+  for (const Tensor& input : inputs) {
+    const std::vector<backend::NamedValue> feeds = backend::encoder_feeds(*encoder_file_, {&input, 1}, *other_encoder_);
+    outputs.emplace_back();
+    for (const backend::ValuePtr& value : other_encoder_->run(feeds, names)) outputs.back().push_back(value->to_host());
+  }
+  return outputs;
+}
+
+std::vector<std::shared_ptr<const backend::Source>> SourceStage::encode(std::span<const Tensor> inputs) {
+  if (encoder_file_ == nullptr) throw Error(Code::kBadArgument, "there is no encoder in this model");
+  std::vector<std::shared_ptr<const backend::Source>> sources;
+  for (size_t first = 0; first < inputs.size();) {
+    int64_t n_rows = inputs[first].size();
+    size_t end = first + 1;
+    while (end < inputs.size() && n_rows + inputs[end].size() <= kMostRows) n_rows += inputs[end++].size();
+    for (auto& source : encode_together(inputs.subspan(first, end - first))) sources.push_back(std::move(source));
+    first = end;
+  }
+  return sources;
+}
+
+std::vector<std::shared_ptr<const backend::Source>> SourceStage::encode_together(std::span<const Tensor> inputs) {
+  const Outputs outputs = run_encoder(inputs);
+  const std::vector<Plan::SourceValue>& wanted = decoder_->plan().source_inputs;
+  std::vector<std::vector<float>> given(wanted.size());
+  std::vector<std::shared_ptr<const backend::Source>> sources;
+  std::vector<RunSequence> sequences;
+  std::vector<RunRow> rows;
+  for (size_t s = 0; s < inputs.size(); ++s) {
+    int64_t n_positions = 0;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const Tensor by_row = by_position(outputs[s][i], wanted[i].position_axis);
+      n_positions = by_row.dim(0);
+      const int64_t size = decoder_->plan().value(wanted[i].value).size;
+      if (by_row.dim(1) != size)
+        throw Error(Code::kBadModel, fmt::format("the encoder gives {} numbers for a position; the decoder reads {}", by_row.dim(1), size));
+      given[i].insert(given[i].end(), by_row.data<float>().begin(), by_row.data<float>().end());
+    }
+    auto source = std::make_shared<backend::NativeSource>(source_store_, n_positions);
+    sequences.emplace_back();
+    sequences.back().source_pages = source->pages.pages();
+    sequences.back().n_source = n_positions;
+    for (int64_t p = 0; p < n_positions; ++p) rows.push_back({p, static_cast<int32_t>(s)});
+    sources.push_back(std::move(source));
+  }
+  const std::vector<std::span<const float>> views(given.begin(), given.end());
+  if (!rows.empty()) decoder_->run_source(rows, sequences, views);
+  return sources;
 }
 
 std::span<const float> SourceStage::embed(std::span<const int64_t> tokens) {

@@ -39,15 +39,18 @@ class SourceStage {
 
   int max_positions(const analysis::Signature& signature) const;
 
-  // Keys and values of every cross attention, for token ids [E] (i64) or features (f32).
-  std::shared_ptr<const backend::NativeSource> encode(const Tensor& input);
+  // Keys and values of every cross attention, for token ids [E] (i64) or features (f32), one tensor a source.
+  std::vector<std::shared_ptr<const backend::Source>> encode(std::span<const Tensor> inputs);
 
   // Rows for a decoder that takes embeddings, [tokens][size]; holds until the next call.
   std::span<const float> embed(std::span<const int64_t> tokens);
 
  private:
-  std::vector<Tensor> run_encoder(const Tensor& input);
-  Tensor run_native_encoder(const Tensor& tokens);
+  // What the encoder gives for some sources that go through it together: for each, one tensor a source input of the decoder.
+  using Outputs = std::vector<std::vector<Tensor>>;
+  Outputs run_encoder(std::span<const Tensor> inputs);
+  std::vector<Tensor> run_native_encoder(std::span<const Tensor> inputs);
+  std::vector<std::shared_ptr<const backend::Source>> encode_together(std::span<const Tensor> inputs);
 
   const analysis::File* encoder_file_ = nullptr;
   const analysis::File* embedding_file_ = nullptr;

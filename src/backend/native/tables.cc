@@ -14,7 +14,8 @@ namespace {
 using onnx::ValueId;
 
 constexpr int64_t kContextIfUnknown = 8192;
-constexpr int64_t kMostNumbersAtOnce = int64_t{1} << 21;  // what is evaluated to find the limit and to refute
+constexpr int64_t kMostNumbersAtOnce = int64_t{1} << 19;  // what is evaluated to find the limit and to refute
+constexpr int64_t kFewestPositions = 4500;                // but at least so many: scaled rotations often change beyond 4096
 
 // The sequence axis of a table: of the rows themselves, of the keys, or none where the program is for one token at a time.
 enum class Along { kRows, kKeys, kOneToken };
@@ -86,6 +87,8 @@ class Refutation {
  private:
   int64_t wanted() const { return context_.context > 0 ? context_.context : kContextIfUnknown; }
 
+  int64_t many() const { return std::max(kFewestPositions, kMostNumbersAtOnce / std::max<int64_t>(1, rows_.row_elements())); }
+
   bool can_be_evaluated(int64_t total) {
     try {
       rows_.at(context_.probes.at(sizes_at(context_.labels, total - 1, 1)));
@@ -99,7 +102,7 @@ class Refutation {
   // All rows of a graph without a past are computed together; of one with a past the last alone.
   int64_t largest_tried() const {
     const bool together = !context_.labels.flat->has_past || rows_.along_which() == Along::kKeys;
-    return together ? std::min(wanted(), std::max<int64_t>(64, kMostNumbersAtOnce / std::max<int64_t>(1, rows_.row_elements()))) : wanted();
+    return together ? std::min(wanted(), many()) : wanted();
   }
 
   std::optional<int64_t> find_limit() {
@@ -118,7 +121,7 @@ class Refutation {
   // A table whose numbers change with the total length shows it where early positions are computed beside late ones.
   void compare_far(std::optional<int64_t> limit) {
     const int64_t last = std::min(wanted(), limit.value_or(wanted()));
-    const int64_t most = std::max<int64_t>(64, kMostNumbersAtOnce / std::max<int64_t>(1, rows_.row_elements()));
+    const int64_t most = many();
     if (!context_.labels.one_token) compare(sizes_at(context_.labels, 0, std::min(last, most)));
     if (last > most && context_.labels.flat->has_past && !context_.labels.one_token) compare(sizes_at(context_.labels, last - 64, 64));
     compare(sizes_at(context_.labels, last - 1, 1));

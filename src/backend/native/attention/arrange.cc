@@ -85,6 +85,11 @@ int64_t row_elements(const Axes& axes) {
 Tensor to_floats(const Tensor& tensor) {
   if (tensor.dtype() == DType::kF32) return tensor;
   Tensor result(DType::kF32, tensor.dims());
+  if (tensor.dtype() == DType::kBool) {
+    const std::span<const bool> from = tensor.data<bool>();
+    std::copy(from.begin(), from.end(), result.mutable_data<float>().begin());
+    return result;
+  }
   const std::vector<double> numbers = onnx::as_doubles(tensor);
   const std::span<float> target = result.mutable_data<float>();
   for (size_t i = 0; i < target.size(); ++i) target[i] = static_cast<float>(numbers[i]);

@@ -129,8 +129,10 @@ std::string table_words(const Shape& shape, const Attend& attend) {
 
 void classify_causal(const Shape& shape, int64_t n_distances, Rule& rule, std::string& words) {
   Attend& attend = rule.attend;
-  const int64_t end = window_of(shape, n_distances);
+  int64_t end = window_of(shape, n_distances);
   if (end == 0) throw Refusal("no key is seen from any distance");
+  // Where whole distances are left out, the last ones of the context need not be a window's end.
+  if (!all_distances(0, end, [&](int64_t d) { return shape.seen(d) != Seen::kByNone; })) end = n_distances;
   if (end < n_distances) {
     attend.window = end;
     words += fmt::format(", window {}", end);
@@ -165,7 +167,7 @@ void classify(const AttentionContext& context, const RuleQuestion& question, con
     words = "all of the source";
   } else {
     profile.require_no_gaps();
-    const Shape shape(profile, question.spelled_out ? -80.0f : kHidden * 0.9f);
+    const Shape shape(profile, question.spelled_out ? -50.0f : kHidden * 0.9f);
     const int64_t n_ahead = profile.n_ahead();
     const auto none = [&](int64_t d) { return shape.seen(d) == Seen::kByNone; };
     const auto all = [&](int64_t d) { return shape.seen(d) == Seen::kByAll; };

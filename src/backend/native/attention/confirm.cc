@@ -22,9 +22,8 @@ struct Rows {
 };
 
 Rows random_rows(std::mt19937& random, int64_t batch, int64_t n_positions, int64_t size, float spread) {
-  std::normal_distribution<float> normal(0, spread);
   Rows rows = {n_positions, size, std::vector<float>(static_cast<size_t>(batch * n_positions * size))};
-  for (float& x : rows.data) x = normal(random);
+  for (float& x : rows.data) x = static_cast<float>(static_cast<int32_t>(random())) * 0x1p-31f * 1.7f * spread;
   return rows;
 }
 
@@ -156,6 +155,16 @@ class Confirmation {
   const Attend& attend_;
 };
 
+void confirm_at(const AttentionContext& context, const Spelling& spelling, const Attend& attend, Sizes sizes) {
+  try {
+    Confirmation(context, spelling, attend).at(sizes);
+  } catch (const Refusal&) { throw; } catch (const Error&) {
+    if (sizes.batch == 1) throw;
+    sizes.batch = 1;  // a graph for one sequence at a time
+    Confirmation(context, spelling, attend).at(sizes);
+  }
+}
+
 }  // namespace
 
 void confirm(const AttentionContext& context, const Spelling& spelling, const Attend& attend) {
@@ -169,7 +178,7 @@ void confirm(const AttentionContext& context, const Spelling& spelling, const At
   int64_t n_confirmed = 0;
   for (const Sizes& each : sizes) {
     if (spelling.limit && each.total() > *spelling.limit) continue;
-    Confirmation(context, spelling, attend).at(each);
+    confirm_at(context, spelling, attend, each);
     ++n_confirmed;
   }
   if (n_confirmed == 0) Confirmation(context, spelling, attend).at(sizes_at(labels, *spelling.limit - 1, 1));

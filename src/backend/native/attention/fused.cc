@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <numeric>
 
@@ -79,6 +81,28 @@ std::vector<Probe::Given> pieces(const AttentionContext& context, const FusedOpe
           {value, fresh_tensor(v, context.labels[value].axes, sizes)}};
 }
 
+// Rows of a buffer that is longer than what it holds: its mask says how long.
+std::vector<Probe::Given> in_buffer(const AttentionContext& context, const FusedOperator& fused, const Sizes& sizes,
+                                    std::span<const float> k, std::span<const float> v) {
+  const ValueId mask = fused.input(fused.mask);
+  const int64_t width = mask == onnx::kNoValue ? 0 : context.probes.at(sizes).get(mask).dim(-1);
+  Sizes buffer = sizes;
+  buffer.past = std::max(sizes.past, width - sizes.fresh);
+  const auto padded = [&](ValueId value, std::span<const float> rows) {
+    const Axes& axes = context.labels[value].axes;
+    const std::array<Symbol, 2> front = {Symbol::kBatch, Symbol::kTotal};
+    const int64_t length = sizes.total() * row_elements(axes);
+    std::vector<float> all;
+    for (int64_t b = 0; b < sizes.batch; ++b) {
+      all.insert(all.end(), rows.data() + b * length, rows.data() + (b + 1) * length);
+      all.resize(static_cast<size_t>((b + 1) * buffer.total() * row_elements(axes)), 7.0f);
+    }
+    return spread(all, axes, buffer, front);
+  };
+  const ValueId key = fused.node.inputs[1], value = fused.node.inputs[2];
+  return {{key, padded(key, k)}, {value, padded(value, v)}};
+}
+
 // Every head with keys and values of its own; those that are the same are found later, where they may have been repeated before too.
 void lay_out(const FusedOperator& fused, Attend& attend) {
   attend.n_heads = attend.n_kv_heads = fused.n_heads;
@@ -127,6 +151,10 @@ FoundAttention find_fused(const AttentionContext& context, const onnx::Node& nod
   if (fused.appends()) {
     spelling.more = [&](const Sizes& sizes, std::span<const float> k, std::span<const float> v) {
       return pieces(context, fused, sizes, k, v);
+    };
+  } else if (fused.mask_may_be_short && holds(context.labels[found.k].axes, Symbol::kTotal)) {
+    spelling.more = [&](const Sizes& sizes, std::span<const float> k, std::span<const float> v) {
+      return in_buffer(context, fused, sizes, k, v);
     };
   }
   confirm(context, spelling, found.attend);

@@ -33,12 +33,15 @@ class FusedScores : public ScoreSource {
  public:
   FusedScores(const AttentionContext& context, const FusedOperator& fused, Symbol keys) : context_(context), fused_(fused), keys_(keys) {}
 
-  Scores softmax_input(const Sizes& sizes, std::span<const float> x) override;
+  Scores softmax_input(const Sizes& sizes, std::span<const float> x) override { return scores_of(sizes, 0, sizes.fresh, x); }
+  Scores softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) override;
   int64_t n_keys(const Sizes& sizes) const override { return sizes.of(factor(keys_)); }
 
  private:
-  void add_mask(const Sizes& sizes, Scores& scores);
-  void hide_by_position(const Sizes& sizes, Scores& scores);
+  // Of rows first … first + n - 1 of those that are computed at these sizes.
+  Scores scores_of(const Sizes& sizes, int64_t first, int64_t n, std::span<const float> x);
+  void add_mask(const Sizes& sizes, int64_t first, Scores& scores);
+  void hide_by_position(const Sizes& sizes, int64_t first, Scores& scores);
 
   const AttentionContext& context_;
   const FusedOperator& fused_;

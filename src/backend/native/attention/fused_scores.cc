@@ -21,16 +21,16 @@ struct Mask {
   }
 };
 
-Mask mask_of(const onnx::Node& node, const Tensor& tensor, const Scores& scores) {
+Mask mask_of(const onnx::Node& node, const Tensor& tensor, const Scores& scores, int64_t n_rows) {
   Mask mask;
   mask.dims = tensor.dims();
   const bool fits = !mask.dims.empty() && mask.dims.size() <= 4;
   if (fits) mask.dims.insert(mask.dims.begin(), 4 - mask.dims.size(), 1);
-  const Dims wanted = {scores.batch, scores.heads, scores.rows};
+  const Dims wanted = {scores.batch, scores.heads, n_rows};
   for (size_t axis = 0; axis < 3; ++axis) {
     if (!fits || (mask.dims[axis] != 1 && mask.dims[axis] != wanted[axis]))
-      throw Refusal(node, fmt::format("its mask has shape {}, which does not fit {} heads and {} rows", kvik::to_string(tensor.dims()),
-                                      scores.heads, scores.rows));
+      throw Error(Code::kBadModel, fmt::format("{}: its mask has shape {}, which does not fit {} heads and {} rows", node.describe(),
+                                               kvik::to_string(tensor.dims()), scores.heads, n_rows));
   }
   const Tensor floats = to_floats(tensor);
   mask.added.assign(floats.data<float>().begin(), floats.data<float>().end());
@@ -41,10 +41,10 @@ Mask mask_of(const onnx::Node& node, const Tensor& tensor, const Scores& scores)
 
 }  // namespace
 
-void FusedScores::add_mask(const Sizes& sizes, Scores& scores) {
+void FusedScores::add_mask(const Sizes& sizes, int64_t first, Scores& scores) {
   const onnx::ValueId value = fused_.input(fused_.mask);
   if (value == onnx::kNoValue) return;
-  const Mask mask = mask_of(fused_.node, context_.probes.at(sizes).get(value), scores);
+  const Mask mask = mask_of(fused_.node, context_.probes.at(sizes).get(value), scores, sizes.fresh);
   const int64_t width = mask.dims[3];
   for (int64_t b = 0; b < scores.batch; ++b) {
     for (int64_t q = 0; q < scores.rows; ++q) {
@@ -53,9 +53,9 @@ void FusedScores::add_mask(const Sizes& sizes, Scores& scores) {
         for (int64_t h = 0; h < scores.heads; ++h) {
           float& score = scores.at(b, q, k, h);
           if (width == 1 && !fused_.mask_may_be_short) {
-            score += mask.at(b, h, q, 0);
+            score += mask.at(b, h, first + q, 0);
           } else {
-            score = beyond ? kNever : score + mask.at(b, h, q, k);
+            score = beyond ? kNever : score + mask.at(b, h, first + q, k);
           }
         }
       }
@@ -63,13 +63,13 @@ void FusedScores::add_mask(const Sizes& sizes, Scores& scores) {
   }
 }
 
-void FusedScores::hide_by_position(const Sizes& sizes, Scores& scores) {
+void FusedScores::hide_by_position(const Sizes& sizes, int64_t first_row, Scores& scores) {
   if (!fused_.causal && fused_.left < 0 && fused_.right < 0) return;
   int64_t first = fused_.by_position || fused_.appends() ? sizes.past : 0;
   if (fused_.valid_keys >= 0) first = sizes.total() - sizes.fresh;
   for (int64_t b = 0; b < scores.batch; ++b) {
     for (int64_t q = 0; q < scores.rows; ++q) {
-      const int64_t position = first + q;
+      const int64_t position = first + first_row + q;
       for (int64_t k = 0; k < scores.keys; ++k) {
         const bool seen = !(fused_.causal && k > position) && !(fused_.left >= 0 && k < position - fused_.left) &&
                           !(fused_.right >= 0 && k > position + fused_.right);
@@ -80,10 +80,10 @@ void FusedScores::hide_by_position(const Sizes& sizes, Scores& scores) {
   }
 }
 
-Scores FusedScores::softmax_input(const Sizes& sizes, std::span<const float> x) {
+Scores FusedScores::scores_of(const Sizes& sizes, int64_t first, int64_t n, std::span<const float> x) {
   Scores scores;
   scores.batch = sizes.batch;
-  scores.rows = sizes.fresh;
+  scores.rows = n;
   scores.keys = n_keys(sizes);
   scores.heads = fused_.n_heads;
   scores.data.resize(static_cast<size_t>(scores.batch * scores.rows * scores.keys * scores.heads));
@@ -91,9 +91,14 @@ Scores FusedScores::softmax_input(const Sizes& sizes, std::span<const float> x) 
     const size_t pair = i / static_cast<size_t>(scores.heads) % (static_cast<size_t>(scores.rows * scores.keys));
     scores.data[i] = fused_.function(x.size() == 1 ? x[0] : x[pair]);
   }
-  add_mask(sizes, scores);
-  hide_by_position(sizes, scores);
+  add_mask(sizes, first, scores);
+  hide_by_position(sizes, first, scores);
   return scores;
+}
+
+Scores FusedScores::softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) {
+  const Sizes sizes = sizes_at(context_.labels, total - 1, 1);
+  return scores_of(sizes, position - sizes.past, 1, x);
 }
 
 }  // namespace kvik::native

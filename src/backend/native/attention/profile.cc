@@ -18,9 +18,8 @@ bool agree(float a, float b, float tolerance) {
 
 }  // namespace
 
-Reference reference_of(const onnx::Node& node, const Sizes& sizes, const Scores& scores, bool from_source) {
+Reference reference_of(const onnx::Node& node, int64_t position, int64_t n_keys, const Scores& scores) {
   Reference reference;
-  const int64_t n_keys = from_source ? sizes.source : sizes.total();
   std::vector<float> largest(static_cast<size_t>(scores.heads));
   for (int64_t q = 0; q < scores.rows; ++q) {
     for (int64_t h = 0; h < scores.heads; ++h) {
@@ -38,7 +37,7 @@ Reference reference_of(const onnx::Node& node, const Sizes& sizes, const Scores&
       }
       return true;
     };
-    int64_t key = from_source ? 0 : sizes.past + q;
+    int64_t key = position < 0 ? 0 : position + q;
     if (!seen(key)) {
       for (key = 0; key < n_keys && !seen(key);) ++key;
     }
@@ -60,12 +59,12 @@ bool Profile::observe(int64_t distance, int64_t head, float bias, float toleranc
   return agree(known, bias, tolerance);
 }
 
-std::optional<int64_t> Profile::add(const Sizes& sizes, const Scores& scores, const Reference& reference, std::span<const int64_t> rows) {
-  for (const int64_t q : rows) {
+std::optional<int64_t> Profile::add(int64_t position, int64_t n_keys, const Scores& scores, const Reference& reference) {
+  for (int64_t q = 0; q < scores.rows; ++q) {
     const int64_t own = reference.key[static_cast<size_t>(q)];
     // The far end first, so that the arrays grow once.
-    for (int64_t k = 0; k < sizes.total(); ++k) {
-      const int64_t distance = sizes.past + q - k;
+    for (int64_t k = 0; k < n_keys; ++k) {
+      const int64_t distance = position + q - k;
       for (int64_t h = 0; h < n_heads_; ++h) {
         const float y = scores.at(0, q, k, h), from = scores.at(0, q, own, h), bias = y - from;
         const float noise = bias < kHidden ? 0 : kRounding * std::max(std::abs(y), std::abs(from));

@@ -12,8 +12,8 @@ class Profile {
  public:
   explicit Profile(int64_t n_heads) : n_heads_(n_heads) {}
 
-  // Adds all pairs of these rows. Gives the distance that contradicts what was seen before, if one does.
-  std::optional<int64_t> add(const Sizes& sizes, const Scores& scores, const Reference& reference, std::span<const int64_t> rows);
+  // Adds all pairs of rows, the first of them at `position`. Gives the distance that contradicts what was seen before, if one does.
+  std::optional<int64_t> add(int64_t position, int64_t n_keys, const Scores& scores, const Reference& reference);
 
   int64_t n_heads() const { return n_heads_; }
   int64_t n_behind() const { return behind_.count; }  // distances 0 … n_behind() - 1 were seen
@@ -37,7 +37,7 @@ class Profile {
   float noise_ = 0;
 };
 
-// Throws Refusal where a row sees no key that all heads see.
-Reference reference_of(const onnx::Node& node, const Sizes& sizes, const Scores& scores, bool from_source);
+// Of rows of which the first is at `position`; -1: keys are of a source. Throws Refusal where a row sees no key that all heads see.
+Reference reference_of(const onnx::Node& node, int64_t position, int64_t n_keys, const Scores& scores);
 
 }  // namespace kvik::native

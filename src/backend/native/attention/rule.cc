@@ -10,7 +10,8 @@ namespace kvik::native {
 namespace {
 
 constexpr int64_t kContextIfUnknown = 8192;
-constexpr double kMostFarScores = 1 << 25;  // scores of a probe over a whole context, where every row is computed
+constexpr int64_t kFarTogether = 256;               // positions of a first look at a graph that computes a mask for all rows together
+constexpr int64_t kMostFarBytes = int64_t{1} << 27;  // what a farther look may take
 
 struct Size {
   int64_t past, fresh;
@@ -36,13 +37,26 @@ std::vector<Sizes> small_sizes(const Labels& labels, bool from_source) {
   return result;
 }
 
+// Positions of a cache of fixed size: beyond them the graph means nothing.
+std::optional<int64_t> capacity_of(const FlatGraph& flat) {
+  std::optional<int64_t> capacity;
+  for (const FlatGraph::Input& input : flat.inputs) {
+    if (input.state == nullptr || input.state->growth != analysis::Growth::kFixed || input.state->capacity <= 0) continue;
+    capacity = std::min(capacity.value_or(input.state->capacity), input.state->capacity);
+  }
+  return capacity;
+}
+
 class Inference {
  public:
   Inference(const AttentionContext& context, const RuleQuestion& question)
       : context_(context), question_(question), profile_(question.n_heads), function_(question.score_function) {}
 
   Rule run() {
-    for (const Sizes& sizes : small_sizes(context_.labels, question_.from_source)) try_small(sizes);
+    if (const auto capacity = capacity_of(*context_.labels.flat)) smallest_bad_ = *capacity + 1;
+    for (const Sizes& sizes : small_sizes(context_.labels, question_.from_source)) {
+      if (!smallest_bad_ || sizes.total() < *smallest_bad_) try_small(sizes);
+    }
     if (!largest_ok_) throw Refusal(question_.node, fmt::format("its scores cannot be evaluated at any size ({})", failure_));
     if (!question_.from_source) look_far();
     Rule rule;
@@ -74,12 +88,18 @@ class Inference {
   void observe(const Sizes& sizes) {
     const float none = 0;
     const Scores scores = question_.source.softmax_input(sizes, std::span(&none, 1));
-    const Reference reference = reference_of(node(), sizes, scores, question_.from_source);
+    const int64_t n_keys = question_.source.n_keys(sizes), position = question_.from_source ? -1 : sizes.past;
+    const Reference reference = reference_of(node(), position, n_keys, scores);
     require_equal_batches(sizes);
-    observe_biases(sizes, scores, reference);
-    observe_sinks(sizes, scores, reference);
+    if (question_.from_source) {
+      require_no_bias(n_keys, scores, reference);
+    } else {
+      observe_biases(position, n_keys, scores, reference);
+    }
+    observe_sinks(n_keys, scores, reference);
     if (question_.score_function) return;
-    const auto found = score_function(node(), question_.source, {sizes, scores, reference});
+    const auto ask = [&](std::span<const float> x) { return question_.source.softmax_input(sizes, x); };
+    const auto found = score_function(node(), {scores, reference, n_keys, ask});
     if (!found) return;
     if (!function_) function_ = found;
     if (!same_function(*function_, *found)) throw Refusal(node(), "the scale of its scores depends on the number of tokens");
@@ -90,7 +110,12 @@ class Inference {
     Sizes two = sizes;
     two.batch = 2;
     const float none = 0;
-    const Scores scores = question_.source.softmax_input(two, std::span(&none, 1));
+    Scores scores;
+    try {
+      scores = question_.source.softmax_input(two, std::span(&none, 1));
+    } catch (const Refusal&) { throw; } catch (const Error&) {
+      return;  // a graph for one sequence at a time
+    }
     const size_t half = scores.data.size() / 2;
     for (size_t i = 0; i < half; ++i) {
       const float a = scores.data[i], b = scores.data[half + i];
@@ -99,26 +124,18 @@ class Inference {
     }
   }
 
-  void observe_biases(const Sizes& sizes, const Scores& scores, const Reference& reference) {
-    if (question_.from_source) return require_no_bias(sizes, scores, reference);
-    std::vector<int64_t> rows(static_cast<size_t>(scores.rows));
-    std::iota(rows.begin(), rows.end(), 0);
-    // Of a whole context every row was computed, but a few tell.
-    constexpr size_t kMostRows = 64;
-    if (rows.size() > kMostRows) {
-      const int64_t step = scores.rows / static_cast<int64_t>(kMostRows);
-      std::erase_if(rows, [&](int64_t q) { return q % step != 0 && q != scores.rows - 1; });
-    }
-    if (const auto distance = profile_.add(sizes, scores, reference, rows)) {
-      throw Refusal(node(), fmt::format("what it adds to scores is no function of the distance between query and key (distance {}, with "
-                                        "{} tokens before and {} new)",
-                                        *distance, sizes.past, sizes.fresh));
+  void observe_biases(int64_t position, int64_t n_keys, const Scores& scores, const Reference& reference) {
+    if (const auto distance = profile_.add(position, n_keys, scores, reference)) {
+      throw Refusal(node(),
+                    fmt::format("what it adds to scores is no function of the distance between query and key (distance {}, among {} "
+                                "tokens)",
+                                *distance, n_keys));
     }
   }
 
-  void require_no_bias(const Sizes& sizes, const Scores& scores, const Reference& reference) const {
+  void require_no_bias(int64_t n_keys, const Scores& scores, const Reference& reference) const {
     for (int64_t q = 0; q < scores.rows; ++q) {
-      for (int64_t k = 0; k < sizes.source; ++k) {
+      for (int64_t k = 0; k < n_keys; ++k) {
         for (int64_t h = 0; h < scores.heads; ++h) {
           const float bias = scores.at(0, q, k, h) - scores.at(0, q, reference.key[static_cast<size_t>(q)], h);
           if (!(std::abs(bias) < 1e-5f)) throw Refusal(node(), "it adds a bias to scores over the source");
@@ -127,8 +144,7 @@ class Inference {
     }
   }
 
-  void observe_sinks(const Sizes& sizes, const Scores& scores, const Reference& reference) {
-    const int64_t n_keys = question_.source.n_keys(sizes);
+  void observe_sinks(int64_t n_keys, const Scores& scores, const Reference& reference) {
     if (scores.keys == n_keys) return;
     for (int64_t q = 0; q < scores.rows; ++q) {
       for (int64_t h = 0; h < scores.heads; ++h) {
@@ -141,16 +157,11 @@ class Inference {
 
   bool rows_are_computed_together() const { return !context_.labels.flat->has_past && !context_.labels.one_token; }
 
-  Sizes far_sizes(int64_t total) const { return sizes_at(context_.labels, total - 1, 1); }
-
   // A window is invisible to probes that are shorter than it, so the last row of a whole context is looked at.
   void look_far() {
     const int64_t wanted = context_.context > 0 ? context_.context : kContextIfUnknown;
-    int64_t most = wanted;
-    if (smallest_bad_) most = std::min(most, *smallest_bad_ - 1);
-    if (rows_are_computed_together()) {
-      most = std::min(most, static_cast<int64_t>(std::sqrt(kMostFarScores / static_cast<double>(question_.n_heads))));
-    }
+    int64_t most = smallest_bad_ ? std::min(wanted, *smallest_bad_ - 1) : wanted;
+    if (rows_are_computed_together()) most = std::min(most, affordable(wanted));
     if (most > *largest_ok_) {
       most = far_as_possible(*largest_ok_, most);
       observe_far(most);
@@ -158,10 +169,21 @@ class Inference {
     if (most < wanted || context_.context == 0) limit_ = std::max(most, *largest_ok_);
   }
 
+  // A mask over all pairs of a context is too much; one over its keys is not. What a first look took tells.
+  int64_t affordable(int64_t wanted) {
+    if (wanted <= kFarTogether) return wanted;
+    Probe& probe = context_.probes.at(sizes_at(context_.labels, kFarTogether - 1, 1));
+    const int64_t before = probe.bytes_spent();
+    if (!can_be_evaluated(kFarTogether)) return kFarTogether;
+    const auto spent = static_cast<double>(std::max<int64_t>(1, probe.bytes_spent() - before));
+    const double times = std::sqrt(static_cast<double>(kMostFarBytes) / spent);
+    return std::max(kFarTogether, std::min(wanted, static_cast<int64_t>(static_cast<double>(kFarTogether) * times)));
+  }
+
   bool can_be_evaluated(int64_t total) {
     try {
       const float none = 0;
-      question_.source.softmax_input(far_sizes(total), std::span(&none, 1));
+      question_.source.softmax_input_of_row(total, total - 1, std::span(&none, 1));
       return true;
     } catch (const Refusal&) { throw; } catch (const Error&) {
       return false;
@@ -179,14 +201,21 @@ class Inference {
     return good;
   }
 
+  // The last row sees farthest back; where rows see both ways, the first one sees farthest ahead.
   void observe_far(int64_t total) {
-    const Sizes sizes = far_sizes(total);
+    observe_row(total, total - 1);
+    if (!rows_are_computed_together()) return;
+    for (const int64_t position : {int64_t{0}, total / 2, total / 3}) observe_row(total, position);
+  }
+
+  void observe_row(int64_t total, int64_t position) {
+    const auto ask = [&](std::span<const float> x) { return question_.source.softmax_input_of_row(total, position, x); };
     const float none = 0;
-    const Scores scores = question_.source.softmax_input(sizes, std::span(&none, 1));
-    const Reference reference = reference_of(node(), sizes, scores, false);
-    observe_biases(sizes, scores, reference);
-    observe_sinks(sizes, scores, reference);
-    if (!question_.score_function && function_) require_response(node(), question_.source, {sizes, scores, reference}, *function_);
+    const Scores scores = ask(std::span(&none, 1));
+    const Reference reference = reference_of(node(), position, total, scores);
+    observe_biases(position, total, scores, reference);
+    observe_sinks(total, scores, reference);
+    if (!question_.score_function && function_) require_response(node(), {scores, reference, total, ask}, *function_);
   }
 
   const AttentionContext& context_;

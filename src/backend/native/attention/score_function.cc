@@ -26,11 +26,11 @@ struct Responses {
   }
 };
 
-Responses respond(ScoreSource& source, const AtRest& rest, float x) {
-  const int64_t rows = rest.scores.rows, keys = source.n_keys(rest.sizes);
+Responses respond(const AtRest& rest, float x) {
+  const int64_t rows = rest.scores.rows, keys = rest.n_keys;
   std::vector<float> products(static_cast<size_t>(rows * keys), x);
   for (int64_t q = 0; q < rows; ++q) products[static_cast<size_t>(q * keys + rest.reference.key[static_cast<size_t>(q)])] = 0;
-  const Scores scores = source.softmax_input(rest.sizes, products);
+  const Scores scores = rest.ask(products);
   Responses result;
   for (int64_t q = 0; q < rows; ++q) {
     const int64_t own = rest.reference.key[static_cast<size_t>(q)];
@@ -51,21 +51,21 @@ Responses respond(ScoreSource& source, const AtRest& rest, float x) {
 
 float ScoreFunction::operator()(float x) const { return cap == 0 ? scale * x : cap * std::tanh(scale * x / cap); }
 
-std::optional<ScoreFunction> score_function(const onnx::Node& node, ScoreSource& source, const AtRest& rest) {
-  const Responses far = respond(source, rest, 30);
+std::optional<ScoreFunction> score_function(const onnx::Node& node, const AtRest& rest) {
+  const Responses far = respond(rest, 30);
   if (far.values.empty()) return {};
-  const Responses one = respond(source, rest, 1), back = respond(source, rest, -2);
+  const Responses one = respond(rest, 1), back = respond(rest, -2);
   const ScoreFunction linear = {.scale = far.median() / 30};
   if (far.are(linear(30), 1e-4f) && one.are(linear(1), 1e-4f) && back.are(linear(-2), 1e-4f)) return linear;
 
-  const float cap = respond(source, rest, 1e7f).median();
-  const ScoreFunction capped = {.scale = respond(source, rest, 1e-2f).median() * 100, .cap = cap};
+  const float cap = respond(rest, 1e7f).median();
+  const ScoreFunction capped = {.scale = respond(rest, 1e-2f).median() * 100, .cap = cap};
   if (cap > 0 && far.are(capped(30), 2e-3f) && one.are(capped(1), 2e-3f) && back.are(capped(-2), 2e-3f)) return capped;
   throw Refusal(node, "scores are no multiple of the product of query and key, nor a soft cap of it, the same for every head and key");
 }
 
-void require_response(const onnx::Node& node, ScoreSource& source, const AtRest& rest, const ScoreFunction& function) {
-  const Responses one = respond(source, rest, 1);
+void require_response(const onnx::Node& node, const AtRest& rest, const ScoreFunction& function) {
+  const Responses one = respond(rest, 1);
   if (!one.are(function(1), 1e-3f)) throw Refusal(node, "the scale of its scores depends on the number of tokens");
 }
 

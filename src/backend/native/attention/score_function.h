@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "backend/native/attention/scores.h"
@@ -14,19 +15,20 @@ struct ScoreFunction {
   float operator()(float x) const;
 };
 
-// What is known at one size: the softmax's input for products of zero.
+// What is known at one size: the softmax's input for products of zero, and whom to ask about others.
 struct AtRest {
-  const Sizes& sizes;
   const Scores& scores;
   const Reference& reference;
+  int64_t n_keys;
+  std::function<Scores(std::span<const float> x)> ask;
 };
 
 // Asks how the keys that are seen respond to products; nothing where no row sees another key than its reference. Throws Refusal where
 // they do not all respond alike, or in no known way.
-std::optional<ScoreFunction> score_function(const onnx::Node& node, ScoreSource& source, const AtRest& rest);
+std::optional<ScoreFunction> score_function(const onnx::Node& node, const AtRest& rest);
 
 // Throws Refusal where one response at this size is not what the function says.
-void require_response(const onnx::Node& node, ScoreSource& source, const AtRest& rest, const ScoreFunction& function);
+void require_response(const onnx::Node& node, const AtRest& rest, const ScoreFunction& function);
 
 bool same_function(const ScoreFunction& a, const ScoreFunction& b);
 

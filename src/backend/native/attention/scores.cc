@@ -6,15 +6,17 @@
 #include <random>
 
 #include "backend/native/attention/arrange.h"
+#include "backend/native/attention/row_slice.h"
 
 namespace kvik::native {
 namespace {
 
 constexpr float kLogOfNothing = -1e4f;  // of a weight of zero
+constexpr float kLeastWeight = 1e-30f;  // below it digits are lost, and then everything
 
 // A softmax that is spelled out is seen from behind: the logarithm of a weight is its score, up to a constant of the row.
 void take_logarithms(Scores& weights) {
-  for (float& x : weights.data) x = x > 0 ? std::log(x) : (x == 0 ? kLogOfNothing : std::nanf(""));
+  for (float& x : weights.data) x = x >= kLeastWeight ? std::log(x) : (x >= 0 ? kLogOfNothing : std::nanf(""));
 }
 
 void require_sums_of_one(const Region& region, const Scores& weights) {
@@ -37,14 +39,10 @@ Sizes sizes_at(const Labels& labels, int64_t past, int64_t fresh, int64_t batch,
   return {.batch = batch, .fresh = fresh, .past = past, .source = source};
 }
 
-Scores RegionScores::softmax_input(const Sizes& sizes, std::span<const float> x) {
-  const std::array<Symbol, 2> pairs = {Symbol::kNew, region_.keys};
-  const Probe::Given given = {region_.scores, spread(x, context_.labels[region_.scores].axes, sizes, pairs)};
-  const onnx::ValueId wanted = region_.spelled_out() ? region_.weights : region_.softmax_in;
-  const Tensor tensor = context_.probes.at(sizes).get_with(wanted, std::span(&given, 1));
+Scores RegionScores::arranged(const Tensor& tensor, const Sizes& sizes) const {
   const std::array<Symbol, 3> front = {Symbol::kBatch, Symbol::kNew, region_.softmaxed};
   Scores result;
-  result.data = arrange(tensor, context_.labels[wanted].axes, sizes, front);
+  result.data = arrange(tensor, context_.labels[wanted()].axes, sizes, front);
   result.batch = sizes.batch;
   result.rows = sizes.fresh;
   result.keys = sizes.of(factor(region_.softmaxed));
@@ -57,6 +55,20 @@ Scores RegionScores::softmax_input(const Sizes& sizes, std::span<const float> x)
     take_logarithms(result);
   }
   return result;
+}
+
+Scores RegionScores::softmax_input(const Sizes& sizes, std::span<const float> x) {
+  const std::array<Symbol, 2> pairs = {Symbol::kNew, region_.keys};
+  const Probe::Given given = {region_.scores, spread(x, context_.labels[region_.scores].axes, sizes, pairs)};
+  return arranged(context_.probes.at(sizes).get_with(wanted(), std::span(&given, 1)), sizes);
+}
+
+Scores RegionScores::softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) {
+  if (context_.labels.flat->has_past || context_.labels.one_token) return softmax_input(sizes_at(context_.labels, total - 1, 1), x);
+  const std::array<Symbol, 2> pairs = {Symbol::kNew, region_.keys};
+  const Sizes row = {.fresh = 1, .past = total - 1};
+  const Tensor scores = spread(x, context_.labels[region_.scores].axes, row, pairs);
+  return arranged(evaluate_row(context_, {region_.scores, wanted(), total, position}, scores), row);
 }
 
 void RegionScores::require_untouched_weights(const Sizes& sizes) {

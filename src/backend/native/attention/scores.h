@@ -25,6 +25,8 @@ class ScoreSource {
   virtual ~ScoreSource() = default;
   // What the softmax sees, up to a constant of the row; one more key than there are where something only takes weight (a sink).
   virtual Scores softmax_input(const Sizes& sizes, std::span<const float> x) = 0;
+  // Of the row at `position` alone, among `total` positions; `x` is [keys] or one number.
+  virtual Scores softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) = 0;
   virtual int64_t n_keys(const Sizes& sizes) const = 0;  // without a sink
 };
 
@@ -34,12 +36,16 @@ class RegionScores : public ScoreSource {
   RegionScores(const AttentionContext& context, const Region& region) : context_(context), region_(region) {}
 
   Scores softmax_input(const Sizes& sizes, std::span<const float> x) override;
+  Scores softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) override;
   int64_t n_keys(const Sizes& sizes) const override { return sizes.of(factor(region_.keys)); }
 
   // Throws Refusal where weights are anything but the softmax (a guard against NaN is nothing).
   void require_untouched_weights(const Sizes& sizes);
 
  private:
+  onnx::ValueId wanted() const { return region_.spelled_out() ? region_.weights : region_.softmax_in; }
+  Scores arranged(const Tensor& tensor, const Sizes& sizes) const;
+
   const AttentionContext& context_;
   const Region& region_;
 };

@@ -308,7 +308,9 @@ int fuse_canonical(Plan& target) {
     const std::string key = OpKey::of(target, plan.op(i));
     if (key.empty()) continue;
     const auto [known, fresh] = made.try_emplace(key, unchanged.index);
-    if (fresh || plan.is_dead(target.value(known->second).producer)) {
+    // A rule may have changed what was noted here.
+    const OpIndex first = target.value(known->second).producer;
+    if (fresh || plan.is_dead(first) || OpKey::of(target, plan.op(first)) != key) {
       known->second = unchanged.index;
       continue;
     }

@@ -1,6 +1,7 @@
 // Normalisations that are spelled out, over the whole row or over groups of it:
 //   (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * weight + bias, with or without the mean, weight and bias.
 // With a sum instead of the mean of squares (an l2 norm) the weight takes up what differs.
+#include <algorithm>
 #include <cmath>
 
 #include "backend/native/fuse/passes.h"
@@ -43,6 +44,13 @@ void collect_factors(Plan& plan, const Op& op, Product& product) {
   }
 }
 
+// Read by others or not: norms of one value share what they begin with, and it dies with the last of them.
+template <class T>
+const Op* made_by(const Plan& plan, const Input& input) {
+  const Op* op = plan.producer(input);
+  return op != nullptr && op->as<T>() != nullptr ? op : nullptr;
+}
+
 // value = factor * sum over each group of x^2.
 struct SquareSum {
   Input x;
@@ -50,8 +58,8 @@ struct SquareSum {
   float factor = 1.0f;
 };
 
-std::optional<SquareSum> square_sum(Plan& plan, const Input& input) {
-  if (Op* scaled = plan.swallow<BinaryOp>(input)) {
+std::optional<SquareSum> square_sum(const Plan& plan, const Input& input) {
+  if (const Op* scaled = made_by<BinaryOp>(plan, input)) {
     const BinaryOp& mul = *scaled->as<BinaryOp>();
     const std::optional<float> factor = plan.scalar(scaled->in[1]);
     if (mul.op != Binary::kMul || mul.a != Spread::kAll || !factor || !(*factor > 0.0f)) return {};
@@ -59,13 +67,13 @@ std::optional<SquareSum> square_sum(Plan& plan, const Input& input) {
     if (sum) sum->factor *= *factor;
     return sum;
   }
-  Op* made = plan.swallow<ReduceOp>(input);
+  const Op* made = made_by<ReduceOp>(plan, input);
   if (made == nullptr) return {};
   const ReduceOp& reduce = *made->as<ReduceOp>();
   const auto n = static_cast<float>(made->in[0].size / reduce.groups);
   if (reduce.op == Reduce::kSumSquare) return SquareSum{made->in[0], reduce.groups, 1.0f};
   if (reduce.op != Reduce::kMean && reduce.op != Reduce::kSum) return {};
-  Op* square = plan.swallow<UnaryOp>(made->in[0]);
+  const Op* square = made_by<UnaryOp>(plan, made->in[0]);
   if (square == nullptr || square->as<UnaryOp>()->op != Unary::kSquare) return {};
   return SquareSum{square->in[0], reduce.groups, reduce.op == Reduce::kMean ? 1.0f / n : 1.0f};
 }
@@ -76,12 +84,22 @@ struct InverseRoot {
   float epsilon = 0.0f;
 };
 
-std::optional<InverseRoot> inverse_root(Plan& plan, const Input& input) {
-  Op* root = plan.swallow<UnaryOp>(input);
+// Several norms may share a root; who else reads it keeps it alive, and then nothing is won.
+bool only_multiplies(const Plan& plan, ValueIndex value) {
+  const std::vector<OpIndex>& consumers = plan.value(value).consumers;
+  return !(plan.output.is_value() && plan.output.index == value) && std::all_of(consumers.begin(), consumers.end(), [&](OpIndex consumer) {
+    const BinaryOp* binary = plan.ops[static_cast<size_t>(consumer)].as<BinaryOp>();
+    return binary != nullptr && binary->op == Binary::kMul;
+  });
+}
+
+std::optional<InverseRoot> inverse_root(const Plan& plan, const Input& input) {
+  const Op* root = made_by<UnaryOp>(plan, input);
   if (root == nullptr || root->as<UnaryOp>()->op != Unary::kRsqrt) return {};
+  if (!only_multiplies(plan, input.index)) return {};
   Input inside = root->in[0];
   InverseRoot found;
-  if (Op* sum = plan.swallow<BinaryOp>(inside); sum != nullptr && sum->as<BinaryOp>()->op == Binary::kAdd) {
+  if (const Op* sum = made_by<BinaryOp>(plan, inside); sum != nullptr && sum->as<BinaryOp>()->op == Binary::kAdd) {
     const std::optional<float> epsilon = plan.scalar(sum->in[1]);
     if (!epsilon || sum->as<BinaryOp>()->a != Spread::kAll || !(*epsilon >= 0.0f)) return {};
     found.epsilon = *epsilon;
@@ -157,14 +175,23 @@ std::vector<float> as_vector(const Plan& plan, const Input& input, int64_t n, fl
   return {values.begin(), values.end()};
 }
 
+// A norm that is only multiplied by constants, or added to them, may be made once for each.
+bool only_affine(const Plan& plan, ValueIndex value) {
+  const std::vector<OpIndex>& consumers = plan.value(value).consumers;
+  return !(plan.output.is_value() && plan.output.index == value) && std::all_of(consumers.begin(), consumers.end(), [&](OpIndex consumer) {
+    const Op& op = plan.ops[static_cast<size_t>(consumer)];
+    return op.as<BinaryOp>() != nullptr && op.in[1].is_constant();
+  });
+}
+
 // norm(x) * c and norm(x) + c: the norm's own weight and bias.
 bool join_affine(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
   const Op& op = rewriter.op(i);
   const BinaryOp* binary = op.as<BinaryOp>();
   if (binary == nullptr || (binary->op != Binary::kMul && binary->op != Binary::kAdd) || binary->a != Spread::kAll) return false;
-  const Op* made = plan.swallow<NormOp>(op.in[0]);
-  if (made == nullptr) return false;
+  const Op* made = made_by<NormOp>(plan, op.in[0]);
+  if (made == nullptr || !only_affine(plan, op.in[0].index)) return false;
   const NormOp norm = *made->as<NormOp>();
   const int64_t group = made->in[0].size / norm.groups;
   Product constant;

@@ -6,6 +6,7 @@
 #include "backend/native/fuse/passes.h"
 #include "backend/native/fuse/rewriter.h"
 #include "backend/native/fuse/rotation.h"
+#include "kvik/error.h"
 
 namespace kvik::native {
 namespace {
@@ -47,8 +48,8 @@ class Angles {
   bool equal(const TableElement& a, const TableElement& b) {
     const std::vector<Tensor>&rows_a = rows(a.table), &rows_b = rows(b.table);
     const int64_t size_a = element_count(table(a.table).dims), size_b = element_count(table(b.table).dims);
-    if (rows_a.size() != rows_b.size()) return false;
-    for (size_t part = 0; part < rows_a.size(); ++part) {
+    if (rows_a.empty() || rows_b.empty()) return false;
+    for (size_t part = 0; part < std::min(rows_a.size(), rows_b.size()); ++part) {
       const std::span<const float> x = rows_a[part].data<float>(), y = rows_b[part].data<float>();
       const int64_t count = std::min(static_cast<int64_t>(x.size()) / size_a, static_cast<int64_t>(y.size()) / size_b);
       for (int64_t i = 0; i < count; ++i) {
@@ -66,7 +67,12 @@ class Angles {
     for (const auto& [first, count] : kLookedAt) {
       const int64_t limit = table(i).limit;
       const int64_t last = limit > 0 ? std::min(limit, first + count) : first + count;
-      if (last > first) known->second.push_back(table(i).rows(first, last - first));
+      if (last <= first) break;
+      try {
+        known->second.push_back(table(i).rows(first, last - first));
+      } catch (const Error&) {  // the table ends before, though nothing said so
+        break;
+      }
     }
     return known->second;
   }
@@ -110,6 +116,12 @@ Move gathered(const std::vector<int64_t>& from) {
   return move;
 }
 
+// Heads that are repeated are better turned once, before.
+bool repeats(std::vector<int64_t> from) {
+  std::sort(from.begin(), from.end());
+  return std::adjacent_find(from.begin(), from.end()) != from.end();
+}
+
 bool may_end_one(const Op& op) {
   const BinaryOp* binary = op.as<BinaryOp>();
   return op.as<Move>() != nullptr || (binary != nullptr && (binary->op == cpu::Binary::kAdd || binary->op == cpu::Binary::kSub));
@@ -121,7 +133,9 @@ bool match(Rewriter& rewriter, LinearForms& forms, Angles& angles, OpIndex i) {
   if (op.out.size() != 1 || !may_end_one(op) || !forms.is_turned(op.out.front())) return false;
   const std::optional<LinearForm> form = forms.of(op.out.front());
   const std::optional<Rotation> rotation = form ? as_rotation(*form) : std::nullopt;
-  if (!rotation || !angles.equal(rotation->cos[0], rotation->cos[1]) || !angles.equal(rotation->sin[0], rotation->sin[1])) return false;
+  if (!rotation || repeats(rotation->from) || !angles.equal(rotation->cos[0], rotation->cos[1]) ||
+      !angles.equal(rotation->sin[0], rotation->sin[1]))
+    return false;
   const Input cos = angles.input(rotation->cos[0], false), sin = angles.input(rotation->sin[0], rotation->negative);
   if (!cos || !sin) return false;
   Move move = gathered(rotation->from);
