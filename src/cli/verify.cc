@@ -7,6 +7,7 @@
 #include "api/state.h"
 #include "base/json.h"
 #include "cli/model_options.h"
+#include "engine/verify_translator.h"
 
 namespace kvik::cli {
 namespace {
@@ -79,25 +80,104 @@ std::shared_ptr<backend::Backend> other_backend(const VerifyCommand& options, co
   }
 }
 
-int verify(const VerifyCommand& options, const Terminal& terminal) {
-  const Model model = load_model(options.model, terminal);
+// What both kinds of model are asked with.
+struct Terms {
+  double tolerance = 0;           // between two ways through one backend
+  double tolerance_to_other = 0;  // and between two backends
+  std::shared_ptr<backend::Backend> other;
+  engine::LawBook::Report report;
+};
+
+Terms terms_for(const VerifyCommand& options, const Model& model, const Terminal& terminal) {
   const auto& state = ModelAccess::state(model);
-  if (state.backend->traits().needs_source) throw Error(Code::kUnsupported, "verify proves decoders; this model translates from a source");
+  Terms terms;
+  terms.tolerance_to_other = options.tolerance > 0 ? options.tolerance : honest_tolerance(state.signature);
+  terms.tolerance = state.backend->traits().exact ? 0 : terms.tolerance_to_other;
+  terms.other = other_backend(options, model, terminal.log());
+  if (!terminal.json) terms.report = [&](const engine::LawResult& law) { print_law(law, terminal); };
+  return terms;
+}
+
+void say_terms(const Model& model, const Terms& terms, const std::string& what, const Terminal& terminal) {
+  if (terminal.json) return;
+  fmt::print(
+      "{} on {}, {}; {}\n", model.backend(), model.device(), what,
+      terms.tolerance == 0 ? "equal bits are demanded" : fmt::format("logits may differ by {:.3g} of their spread", terms.tolerance));
+}
+
+std::vector<TokenId> wanted_ids(const VerifyCommand& options, const Model& model) {
+  if (!options.ids.empty()) return parse_ids(options.ids);
+  if (!options.prompt.empty()) return model.tokenize(options.prompt);
+  return {};
+}
+
+std::vector<engine::LawResult> verify_decoder(const VerifyCommand& options, const Model& model, const Terms& terms,
+                                              const Terminal& terminal) {
   engine::VerifyOptions laws;
   laws.context = options.model.load.context;
-  if (!options.ids.empty()) laws.prompt = parse_ids(options.ids);
-  if (!options.prompt.empty()) laws.prompt = model.tokenize(options.prompt);
+  laws.prompt = wanted_ids(options, model);
   if (laws.prompt.empty()) laws.prompt = made_up_prompt(model.vocab_size(), model.max_positions());
-  laws.tolerance = state.backend->traits().exact ? 0 : options.tolerance > 0 ? options.tolerance : honest_tolerance(state.signature);
-  laws.other = other_backend(options, model, terminal.log());
+  laws.tolerance = terms.tolerance;
+  laws.tolerance_to_other = terms.tolerance_to_other;
+  laws.other = terms.other;
   if (laws.other != nullptr) laws.other_name = laws.other->traits().name;
-  if (!terminal.json) {
-    fmt::print(
-        "{} on {}, {} tokens; {}\n", model.backend(), model.device(), laws.prompt.size(),
-        laws.tolerance == 0 ? "equal bits are demanded" : fmt::format("logits may differ by {:.3g} of their spread", laws.tolerance));
-    laws.report = [&](const engine::LawResult& law) { print_law(law, terminal); };
+  laws.report = terms.report;
+  say_terms(model, terms, fmt::format("{} tokens", laws.prompt.size()), terminal);
+  return engine::verify_decoder(ModelAccess::state(model).backend, laws);
+}
+
+Tensor as_source(std::span<const TokenId> ids) {
+  return Tensor::of({static_cast<int64_t>(ids.size())}, std::vector<int64_t>(ids.begin(), ids.end()));
+}
+
+// Numbers between -1 and 1 that are all different things to a model.
+Tensor made_up_features(const analysis::Port& port, int seed) {
+  Dims dims;
+  for (size_t i = 1; i < port.dims.size(); ++i) dims.push_back(port.dims[i].value >= 0 ? port.dims[i].value : i == 1 ? 80 : 3000);
+  Tensor features(DType::kF32, dims);
+  const std::span<float> values = features.mutable_data<float>();
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 37 + static_cast<size_t>(seed) * 53) % 101) / 50.0f - 1.0f;
+  return features;
+}
+
+// Three sources; of unequal length where they are texts.
+std::vector<Tensor> made_up_sources(const VerifyCommand& options, const Model& model) {
+  const auto& state = ModelAccess::state(model);
+  const analysis::File* encoder = state.signature.encoder();
+  for (const analysis::Role role : {analysis::Role::kAudioFeatures, analysis::Role::kPixelValues}) {
+    const analysis::Port* port = encoder != nullptr ? encoder->input_of(role) : nullptr;
+    if (port != nullptr) return {made_up_features(*port, 0), made_up_features(*port, 1), made_up_features(*port, 2)};
   }
-  const std::vector<engine::LawResult> results = engine::verify_decoder(state.backend, laws);
+  std::vector<TokenId> ids = wanted_ids(options, model);
+  if (ids.size() < 2) ids = made_up_prompt(model.vocab_size(), state.backend->traits().max_source_positions);
+  const std::vector<TokenId> reversed(ids.rbegin(), ids.rend());
+  return {as_source(ids), as_source(std::span(ids).first(std::max<size_t>(1, ids.size() / 3))), as_source(reversed)};
+}
+
+std::vector<engine::LawResult> verify_translator(const VerifyCommand& options, const Model& model, const Terms& terms,
+                                                 const Terminal& terminal) {
+  const auto& state = ModelAccess::state(model);
+  const sample::Sampler sampler(state.config.sampling, static_cast<size_t>(model.vocab_size()));
+  engine::VerifyTranslatorOptions laws;
+  laws.sources = made_up_sources(options, model);
+  laws.start = {state.config.decoder_start.value_or(0)};
+  laws.target = made_up_prompt(model.vocab_size(), model.max_positions() > 2 ? std::min(8, model.max_positions() - 1) : 8);
+  laws.sampler = &sampler;
+  const int most = model.max_positions() > 0 ? std::min(24, model.max_positions()) : 24;
+  laws.beams = {.num_beams = 4, .max_length = static_cast<size_t>(most), .eos_token_id = state.config.sampling.eos_token_id};
+  laws.tolerance = terms.tolerance;
+  laws.tolerance_to_other = terms.tolerance_to_other;
+  laws.other = terms.other;
+  laws.report = terms.report;
+  say_terms(model, terms, fmt::format("{} sources, {} tokens of target", laws.sources.size(), laws.target.size()), terminal);
+  return engine::verify_translator(state.backend, laws);
+}
+
+int verify(const VerifyCommand& options, const Terminal& terminal) {
+  const Model model = load_model(options.model, terminal);
+  const Terms terms = terms_for(options, model, terminal);
+  const bool translates = ModelAccess::state(model).backend->traits().needs_source;
+  const std::vector<engine::LawResult> results = (translates ? verify_translator : verify_decoder)(options, model, terms, terminal);
   bool all = true;
   Json list = Json::array();
   for (const engine::LawResult& law : results) {
@@ -111,7 +191,7 @@ int verify(const VerifyCommand& options, const Terminal& terminal) {
     if (!law.detail.empty()) entry["detail"] = law.detail;
     list.push_back(std::move(entry));
   }
-  if (terminal.json) std::cout << Json{{"backend", model.backend()}, {"tolerance", laws.tolerance}, {"laws", list}}.dump() << "\n";
+  if (terminal.json) std::cout << Json{{"backend", model.backend()}, {"tolerance", terms.tolerance}, {"laws", list}}.dump() << "\n";
   return all ? 0 : 1;
 }
 
@@ -121,7 +201,10 @@ void add_verify(Commands commands) {
   CLI::App* command = commands.app.add_subcommand("verify", "Prove or refute on a model that its cache is right, law by law");
   auto options = std::make_shared<VerifyCommand>();
   add_model_options(*command, options->model, commands.terminal);
-  command->add_option("PROMPT", options->prompt, "The text to prove it on; ids all over the vocabulary without one")->option_text(" ");
+  command
+      ->add_option("PROMPT", options->prompt,
+                   "The text (of a translator: the source) to prove it on; ids all over the vocabulary without one")
+      ->option_text(" ");
   command->add_option("--ids", options->ids, "Token ids instead of text: 1,2,3")->option_text("IDS");
   command->add_option("--against", options->against, "Another backend that must agree: auto or none")
       ->check(CLI::IsMember({"auto", "none"}))

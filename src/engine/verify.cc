@@ -1,7 +1,6 @@
 #include "engine/verify.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 
 #include "engine/sequence.h"
@@ -12,17 +11,10 @@ namespace {
 
 using LogitsRow = std::vector<float>;
 
-double spread_of(const LogitsRow& row) {
-  double sum = 0, squares = 0;
-  for (const float value : row) sum += value, squares += static_cast<double>(value) * value;
-  const auto n = static_cast<double>(row.size());
-  return std::sqrt(std::max(0.0, squares / n - (sum / n) * (sum / n)));
-}
-
 class Verifier {
  public:
   Verifier(std::shared_ptr<backend::Backend> backend, const VerifyOptions& options)
-      : backend_(std::move(backend)), options_(options), prompt_(options.prompt) {
+      : backend_(std::move(backend)), options_(options), prompt_(options.prompt), book_(options.report) {
     // The truth: every beginning of the prompt computed alone, in one run, from nothing.
     for (size_t n = 1; n <= prompt_.size(); ++n) fresh_.push_back(logits_of(backend_, std::span(prompt_).first(n)));
   }
@@ -35,23 +27,15 @@ class Verifier {
     if (backend_->traits().can_fork) law("forked = fresh", [&] { forked_is_fresh(); });
     law("sessions side by side", [&] { side_by_side(); });
     law("batch = alone", [&] { batch_is_alone(); });
-    if (options_.other != nullptr) law(fmt::format("{} = {}", backend_->traits().name, options_.other_name), [&] { backends_agree(); });
-    return std::move(results_);
+    if (options_.other != nullptr) {
+      book_.law(fmt::format("{} = {}", backend_->traits().name, options_.other_name), options_.tolerance_to_other,
+                [&] { backends_agree(); });
+    }
+    return book_.take();
   }
 
  private:
-  template <class Body>
-  void law(std::string name, Body body) {
-    current_ = LawResult{.name = std::move(name)};
-    try {
-      body();
-    } catch (const Error& e) {
-      current_.holds = current_.exact = false;
-      current_.detail = e.what();
-    }
-    if (options_.report) options_.report(current_);
-    results_.push_back(std::move(current_));
-  }
+  void law(const std::string& name, const std::function<void()>& body) { book_.law(name, options_.tolerance, body); }
 
   Sequence new_sequence() const { return {backend_, options_.context}; }
 
@@ -67,26 +51,7 @@ class Verifier {
 
   std::span<const TokenId> tokens(size_t from, size_t to) const { return std::span(prompt_).subspan(from, to - from); }
 
-  void compare(std::span<const float> found, const LogitsRow& expected, const std::string& where) {
-    ++current_.cases;
-    double difference = 0;
-    bool comparable = found.size() == expected.size();
-    for (size_t i = 0; comparable && i < expected.size(); ++i) {
-      if (found[i] == expected[i]) continue;
-      const double here = std::fabs(static_cast<double>(found[i]) - expected[i]);
-      comparable = std::isfinite(here);
-      difference = std::max(difference, here);
-    }
-    const double spread = spread_of(expected);
-    const double relative = comparable ? difference / std::max(spread, 1e-30) : INFINITY;
-    current_.max_difference = std::max(current_.max_difference, comparable ? difference : INFINITY);
-    current_.relative_difference = std::max(current_.relative_difference, relative);
-    if (difference == 0 && comparable) return;
-    current_.exact = false;
-    if (relative <= options_.tolerance) return;
-    if (current_.holds) current_.detail = fmt::format("{}: logits differ by {:.3g}, {:.3g} of their spread", where, difference, relative);
-    current_.holds = false;
-  }
+  void compare(std::span<const float> found, const LogitsRow& expected, const std::string& where) { book_.compare(found, expected, where); }
   void compare(Sequence& sequence, const LogitsRow& expected, const std::string& where) { compare(sequence.logits(), expected, where); }
 
   void cached_is_uncached() {
@@ -195,8 +160,7 @@ class Verifier {
   const VerifyOptions& options_;
   std::vector<TokenId> prompt_;
   std::vector<LogitsRow> fresh_;  // per number of tokens, less one
-  LawResult current_;
-  std::vector<LawResult> results_;
+  LawBook book_;
 };
 
 }  // namespace

@@ -146,7 +146,7 @@ def test_wrong_usage_has_status_2(arguments):
     refusal(*arguments, status=2)
 
 
-@pytest.mark.parametrize("command", ["run", "chat", "translate", "inspect", "verify", "score", "bench", "tokenize", "render"])
+@pytest.mark.parametrize("command", ["run", "chat", "translate", "transcribe", "inspect", "verify", "score", "bench", "tokenize", "render"])
 def test_every_command_explains_itself(command):
     assert "--json" in succeed(command, "--help") or command in ("render", "tokenize")
 

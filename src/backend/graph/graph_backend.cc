@@ -173,7 +173,9 @@ void GraphBackend::run_together(Call& call, const std::vector<int>& sequences) {
   const int n_rows = call.n_rows[static_cast<size_t>(sequences.front())];
   const int n_past = call.after[static_cast<size_t>(sequences.front())].n_positions;
   const bool inner_logits = call.wants_before_last(sequences);
-  const bool one_by_one = n_rows > 1 && ((inner_logits && !gives_all_) || (n_past > 0 && step_.has_cache() && !takes_several()));
+  const SourcePtr& source = call.after[static_cast<size_t>(sequences.front())].source;
+  const bool one_by_one = n_rows > 1 && ((inner_logits && !gives_all_) || step_.takes_single_tokens() ||
+                                         (n_past > 0 && step_.has_cache() && !takes_several(source)));
   if (one_by_one) {
     for (int done = 0; done < n_rows; ++done) run_stretch(call, sequences, {done, 1, false});
     return;
@@ -226,11 +228,11 @@ bool GraphBackend::run_stretch(Call& call, const std::vector<int>& sequences, co
   return true;
 }
 
-bool GraphBackend::takes_several() {
+bool GraphBackend::takes_several(const SourcePtr& source) {
   const std::lock_guard lock(probe_mutex_);
   if (!takes_several_) {
     try {
-      takes_several_ = probe_several();
+      takes_several_ = probe_several(source);
     } catch (const Error&) {
       takes_several_ = false;  // a graph made for one token at a time may well refuse two
     }
@@ -240,8 +242,7 @@ bool GraphBackend::takes_several() {
 
 // Some files that continue a past are right for one new token only and say nothing when they get more: earlier rows then see
 // later ones. So it is tried once, on a few tokens: all at once after a first one, against one by one.
-bool GraphBackend::probe_several() {
-  if (traits_.needs_source) return true;  // probed tokens would need a source; steps of translation take one token anyway
+bool GraphBackend::probe_several(const SourcePtr& source) {
   std::vector<TokenId> tokens;
   for (int i = 0; i < 4; ++i) tokens.push_back(static_cast<TokenId>((int64_t{i} * 7919 + 3) % traits_.vocab));
   const auto run_probe = [&](std::span<const TokenId> some, GraphCache& cache) {
@@ -257,6 +258,7 @@ bool GraphBackend::probe_several() {
     return row;
   };
   GraphCache single, together;
+  single.source = source;
   run_probe({tokens.data(), 1}, single);
   together = single;
   const Tensor at_once = run_probe({tokens.data() + 1, 3}, together);

@@ -35,8 +35,8 @@ class GraphBackend : public Backend {
   void run_batch(Call& call, const std::vector<int>& sequences);
   void run_together(Call& call, const std::vector<int>& sequences);
   bool run_stretch(Call& call, const std::vector<int>& sequences, const Stretch& stretch);  // false: logits of inner rows are not given
-  bool takes_several();
-  bool probe_several();
+  bool takes_several(const SourcePtr& source);
+  bool probe_several(const SourcePtr& source);
 
   analysis::Signature signature_;
   Traits traits_;

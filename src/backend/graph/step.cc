@@ -56,6 +56,9 @@ Step::Step(const analysis::Signature& signature, const OpenFile& open_file) : si
   }
   pads_sources_ = later->input_of(Role::kEncoderAttentionMask) != nullptr;
   keeps_last_ = first->input_of(Role::kNumLogitsToKeep) != nullptr;
+  const Port* ids = first->input_of(Role::kTokenIds);
+  takes_single_ = signature.kind == analysis::Kind::kEncoderDecoder && ids != nullptr && ids->has_shape && ids->dims.size() == 1 &&
+                  !slots_.self.empty();
 }
 
 Step::OpenedFile Step::open(const File* file, const OpenFile& open) const {

@@ -40,6 +40,7 @@ class Step {
   bool has_cache() const { return !slots_.self.empty(); }
   bool pads_sources() const { return pads_sources_; }  // sources of different lengths can share a batch
   bool keeps_last_logits_only() const { return keeps_last_; }
+  bool takes_single_tokens() const { return takes_single_; }  // its ids have no axis of positions
   SourceWork source_work() const { return {n_encoded_, n_cross_projected_}; }
 
  private:
@@ -61,6 +62,7 @@ class Step {
   OpenedFile first_, later_, encoder_, embedding_;
   bool pads_sources_ = false;
   bool keeps_last_ = false;
+  bool takes_single_ = false;
   std::atomic<int64_t> n_encoded_ = 0;
   std::atomic<int64_t> n_cross_projected_ = 0;
 };

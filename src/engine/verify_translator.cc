@@ -1,0 +1,189 @@
+#include "engine/verify_translator.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "kvik/error.h"
+
+namespace kvik::engine {
+namespace {
+
+using LogitsRow = std::vector<float>;
+using CachePtr = std::unique_ptr<backend::Cache>;
+using Encoded = std::shared_ptr<const backend::Source>;
+
+// Appends tokens to caches in one run, each its own; gives the logits after the last token of each.
+std::vector<LogitsRow> feed(backend::Backend& backend, std::span<backend::Cache* const> caches,
+                            std::span<const std::span<const TokenId>> tokens) {
+  std::vector<backend::Row> rows;
+  for (size_t s = 0; s < caches.size(); ++s) {
+    for (size_t i = 0; i < tokens[s].size(); ++i)
+      rows.push_back({tokens[s][i], caches[s]->length() + static_cast<int>(i), static_cast<int>(s), i + 1 == tokens[s].size()});
+  }
+  backend::Logits logits;
+  backend.run(rows, caches, logits);
+  std::vector<LogitsRow> result;
+  for (int i = 0; i < logits.n_rows(); ++i) result.emplace_back(logits.row(i).begin(), logits.row(i).end());
+  return result;
+}
+
+LogitsRow feed(backend::Backend& backend, backend::Cache& cache, std::span<const TokenId> tokens) {
+  backend::Cache* const caches[] = {&cache};
+  const std::span<const TokenId> all[] = {tokens};
+  return feed(backend, caches, all).front();
+}
+
+class Verifier {
+ public:
+  Verifier(std::shared_ptr<backend::Backend> backend, const VerifyTranslatorOptions& options)
+      : backend_(std::move(backend)), options_(options), book_(options.report), tokens_(options.start) {
+    tokens_.insert(tokens_.end(), options.target.begin(), options.target.end());
+    // The truth: every source encoded alone, every beginning of the target computed in one run, from nothing.
+    for (const Tensor& source : options.sources) {
+      encoded_.push_back(backend_->encode({&source, 1}).front());
+      fresh_.emplace_back();
+      for (size_t n = options.start.size(); n <= tokens_.size(); ++n)
+        fresh_.back().push_back(feed(*backend_, *backend_->new_cache(encoded_.back()), std::span(tokens_).first(n)));
+    }
+  }
+
+  std::vector<LawResult> run() {
+    const double tolerance = options_.tolerance;
+    const backend::Traits& traits = backend_->traits();
+    book_.law("cached = uncached", tolerance, [&] { cached_is_uncached(); });
+    book_.law("any split of the target", tolerance, [&] { any_split(); });
+    if (traits.can_rewind) book_.law("rewound = never happened", tolerance, [&] { rewound_never_happened(); });
+    if (traits.can_fork) book_.law("forked = fresh", tolerance, [&] { forked_is_fresh(); });
+    book_.law("batch = alone", tolerance, [&] { batch_is_alone(); });
+    book_.law("beam of width 1 = greedy", tolerance, [&] { narrow_beam_is_greedy(); });
+    if (backend_->source_work().encoded > 0) book_.law("encoder run once", tolerance, [&] { encoder_runs_once(); });
+    if (options_.other != nullptr)
+      book_.law(fmt::format("{} = {}", traits.name, options_.other->traits().name), options_.tolerance_to_other, [&] { backends_agree(); });
+    return book_.take();
+  }
+
+ private:
+  // After the first `n` tokens of start and target.
+  const LogitsRow& fresh(size_t source, size_t n) const { return fresh_[source][n - options_.start.size()]; }
+  std::span<const TokenId> tokens(size_t from, size_t to) const { return std::span(tokens_).subspan(from, to - from); }
+  size_t n_start() const { return options_.start.size(); }
+
+  void cached_is_uncached() {
+    for (size_t s = 0; s < encoded_.size(); ++s) {
+      const CachePtr cache = backend_->new_cache(encoded_[s]);
+      for (size_t n = 0; n < tokens_.size(); ++n) {
+        const LogitsRow found = feed(*backend_, *cache, tokens(n, n + 1));
+        if (n + 1 < n_start()) continue;
+        book_.compare(found, fresh(s, n + 1), fmt::format("source {}, token by token, after {} of {}", s + 1, n + 1, tokens_.size()));
+      }
+    }
+  }
+
+  void any_split() {
+    for (size_t split = 1; split < tokens_.size(); ++split) {
+      const CachePtr cache = backend_->new_cache(encoded_.front());
+      feed(*backend_, *cache, tokens(0, split));
+      book_.compare(feed(*backend_, *cache, tokens(split, tokens_.size())), fresh(0, tokens_.size()),
+                    fmt::format("the target split after {} of {} tokens", split, tokens_.size()));
+    }
+  }
+
+  void rewound_never_happened() {
+    for (size_t keep = 1; keep < tokens_.size(); ++keep) {
+      const CachePtr cache = backend_->new_cache(encoded_.front());
+      feed(*backend_, *cache, tokens_);
+      backend_->rewind(*cache, static_cast<int>(keep));
+      book_.compare(feed(*backend_, *cache, tokens(keep, tokens_.size())), fresh(0, tokens_.size()),
+                    fmt::format("rewound to {} of {} tokens", keep, tokens_.size()));
+    }
+  }
+
+  void forked_is_fresh() {
+    for (size_t at = 1; at < tokens_.size(); ++at) {
+      const CachePtr trunk = backend_->new_cache(encoded_.front());
+      feed(*backend_, *trunk, tokens(0, at));
+      const CachePtr branch = backend_->fork(*trunk);
+      const TokenId other = (tokens_[at] + 1) % backend_->traits().vocab;
+      feed(*backend_, *branch, {&other, 1});
+      book_.compare(feed(*backend_, *trunk, tokens(at, tokens_.size())), fresh(0, tokens_.size()),
+                    fmt::format("the trunk of a fork at {} tokens", at));
+    }
+  }
+
+  void batch_is_alone() {
+    const std::vector<Encoded> together = backend_->encode(options_.sources);
+    std::vector<CachePtr> owned;
+    std::vector<backend::Cache*> caches;
+    for (const Encoded& source : together) {
+      owned.push_back(backend_->new_cache(source));
+      caches.push_back(owned.back().get());
+    }
+    for (size_t n = n_start(); n <= tokens_.size(); ++n) {
+      const std::vector<std::span<const TokenId>> next(caches.size(), n == n_start() ? tokens(0, n) : tokens(n - 1, n));
+      const std::vector<LogitsRow> rows = feed(*backend_, caches, next);
+      for (size_t s = 0; s < rows.size(); ++s)
+        book_.compare(rows[s], fresh(s, n), fmt::format("source {} in a batch of {}, after {} tokens", s + 1, rows.size(), n));
+    }
+  }
+
+  std::vector<EncodedSource> sources() const {
+    std::vector<EncodedSource> sources;
+    for (const Encoded& encoded : encoded_) sources.push_back({encoded, {}, sources.size()});
+    return sources;
+  }
+
+  TranslateOptions searching(int beams) const {
+    TranslateOptions options;
+    options.search.start = options_.start;
+    options.search.beams = options_.beams;
+    options.search.beams.num_beams = beams;
+    options.search.beams.num_return_sequences = 1;
+    return options;
+  }
+
+  void narrow_beam_is_greedy() {
+    TranslateOptions options = searching(1);
+    const std::vector<Hypotheses> greedy = translate(*backend_, sources(), *options_.sampler, options);
+    options.always_beams = true;
+    const std::vector<Hypotheses> searched = translate(*backend_, sources(), *options_.sampler, options);
+    for (size_t s = 0; s < greedy.size(); ++s)
+      book_.compare_ids(searched[s].front().ids, greedy[s].front().ids, fmt::format("source {}", s + 1));
+  }
+
+  void encoder_runs_once() {
+    const backend::SourceWork before = backend_->source_work();
+    std::vector<EncodedSource> encoded;
+    for (Encoded& source : backend_->encode(options_.sources)) encoded.push_back({std::move(source), {}, encoded.size()});
+    translate(*backend_, encoded, *options_.sampler, searching(std::max(2, options_.beams.num_beams)));
+    const int64_t n_encoded = backend_->source_work().encoded - before.encoded;
+    const auto n_sources = static_cast<int64_t>(encoded.size());
+    book_.require(n_encoded == n_sources, fmt::format("{} sources went through the encoder for {}", n_encoded, n_sources));
+  }
+
+  void backends_agree() {
+    for (size_t s = 0; s < options_.sources.size(); ++s) {
+      const Encoded encoded = options_.other->encode({&options_.sources[s], 1}).front();
+      for (size_t n = n_start(); n <= tokens_.size(); n += std::max<size_t>(1, options_.target.size() / 2)) {
+        book_.compare(feed(*options_.other, *options_.other->new_cache(encoded), tokens(0, n)), fresh(s, n),
+                      fmt::format("source {}, {} tokens", s + 1, n));
+      }
+    }
+  }
+
+  std::shared_ptr<backend::Backend> backend_;
+  const VerifyTranslatorOptions& options_;
+  LawBook book_;
+  std::vector<TokenId> tokens_;  // start and target
+  std::vector<Encoded> encoded_;
+  std::vector<std::vector<LogitsRow>> fresh_;  // per source, per number of tokens from the start on
+};
+
+}  // namespace
+
+std::vector<LawResult> verify_translator(std::shared_ptr<backend::Backend> backend, const VerifyTranslatorOptions& options) {
+  if (options.sources.empty() || options.start.empty() || options.target.size() < 2)
+    throw Error(Code::kBadArgument, "nothing can be proved without a source, a start token and a target of at least 2 tokens");
+  return Verifier(std::move(backend), options).run();
+}
+
+}  // namespace kvik::engine
