@@ -37,13 +37,25 @@ int64_t Frame::count_of(ValueIndex selection, int64_t row) const {
 
 bool Frame::is_selected(const Op& op, int64_t row) const { return count_of(op.selection, row) != 0; }
 
+namespace {
+
+int64_t token_at(const std::byte* bytes, bool narrow) {
+  int64_t wide = 0;
+  int32_t small = 0;
+  if (!narrow) std::memcpy(&wide, bytes, sizeof wide);
+  if (narrow) std::memcpy(&small, bytes, sizeof small);
+  return narrow ? small : wide;
+}
+
+}  // namespace
+
 void Frame::run(const Op& op, const Embed& args) {
+  const bool narrow = op.in[0].is_value() && plan_.value(op.in[0].index).dtype == DType::kI32;
   const Reader tokens = reader(op.in[0]);
   const LoadedWeight& weight = runner_.parts_.weights[static_cast<size_t>(args.weight)];
   const PlanWeight& table = plan_.weights[static_cast<size_t>(args.weight)];
   each_row(op, 4 * table.k, [&](int64_t row) {
-    int64_t token = 0;
-    std::memcpy(&token, bytes_at(tokens, row), sizeof token);
+    int64_t token = token_at(bytes_at(tokens, row), narrow);
     if (token < 0) token += table.n;
     if (token < 0 || token >= table.n)
       throw Error(Code::kBadArgument, fmt::format("the token {} is not in the vocabulary of {}", token, table.n));

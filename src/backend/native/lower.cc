@@ -12,6 +12,7 @@ const LowerRules& rules() {
   static const LowerRules kRules = [] {
     LowerRules made;
     add_elementwise_rules(made);
+    add_activation_rules(made);
     add_movement_rules(made);
     add_product_rules(made);
     add_norm_rules(made);
@@ -58,6 +59,7 @@ Lowering::Lowering(const Program& program, Constants& constants) : program_(prog
 
 Plan Lowering::run() {
   declare_inputs();
+  find_read();
   section_ = Op::Section::kSource;
   for (const RowOp& op : program_.source_ops) lower_op(op);
   for (size_t a = 0; a < program_.attends.size(); ++a) {
@@ -109,8 +111,29 @@ Input Lowering::of_row(RowId id) const {
   return rows_[static_cast<size_t>(id)];
 }
 
-void Lowering::lower_op(const RowOp& op) {
-  if (op.kind == RowOp::Kind::kAttend) return lower_attend(op);
+// An operator may declare more outputs than anybody reads; its rule need not know them then.
+void Lowering::find_read() {
+  read_.assign(program_.values.size(), false);
+  const auto read = [&](RowId id) {
+    if (id != kNoRow) read_[static_cast<size_t>(id)] = true;
+  };
+  for (const std::vector<RowOp>* ops : {&program_.source_ops, &program_.ops}) {
+    for (const RowOp& op : *ops) {
+      for (const Operand& operand : op.inputs) read(operand.kind == Operand::Kind::kRow ? operand.index : kNoRow);
+    }
+  }
+  for (const Attend& attend : program_.attends) {
+    for (const RowId id : {attend.q, attend.k, attend.v}) read(id);
+  }
+  for (const Register& r : program_.registers) read(r.out);
+  read(program_.output);
+}
+
+void Lowering::lower_op(const RowOp& given) {
+  if (given.kind == RowOp::Kind::kAttend) return lower_attend(given);
+  RowOp op = given;
+  for (RowId& id : op.outputs) id = id != kNoRow && read_[static_cast<size_t>(id)] ? id : kNoRow;
+  if (std::all_of(op.outputs.begin(), op.outputs.end(), [](RowId id) { return id == kNoRow; })) return;
   static const onnx::Node kNone;
   const LowerItem item{op, op.node == onnx::kNoNode ? kNone : program_.flat->graph.nodes[static_cast<size_t>(op.node)]};
   if (op.kind == RowOp::Kind::kReshape) return set(item, 0, input(item, 0));

@@ -94,8 +94,13 @@ bool binary(Lowering& lowering, const LowerItem& item) {
 template <Binary kOp>
 bool chain(Lowering& lowering, const LowerItem& item) {
   if (item.n_inputs() == 2) return lower_binary(lowering, item, kOp);
-  if (item.n_inputs() != 1 || !is_float_input(lowering, item, 0)) return false;
-  lowering.set(item, 0, lowering.input(item, 0));
+  const int64_t n = element_count(lowering.out_dims(item));
+  for (size_t i = 0; i < item.n_inputs(); ++i) {
+    if (!is_float_input(lowering, item, i) || element_count(lowering.dims(item, i)) != n) return false;
+  }
+  Input all = lowering.input(item, 0);
+  for (size_t i = 1; i < item.n_inputs(); ++i) all = lowering.emit(item, BinaryOp{kOp}, {all, lowering.input(item, i)}, n);
+  lowering.set(item, 0, all);
   return true;
 }
 
@@ -173,15 +178,6 @@ bool lower_bias_gelu(Lowering& lowering, const LowerItem& item) {
   return true;
 }
 
-bool lower_quick_gelu(Lowering& lowering, const LowerItem& item) {
-  if (item.node.float_or("alpha", 1.702f) == 1.0f) return lower_unary(lowering, item, Unary::kSilu);
-  return std::abs(item.node.float_or("alpha", 1.702f) - 1.702f) < 1e-6f && lower_unary(lowering, item, Unary::kGeluQuick);
-}
-
-bool lower_swish(Lowering& lowering, const LowerItem& item) {
-  return item.node.float_or("alpha", 1.0f) == 1.0f && lower_unary(lowering, item, Unary::kSilu);
-}
-
 bool lower_mod(Lowering& lowering, const LowerItem& item) {
   return item.node.int_or("fmod", 0) == 0 && lower_binary(lowering, item, Binary::kMod);
 }
@@ -207,11 +203,9 @@ void add_unary_rules(LowerRules& rules) {
   rules[{"", "Not"}] = unary<Unary::kNot>;
   rules[{"", "IsNaN"}] = lower_is_nan;
   rules[{"", "Gelu"}] = lower_gelu;
-  rules[{"", "Swish"}] = lower_swish;
   rules[{"com.microsoft", "Gelu"}] = unary<Unary::kGeluErf>;
   rules[{"com.microsoft", "FastGelu"}] = lower_bias_gelu<Unary::kGeluTanh>;
   rules[{"com.microsoft", "BiasGelu"}] = lower_bias_gelu<Unary::kGeluErf>;
-  rules[{"com.microsoft", "QuickGelu"}] = lower_quick_gelu;
 }
 
 void add_binary_rules(LowerRules& rules) {

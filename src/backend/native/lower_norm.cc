@@ -107,25 +107,57 @@ std::optional<std::vector<int64_t>> reduced_axes(Lowering& lowering, const Lower
   return axes;
 }
 
+// The first n parts of a row, one upon another.
+std::optional<Input> fold_parts(Lowering& lowering, const LowerItem& item, cpu::Reduce op, const Input& x, int64_t n) {
+  constexpr int64_t kMostParts = 256;
+  if (n > kMostParts) return {};
+  cpu::Binary step = cpu::Binary::kAdd;
+  switch (op) {
+    case cpu::Reduce::kSum:
+    case cpu::Reduce::kMean: break;
+    case cpu::Reduce::kMax: step = cpu::Binary::kMax; break;
+    case cpu::Reduce::kMin: step = cpu::Binary::kMin; break;
+    case cpu::Reduce::kProd: step = cpu::Binary::kMul; break;
+    default: return {};
+  }
+  const int64_t size = x.size / n;
+  const auto part = [&](int64_t i) { return Input{x.kind, x.index, x.offset + i * size, size}; };
+  Input sum = part(0);
+  for (int64_t i = 1; i < n; ++i) sum = lowering.emit(item, BinaryOp{step}, {sum, part(i)}, size);
+  if (op != cpu::Reduce::kMean) return sum;
+  const int factor = lowering.plan().add_constant(Tensor::of<float>({1}, {1.0f / static_cast<float>(n)}));
+  return lowering.emit(item, BinaryOp{cpu::Binary::kMul, Spread::kAll, Spread::kOne}, {sum, {Input::Kind::kConstant, factor, 0, 1}}, size);
+}
+
 template <cpu::Reduce kOp>
 bool lower_reduce(Lowering& lowering, const LowerItem& item) {
   if (lowering.dtype(item, 0) != DType::kF32) return false;
   const Dims dims = lowering.dims(item, 0);
   const auto axes = reduced_axes(lowering, item, dims.size());
   if (!axes) return false;
-  // Axes of size 1 may be counted in or out: what is reduced must be the end of the row.
+  // Axes of size 1 may be counted in or out.
   std::vector<bool> reduced(dims.size());
   for (const int64_t axis : *axes) reduced[static_cast<size_t>(axis)] = true;
-  size_t first = dims.size();
+  size_t first = dims.size(), last = 0;  // what is reduced is the end from `first` on, or the beginning up to `last`
   while (first > 0 && (reduced[first - 1] || dims[first - 1] == 1)) --first;
-  for (size_t i = 0; i < first; ++i) {
-    if (reduced[i] && dims[i] != 1) return false;
-  }
-  const int64_t groups = product(std::span(dims).first(first));
+  while (last < dims.size() && (reduced[last] || dims[last] == 1)) ++last;
+  const auto stays = [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      if (reduced[i] && dims[i] != 1) return false;
+    }
+    return true;
+  };
   const Input x = lowering.input(item, 0);
   if (x.size == 0) return false;
-  lowering.set(item, 0, lowering.emit(item, ReduceOp{kOp, groups}, {x}, groups));
-  return true;
+  if (stays(0, first)) {
+    const int64_t groups = product(std::span(dims).first(first));
+    lowering.set(item, 0, lowering.emit(item, ReduceOp{kOp, groups}, {x}, groups));
+    return true;
+  }
+  const std::optional<Input> folded =
+      stays(last, dims.size()) ? fold_parts(lowering, item, kOp, x, product(std::span(dims).first(last))) : std::nullopt;
+  if (folded) lowering.set(item, 0, *folded);
+  return folded.has_value();
 }
 
 // Rows of a constant table [positions, n] at the positions that another table gives.

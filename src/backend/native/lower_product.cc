@@ -192,7 +192,8 @@ bool lower_dynamic_quantised(Lowering& lowering, const LowerItem& item) {
 
 bool emit_embedding(Lowering& lowering, const LowerItem& item, const WeightPart& part) {
   const Input token = lowering.input(item, 1);
-  const bool lookup = token.is_value() && token.size == 1 && lowering.dtype(item, 1) == DType::kI64;
+  const bool lookup =
+      token.is_value() && token.size == 1 && (lowering.dtype(item, 1) == DType::kI64 || lowering.dtype(item, 1) == DType::kI32);
   if (!lookup || element_count(lowering.out_dims(item)) != part.k) return false;
   lowering.set(item, 0, lowering.emit(item, Embed{one_weight(lowering, part)}, {token}, part.k));
   return true;

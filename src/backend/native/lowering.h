@@ -55,6 +55,7 @@ class Lowering {
 
  private:
   void declare_inputs();
+  void find_read();
   void lower_op(const RowOp& op);
   void lower_attend(const RowOp& op);
   Input arrange_by(const LowerItem& item, const Input& x, const std::vector<int32_t>& map);
@@ -66,6 +67,7 @@ class Lowering {
   Plan plan_;
   Op::Section section_ = Op::Section::kSource;
   std::vector<Input> rows_;  // by RowId
+  std::vector<bool> read_;   // by RowId: somebody wants it
   std::map<std::pair<int32_t, int32_t>, Input> rows_at_;
   std::map<int32_t, int> constants_of_;  // of Program::constants: index into Plan::constants
 };
@@ -74,6 +76,7 @@ class Lowering {
 using LowerRule = bool (*)(Lowering& lowering, const LowerItem& item);
 using LowerRules = std::map<std::pair<std::string_view, std::string_view>, LowerRule>;  // by domain and operator
 void add_elementwise_rules(LowerRules& rules);
+void add_activation_rules(LowerRules& rules);
 void add_movement_rules(LowerRules& rules);
 void add_product_rules(LowerRules& rules);
 void add_norm_rules(LowerRules& rules);

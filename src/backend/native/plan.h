@@ -56,7 +56,7 @@ enum class Spread : uint8_t {
 };
 
 // Numbers of a row whose elements are all f32. Booleans are f32 too in a plan: 1 and 0.
-struct Embed {  // row in[0] (i64) of a table: column in[0] of the matrix
+struct Embed {  // row in[0] (i64 or i32) of a table: column in[0] of the matrix
   int weight = -1;
 };
 struct Matmul {              // in: x, bias or none
