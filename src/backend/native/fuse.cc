@@ -15,6 +15,7 @@ std::span<const FusePass> fuse_passes() {
       {"canonical", "one spelling for what can be written in many, and each value once", fuse_canonical},
       {"moves", "moves of moves, and parts read where they lie", fuse_moves},
       {"integer_matmul", "dynamic quantisation, integer product and scales in one", fuse_integer_matmul},
+      {"quantised_embed", "a row of integers and its dequantisation in one", fuse_quantised_embed},
       {"norm", "normalisations from squares, means and roots", fuse_norm},
       {"activation", "activations from elementwise operations", fuse_activation},
       {"rotary", "rotary positions from products with cosines and sines", fuse_rotary},

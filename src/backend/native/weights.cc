@@ -1,5 +1,6 @@
 #include "backend/native/weights.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
@@ -101,6 +102,20 @@ ChosenWeight choose(const Plan& plan, const PlanWeight& weight, const Uses& uses
   return chosen;
 }
 
+// Matrices that the same layout keeps: what it is chosen by is equal.
+bool quantised_alike(const Plan& plan, const WeightPart& a, const WeightPart& b) {
+  const onnx::Graph& graph = plan.flat->graph;
+  const onnx::Node &left = graph.nodes[static_cast<size_t>(a.quantised_by)], &right = graph.nodes[static_cast<size_t>(b.quantised_by)];
+  if (left.op != right.op || left.domain != right.domain || a.n_major != b.n_major) return false;
+  for (const char* attribute : {"bits", "block_size", "axis"}) {
+    if (left.int_or(attribute, -1) != right.int_or(attribute, -1)) return false;
+  }
+  if ((a.zero_points == onnx::kNoValue) != (b.zero_points == onnx::kNoValue)) return false;
+  const onnx::TensorData *scales_a = graph.initializer_of(a.scales), *scales_b = graph.initializer_of(b.scales);
+  if (scales_a == nullptr || scales_b == nullptr) return false;
+  return scales_a->dtype == scales_b->dtype && (scales_a->n_elements == 1) == (scales_b->n_elements == 1);
+}
+
 void check_memory(const std::vector<ChosenWeight>& chosen) {
   int64_t needed = 0;
   for (const ChosenWeight& weight : chosen) needed += weight.is_multiplied ? weight.size_bytes : 0;
@@ -124,19 +139,22 @@ WeightSource as_floats(const WeightPart& part, const WeightSource& codes, Thread
   return source;
 }
 
-cpu::WeightLayout layout_of(const ChosenWeight& chosen, const WeightSource& source, int64_t k, int64_t n) {
-  if (chosen.format == WeightFormat::kChannels8) return cpu::channel_layout(k, n);
-  if (chosen.as_stored) {
-    cpu::QuantSource whole = *source.codes;
-    const cpu::WeightLayout own = cpu::layout_for(whole);
-    return own.n == n
-               ? own
-               : cpu::block_layout(
-                     {own.format == WeightFormat::kBlocks4 ? 4 : 8, own.block, own.scales, own.has_zero_points && own.block != 16}, k, n);
-  }
-  if (chosen.format == WeightFormat::kBlocks8) return cpu::block_layout(kQ8, k, n);
-  if (chosen.format == WeightFormat::kBlocks4) return cpu::block_layout(kQ4, k, n);
-  return cpu::float_layout(chosen.format, k, n);
+// Codes as they are: the layout of the first part, with room for zero points where any part has some.
+cpu::WeightLayout stored_layout(const cpu::QuantSource& first, const PlanWeight& weight) {
+  const cpu::WeightLayout own = cpu::layout_for(first);
+  if (weight.parts.size() == 1) return own;
+  const bool zero_points = own.has_zero_points || std::any_of(weight.parts.begin(), weight.parts.end(),
+                                                              [](const WeightPart& part) { return part.zero_points != onnx::kNoValue; });
+  const int bits = own.format == WeightFormat::kBlocks4 ? 4 : 8;
+  return cpu::block_layout({bits, own.block, zero_points ? cpu::ScaleFormat::kF32 : own.scales, zero_points}, weight.k, weight.n);
+}
+
+cpu::WeightLayout layout_of(const ChosenWeight& chosen, const WeightSource& first, const PlanWeight& weight) {
+  if (chosen.format == WeightFormat::kChannels8) return cpu::channel_layout(weight.k, weight.n);
+  if (chosen.as_stored) return stored_layout(*first.codes, weight);
+  if (chosen.format == WeightFormat::kBlocks8) return cpu::block_layout(kQ8, weight.k, weight.n);
+  if (chosen.format == WeightFormat::kBlocks4) return cpu::block_layout(kQ4, weight.k, weight.n);
+  return cpu::float_layout(chosen.format, weight.k, weight.n);
 }
 
 // The part's panels stand in the whole from `first` on; its zero points likewise behind all panels.
@@ -171,7 +189,7 @@ LoadedWeight load_one(const Plan& plan, const PlanWeight& weight, const ChosenWe
     }
     if (source.codes && !chosen.as_stored) source = as_floats(part, source, pool);
     if (p == 0) {
-      const cpu::WeightLayout layout = layout_of(chosen, source, weight.k, weight.n);
+      const cpu::WeightLayout layout = layout_of(chosen, source, weight);
       loaded.packed.memory = AlignedBuffer(static_cast<size_t>(layout.size_bytes));
       loaded.packed.view = {layout, loaded.packed.memory.data()};
     }
@@ -218,8 +236,9 @@ std::string_view format_name(const ChosenWeight& weight) {
 bool stand_together(const Plan& plan, const PlanWeight& left, const PlanWeight& right) {
   const WeightPart &a = left.parts.front(), &b = right.parts.front();
   if (left.k != right.k || left.activations != right.activations || left.n % 32 != 0) return false;
-  if (a.quantised_by != onnx::kNoNode || b.quantised_by != onnx::kNoNode) return false;
-  return stored_dtype(plan, a) == stored_dtype(plan, b);
+  if (stored_dtype(plan, a) != stored_dtype(plan, b)) return false;
+  const bool quantised = a.quantised_by != onnx::kNoNode;
+  return quantised == (b.quantised_by != onnx::kNoNode) && (!quantised || quantised_alike(plan, a, b));
 }
 
 std::vector<LoadedWeight> load_weights(const Plan& plan, Constants& constants, WeightChoice choice, ThreadPool& pool, const Log& log) {
