@@ -12,7 +12,10 @@ const RuleTable& rules() {
     RuleTable all;
     add_attention_rules(all);
     add_concat_rules(all);
+    add_convolution_rules(all);
+    add_einsum_rules(all);
     add_elementwise_rules(all);
+    add_expert_rules(all);
     add_gather_rules(all);
     add_matmul_rules(all);
     add_movement_rules(all);

@@ -26,7 +26,10 @@ const RuleTable& rules();  // all of them; any thread
 
 void add_attention_rules(RuleTable& table);
 void add_concat_rules(RuleTable& table);
+void add_convolution_rules(RuleTable& table);
+void add_einsum_rules(RuleTable& table);
 void add_elementwise_rules(RuleTable& table);
+void add_expert_rules(RuleTable& table);
 void add_gather_rules(RuleTable& table);
 void add_matmul_rules(RuleTable& table);
 void add_movement_rules(RuleTable& table);
@@ -36,9 +39,8 @@ void add_reshape_rules(RuleTable& table);
 void add_selection_rules(RuleTable& table);
 void add_slice_rules(RuleTable& table);
 
-// Rows fetched by an index that a selection made, and put back by it.
+// A Gather of rows by an index that a selection made.
 void gather_selected(Step& step);
-void scatter_selected(Step& step);
 
 // In token by token mode: any operator whose operands have no axes of rows; its shapes are found by running it.
 void label_by_running(Step& step);

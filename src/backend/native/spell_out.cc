@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <functional>
 
+#include "backend/native/einsum.h"
 #include "backend/native/rules.h"
 #include "backend/native/speller.h"
 
@@ -217,6 +218,8 @@ bool spell_out(Walk& walk, onnx::NodeId id) {
       {{kMicrosoft, "MultiHeadAttention"}, multi_head_attention},
       {{kMicrosoft, "GroupQueryAttention"}, group_query_attention},
       {{kMicrosoft, "FusedMatMul"}, factor_of_product},
+      {{kMicrosoft, "TransposeMatMul"}, factor_of_product},
+      {{"", "Einsum"}, spell_einsum},
       {{"", "Gemm"}, factor_of_product},
   };
   const auto found = known.find({node.domain, node.op});

@@ -33,7 +33,11 @@ class Rows {
   // [batch][positions][elements] as computed at these sizes; the first position is first_position(sizes).
   std::vector<float> at(Probe& probe) const {
     const std::array<Symbol, 2> front = {Symbol::kBatch, along_ == Along::kKeys ? Symbol::kTotal : Symbol::kNew};
-    return arrange(probe.get(value_), axes_, probe.sizes(), front);
+    const Tensor tensor = probe.get(value_);
+    // A slice of a table that ends before these positions is shorter, not wrong.
+    if (tensor.dims() != probe.sizes().of(axes_))
+      throw Error(Code::kTooLarge, fmt::format("{} has the shape {} there", name(), kvik::to_string(tensor.dims())));
+    return arrange(tensor, axes_, probe.sizes(), front);
   }
   int64_t first_position(const Sizes& sizes) const { return along_ == Along::kKeys ? 0 : sizes.past; }
   int64_t n_positions(const Sizes& sizes) const { return along_ == Along::kKeys ? sizes.total() : sizes.fresh; }

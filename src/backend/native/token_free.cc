@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <map>
+#include <unordered_set>
 
 namespace kvik::native {
 namespace {
@@ -17,11 +18,32 @@ bool same(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.dims() == b.dims() && std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;
 }
 
-bool comes_from_tokens_only(const Labels& labels, const onnx::Node& node) {
-  for (const ValueId id : node.inputs) {
-    if (id == onnx::kNoValue || labels[id].kind != Label::Kind::kRow) continue;
-    const Label& label = labels[id];
-    if (label.on_past || label.on_source || label.is_score || !label.on_tokens) return false;
+constexpr size_t kMostAncestors = 256;
+constexpr int64_t kLargestTable =
+    int64_t{1} << 16;  // elements of constants that are read: what looks up an embedding does depend on tokens
+
+bool is_row_of_tokens(const Label& label) {
+  return label.kind == Label::Kind::kRow && label.on_tokens && !label.on_past && !label.on_source && !label.is_score;
+}
+
+// Whether a value is computed from tokens alone, and by little enough to try it.
+bool comes_from_tokens_only(const Labels& labels, ValueId value) {
+  std::vector<ValueId> stack = {value};
+  std::unordered_set<ValueId> seen;
+  while (!stack.empty()) {
+    const ValueId id = stack.back();
+    stack.pop_back();
+    if (!seen.insert(id).second) continue;
+    if (seen.size() > kMostAncestors) return false;
+    const onnx::NodeId producer = labels.flat->graph.value(id).producer;
+    if (producer == onnx::kNoNode) continue;
+    for (const ValueId input : labels.flat->graph.nodes[static_cast<size_t>(producer)].inputs) {
+      if (input == onnx::kNoValue) continue;
+      const Label& label = labels[input];
+      if (label.kind == Label::Kind::kRow && !is_row_of_tokens(label)) return false;
+      if (label.kind == Label::Kind::kRow) stack.push_back(input);
+      if (label.kind == Label::Kind::kConstant && checked_elements(label.dims).value_or(kLargestTable) >= kLargestTable) return false;
+    }
   }
   return true;
 }
@@ -68,32 +90,55 @@ bool has_token_input(const FlatGraph& flat) {
                      [](const FlatGraph::Input& input) { return input.port != nullptr && input.port->role == analysis::Role::kTokenIds; });
 }
 
-}  // namespace
-
-bool make_token_free(Walk& walk, onnx::NodeId id) {
-  const onnx::Node node = walk.flat().graph.nodes[static_cast<size_t>(id)];
+// The tokens for which it is wrong to leave a value's dependence on tokens out; nothing where it does depend on them.
+std::optional<std::vector<TokenId>> tokens_that_matter(Walk& walk, ValueId value) {
   const int64_t vocab = walk.flat().file->vocab.value_or(0);
-  if (vocab < 2 || !has_token_input(walk.flat()) || !comes_from_tokens_only(walk.labels(), node)) return false;
-  std::vector<TokenId> forbidden;
+  if (vocab < 2 || !has_token_input(walk.flat()) || !comes_from_tokens_only(walk.labels(), value)) return std::nullopt;
   try {
-    for (const ValueId output : node.outputs) {
-      if (output == onnx::kNoValue) continue;
-      if (!does_not_depend_on_tokens(walk, output)) return false;
-      const std::vector<TokenId> odd = exceptions(walk, output, vocab);
-      if (odd.size() > kMostForbidden) return false;
-      forbidden.insert(forbidden.end(), odd.begin(), odd.end());
-    }
-  } catch (const Error&) { return false; }
-  for (const ValueId output : node.outputs) {
-    if (output == onnx::kNoValue) continue;
-    walk.labels()[output] = {.kind = Label::Kind::kAuxiliary, .token_free = true};
+    if (!does_not_depend_on_tokens(walk, value)) return std::nullopt;
+    const std::vector<TokenId> odd = exceptions(walk, value, vocab);
+    if (odd.size() <= kMostForbidden) return odd;
+  } catch (const Error&) {
+    // It cannot be evaluated from tokens alone.
   }
+  return std::nullopt;
+}
+
+void mark_token_free(Walk& walk, ValueId value, const std::vector<TokenId>& forbidden) {
+  walk.labels()[value] = {.kind = Label::Kind::kAuxiliary, .token_free = true};
   std::vector<TokenId>& all = walk.forbidden_tokens;
   all.insert(all.end(), forbidden.begin(), forbidden.end());
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
-  walk.notes.push_back(fmt::format("{} does not depend on the tokens (probed)", node.describe()));
-  return true;
+  walk.note_once(fmt::format("'{}' does not depend on the tokens (probed)", walk.flat().graph.name_of(value)));
+}
+
+}  // namespace
+
+bool make_token_free(Walk& walk, onnx::NodeId id) {
+  const onnx::Node node = walk.flat().graph.nodes[static_cast<size_t>(id)];
+  std::vector<std::pair<ValueId, std::vector<TokenId>>> found;
+  for (const ValueId output : node.outputs) {
+    if (output == onnx::kNoValue) continue;
+    std::optional<std::vector<TokenId>> forbidden = tokens_that_matter(walk, output);
+    if (!forbidden) return false;
+    found.emplace_back(output, std::move(*forbidden));
+  }
+  for (const auto& [value, forbidden] : found) mark_token_free(walk, value, forbidden);
+  return !found.empty();
+}
+
+bool make_operands_token_free(Walk& walk, onnx::NodeId id) {
+  const onnx::Node node = walk.flat().graph.nodes[static_cast<size_t>(id)];
+  bool changed = false;
+  for (const ValueId input : node.inputs) {
+    if (input == onnx::kNoValue || !is_row_of_tokens(walk.labels()[input]) || walk.flat().input_of(input) != nullptr) continue;
+    const std::optional<std::vector<TokenId>> forbidden = tokens_that_matter(walk, input);
+    if (!forbidden) continue;
+    mark_token_free(walk, input, *forbidden);
+    changed = true;
+  }
+  return changed;
 }
 
 }  // namespace kvik::native

@@ -8,4 +8,7 @@ namespace kvik::native {
 // from ids that differ from the pad id), its outputs become auxiliary. Tokens for which that is wrong are listed as forbidden.
 bool make_token_free(Walk& walk, onnx::NodeId node);
 
+// The same for what such a node reads. True where an operand became auxiliary, so that the node may be tried again.
+bool make_operands_token_free(Walk& walk, onnx::NodeId node);
+
 }  // namespace kvik::native

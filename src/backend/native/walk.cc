@@ -170,26 +170,31 @@ void Walk::label_auxiliary(const Node& made) {
 
 void Walk::label_row(NodeId id) {
   try {
-    Step step(*this, id);
-    const Rule rule = rules().find(step.node().domain, step.node().op);
-    if (step.any_empty() && !step.is("Concat")) {
-      step.give_nothing();
-    } else if (rule != nullptr) {
-      rule(step);
-    } else {
-      label_by_running(step);
-    }
-  } catch (const Refusal& refusal) {
+    apply_rule(id);
+  } catch (const Error& error) {
     grow();
     if (make_token_free(*this, id)) return;
-    throw;
+    // Perhaps only an operand does not depend on tokens.
+    if (!make_operands_token_free(*this, id)) {
+      if (dynamic_cast<const Refusal*>(&error) != nullptr) throw;
+      throw Refusal(node(id), error.what());
+    }
+    label_node(id);
   }
   grow();
 }
 
-int32_t Walk::add_selection(Axes of) {
-  selections_.push_back(std::move(of));
-  return static_cast<int32_t>(selections_.size() - 1);
+void Walk::apply_rule(NodeId id) {
+  Step step(*this, id);
+  const Rule rule = rules().find(step.node().domain, step.node().op);
+  if (step.any_empty() && !step.is("Concat")) {
+    step.give_nothing();
+  } else if (rule != nullptr) {
+    rule(step);
+  } else {
+    label_by_running(step);
+  }
+  choices_.follow(*labels_, constants(), step.node());
 }
 
 void Walk::note_once(std::string note) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "backend/native/choices.h"
 #include "backend/native/emitter.h"
 #include "backend/native/value_numbers.h"
 
@@ -34,7 +35,7 @@ class Walk {
   const AttentionContext& attention() const { return attention_; }
   std::span<const Sizes> sizes() const { return sizes_; }
   const std::vector<Tensor>& at_sizes(onnx::ValueId value);  // a constant or auxiliary value at each of sizes()
-  int32_t add_selection(Axes of);                            // a number for rows chosen out of a value with these axes
+  Choices& choices() { return choices_; }
   void note_once(std::string note);
 
  private:
@@ -47,6 +48,7 @@ class Walk {
   void label_constant(const onnx::Node& node);
   void label_auxiliary(const onnx::Node& node);
   void label_row(onnx::NodeId id);
+  void apply_rule(onnx::NodeId id);
   void grow();
 
   std::shared_ptr<FlatGraph> flat_;
@@ -58,7 +60,7 @@ class Walk {
   std::unordered_map<onnx::ValueId, onnx::ValueId> same_;
   std::vector<bool> opened_;  // by node: its inputs have been asked for
   std::unordered_map<onnx::ValueId, std::vector<Tensor>> at_sizes_;
-  std::vector<Axes> selections_;
+  Choices choices_;
 };
 
 }  // namespace kvik::native

@@ -59,7 +59,9 @@ constexpr std::string_view kSameType[] = {
     "PRelu",       "Sinh",      "Cosh",  "Asin",     "Acos",       "Atan",       "Asinh",      "Acosh",      "Atanh"};
 constexpr std::string_view kBool[] = {"And",  "Or",          "Xor",   "Not",  "Equal", "Greater", "GreaterOrEqual",
                                       "Less", "LessOrEqual", "IsNaN", "IsInf"};
-constexpr std::string_view kMicrosoftSameType[] = {"Gelu", "FastGelu", "BiasGelu", "QuickGelu"};
+// Quantised ones have single numbers as scales and zero points.
+constexpr std::string_view kMicrosoftSameType[] = {"Gelu",       "FastGelu",   "BiasGelu",       "QuickGelu",
+                                                   "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu"};
 
 }  // namespace
 

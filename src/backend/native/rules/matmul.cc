@@ -80,7 +80,8 @@ void of_features(Step& step, Product product) {
   right.insert(right.end(), product.n.begin(), product.n.end());
   const bool one_side = step.one_token() && on_keys(product.a) != on_keys(right);
   if (pairs || one_side) {
-    if (!step.is("MatMul") && !step.is("FusedMatMul") && !step.is("Gemm")) step.refuse("multiplies queries and keys as integers");
+    if (!step.is("MatMul") && !step.is("FusedMatMul") && !step.is("TransposeMatMul") && !step.is("Gemm"))
+      step.refuse("multiplies queries and keys as integers");
     step.walk().labels().query_key[step.node().outputs[0]] = step.id();
     step.mark_score();
   }
@@ -137,6 +138,7 @@ void add_matmul_rules(RuleTable& table) {
   table.add("MatMulInteger", matmul);
   table.add("Gemm", gemm);
   table.add(kMicrosoft, "FusedMatMul", fused_matmul);
+  table.add(kMicrosoft, "TransposeMatMul", fused_matmul);
 }
 
 }  // namespace kvik::native

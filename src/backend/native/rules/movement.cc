@@ -92,6 +92,29 @@ void split(Step& step) {
   step.emit();
 }
 
+// Features may be padded; rows have no neighbours.
+void pad(Step& step) {
+  Axes axes = step.axes(0);
+  const std::vector<int64_t> pads = step.ints_of("pads", 1).value_or(std::vector<int64_t>());
+  std::vector<int64_t> padded;
+  if (step.has(3)) padded = step.ints(3);
+  for (size_t i = padded.size(); !step.has(3) && i < axes.size(); ++i) padded.push_back(static_cast<int64_t>(i));
+  if (pads.size() != 2 * padded.size()) step.refuse(fmt::format("has {} pads for {} axes", pads.size(), padded.size()));
+  if (step.is_row(2)) step.refuse("pads with what depends on rows");
+  for (size_t i = 0; i < padded.size(); ++i) {
+    const int64_t before = pads[i], after = pads[i + padded.size()];
+    if (before == 0 && after == 0) continue;
+    Axis& axis = axes[static_cast<size_t>(step.axis_at(padded[i], axes.size()))];
+    if (has_symbol(axis)) step.refuse("pads an axis of rows: " + to_string(axes));
+    const int64_t size =
+        std::clamp<int64_t>(before, -kMostRepeats, kMostRepeats) + std::clamp<int64_t>(after, -kMostRepeats, kMostRepeats) + row_size(axis);
+    if (size < 1) step.refuse("cuts everything off");
+    axis = {factor(size)};
+  }
+  step.give(0, std::move(axes), step.dtype(0));
+  step.emit();
+}
+
 }  // namespace
 
 void add_movement_rules(RuleTable& table) {
@@ -99,6 +122,7 @@ void add_movement_rules(RuleTable& table) {
   table.add("Expand", expand);
   table.add("Tile", tile);
   table.add("Split", split);
+  table.add("Pad", pad);
 }
 
 }  // namespace kvik::native

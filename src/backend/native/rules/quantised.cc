@@ -114,6 +114,7 @@ void add_quantised_rules(RuleTable& table) {
   table.add(kMicrosoft, "MatMulIntegerToFloat", matmul_integer_to_float);
   table.add(kMicrosoft, "DynamicQuantizeMatMul", dynamic_quantize_matmul);
   table.add(kMicrosoft, "MatMulNBits", matmul_n_bits);
+  table.add(kMicrosoft, "MatMulBnb4", matmul_n_bits);
   table.add(kMicrosoft, "GatherBlockQuantized", gather_block_quantized);
 }
 
