@@ -86,65 +86,86 @@ class Moves {
   explicit Moves(Plan& plan) : rewriter_(plan, "moves"), plan_(plan) {}
 
   int run() {
+    // Everybody first reads where things lie; only then it is clear which moves are still needed.
     for (OpIndex i = 0; i < rewriter_.size(); ++i) {
       if (rewriter_.is_dead(i)) continue;
-      read_sources(i);
       if (rewriter_.op(i).as<Move>() != nullptr) {
-        compose(i);
-      } else if (rewriter_.op(i).as<BinaryOp>() != nullptr) {
-        spread(i, 0);
-        spread(i, 1);
+        look_at(i);
+        continue;
       }
+      read_sources(i);
+      if (rewriter_.op(i).as<BinaryOp>() == nullptr) continue;
+      spread(i, 0);
+      spread(i, 1);
+    }
+    for (OpIndex i = 0; i < rewriter_.size(); ++i) {
+      if (!rewriter_.is_dead(i) && rewriter_.op(i).as<Move>() != nullptr) compose(i);
     }
     return rewriter_.finish();
   }
 
  private:
-  // What the move that makes a value is made of; null where no move makes it. Those before were composed already.
-  const Pieces* pieces_of_value(ValueIndex value) const {
-    const auto known = pieces_.find(value);
-    return known == pieces_.end() ? nullptr : &known->second;
+  struct Moved {
+    Pieces own;  // as the move is written
+    Pieces all;  // through all moves before it
+  };
+
+  const Moved* moved(ValueIndex value) const {
+    const auto known = moved_.find(value);
+    return known == moved_.end() ? nullptr : &known->second;
+  }
+  const Pieces* all_of(const Piece& piece) const {
+    const Moved* made = piece.kind == Input::Kind::kValue ? moved(piece.index) : nullptr;
+    return made == nullptr ? nullptr : &made->all;
+  }
+
+  void look_at(OpIndex i) {
+    Moved made;
+    made.own = pieces_of(rewriter_.op(i));
+    for (const Piece& piece : made.own) {
+      const Pieces* before = all_of(piece);
+      const Pieces seen = before == nullptr ? Pieces{piece} : window(*before, piece.from, piece.count, piece.to);
+      for (const Piece& part : seen) add(made.all, part);
+    }
+    const ValueIndex out = rewriter_.op(i).out.front();
+    const Piece first = made.all.front();
+    if (made.all.size() == 1 && first.kind == Input::Kind::kValue && first.count == plan_.value(out).size) {
+      rewriter_.redirect(out, {Input::Kind::kValue, first.index, first.from, first.count});
+      rewriter_.count();
+      return;
+    }
+    moved_[out] = std::move(made);
   }
 
   void read_sources(OpIndex i) {
     for (size_t input = 0; input < rewriter_.op(i).in.size(); ++input) {
       const Input x = rewriter_.op(i).in[input];
-      const Pieces* made = x.is_value() ? pieces_of_value(x.index) : nullptr;
+      const Moved* made = x.is_value() ? moved(x.index) : nullptr;
       if (made == nullptr) continue;
-      const Pieces seen = window(*made, x.offset, x.size, 0);
-      if (seen.size() != 1 || seen.front().kind != Input::Kind::kValue || seen.front().count != x.size) continue;
-      rewriter_.set_input(i, input, {Input::Kind::kValue, seen.front().index, seen.front().from, x.size});
-      rewriter_.count();
+      for (const Pieces* pieces : {&made->all, &made->own}) {
+        const Pieces seen = window(*pieces, x.offset, x.size, 0);
+        if (seen.size() != 1 || seen.front().kind != Input::Kind::kValue || seen.front().count != x.size) continue;
+        rewriter_.set_input(i, input, {Input::Kind::kValue, seen.front().index, seen.front().from, x.size});
+        rewriter_.count();
+        break;
+      }
     }
   }
 
   void compose(OpIndex i) {
-    const Pieces own = pieces_of(rewriter_.op(i));
     Pieces all;
     bool changed = false;
-    for (const Piece& piece : own) {
-      const Pieces* made = piece.kind == Input::Kind::kValue ? pieces_of_value(piece.index) : nullptr;
-      const Pieces seen = made == nullptr ? Pieces{piece} : window(*made, piece.from, piece.count, piece.to);
+    for (const Piece& piece : moved_.at(rewriter_.op(i).out.front()).own) {
+      const Pieces* before = all_of(piece);
+      const Pieces seen = before == nullptr ? Pieces{piece} : window(*before, piece.from, piece.count, piece.to);
       // A move that stays for others is worth reading as long as it gathers.
-      const bool worth = made != nullptr && (seen.size() == 1 || plan_.has_one_consumer(piece.index));
+      const bool worth = before != nullptr && (seen.size() == 1 || plan_.has_one_consumer(piece.index));
       changed = changed || worth;
-      if (worth) {
-        for (const Piece& part : seen) add(all, part);
-      } else {
-        add(all, piece);
-      }
+      for (const Piece& part : worth ? seen : Pieces{piece}) add(all, part);
     }
-    const ValueIndex out = rewriter_.op(i).out.front();
-    if (all.size() == 1 && all.front().kind == Input::Kind::kValue && all.front().count == plan_.value(out).size) {
-      rewriter_.redirect(out, {Input::Kind::kValue, all.front().index, all.front().from, all.front().count});
-      rewriter_.count();
-      return;
-    }
-    if (changed) {
-      become(i, all);
-      rewriter_.count();
-    }
-    pieces_[out] = std::move(all);
+    if (!changed) return;
+    become(i, all);
+    rewriter_.count();
   }
 
   void become(OpIndex i, const Pieces& pieces) {
@@ -172,8 +193,8 @@ class Moves {
     Spread& own = side == 0 ? binary.a : binary.b;
     const Spread other = side == 0 ? binary.b : binary.a;
     const Input x = rewriter_.op(i).in[side];
-    const Pieces* made = own == Spread::kAll && plan_.is_whole(x) ? pieces_of_value(x.index) : nullptr;
-    const std::optional<Repeated> found = made == nullptr ? std::nullopt : repeated(*made, x.size);
+    const Moved* made = own == Spread::kAll && plan_.is_whole(x) ? moved(x.index) : nullptr;
+    const std::optional<Repeated> found = made == nullptr ? std::nullopt : repeated(made->all, x.size);
     if (!found) return;
     const bool free = other == Spread::kAll || other == Spread::kOne;
     if (!free && binary.groups != found->groups && found->spread != Spread::kOne) return;
@@ -187,7 +208,7 @@ class Moves {
 
   Rewriter rewriter_;
   Plan& plan_;
-  std::map<ValueIndex, Pieces> pieces_;
+  std::map<ValueIndex, Moved> moved_;
 };
 
 }  // namespace

@@ -35,6 +35,15 @@ TEST(FuseMoves, PartsAreReadWhereTheyLie) {
   EXPECT_EQ(kinds(plan), "unary binary");
 }
 
+TEST(FuseMoves, PartsOfWhatWasPutTogetherAreReadBefore) {
+  PlanBuilder b(6);
+  const Input turned = b.move({b.x()}, {0, 2, 4, 1, 3, 5}), y = b.unary(Unary::kExp, b.x());
+  const Input both = b.move({turned, y}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  Plan plan = b.done(b.add(b.part(both, 0, 6), b.part(both, 6, 6)));
+  fuse_and_compare(fuse_moves, plan);
+  EXPECT_EQ(kinds(plan), "move unary binary");
+}
+
 TEST(FuseMoves, APartThatLiesScatteredIsStillMoved) {
   PlanBuilder b(6);
   const Input turned = b.move({b.x()}, {0, 2, 4, 1, 3, 5});
