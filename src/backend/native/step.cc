@@ -77,6 +77,15 @@ bool Step::any_empty() const {
   return false;
 }
 
+bool Step::has_rows() const {
+  for (size_t i = 0; i < n_inputs(); ++i) {
+    if (!is_row(i)) continue;
+    const Axes& operand = label(i).axes;
+    if (label(i).is_score || std::any_of(operand.begin(), operand.end(), [](const Axis& axis) { return has_symbol(axis); })) return true;
+  }
+  return false;
+}
+
 void Step::give_nothing() {
   empty_ = true;
   for (size_t i = 0; i < node_.outputs.size(); ++i) give(i, {}, dtype(0));

@@ -26,6 +26,7 @@ class Step {
   bool is_empty(size_t i) const { return is_row(i) && label(i).is_empty; }
   bool any_empty() const;                        // among the operands
   void give_nothing();                           // all outputs are without elements
+  bool has_rows() const;                         // an operand has an axis of rows, or belongs to an attention
   bool any_score() const;                        // among the operands
   int axis_at(int64_t axis, size_t rank) const;  // counted from the front; refuses one that is not there
 

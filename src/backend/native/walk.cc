@@ -189,10 +189,16 @@ void Walk::apply_rule(NodeId id) {
   const Rule rule = rules().find(step.node().domain, step.node().op);
   if (step.any_empty() && !step.is("Concat")) {
     step.give_nothing();
-  } else if (rule != nullptr) {
-    rule(step);
-  } else {
+  } else if (rule == nullptr) {
     label_by_running(step);
+  } else {
+    try {
+      rule(step);
+    } catch (const Refusal&) {
+      // Token by token nothing can be mixed where there is no axis of rows.
+      if (!step.one_token() || step.has_rows()) throw;
+      label_by_running(step);
+    }
   }
   choices_.follow(*labels_, constants(), step.node());
 }

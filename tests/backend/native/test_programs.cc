@@ -1,9 +1,14 @@
-// The program over rows of every model at hand computes what its graph computes.
+// Every model at hand becomes the program over rows that is expected, or is refused for the reason that is expected; and the program
+// computes what the graph computes.
 #include <algorithm>
 #include <fmt/format.h>
+#include <fstream>
 #include <gmock/gmock.h>
+#include <map>
 
-#include "kvik/error.h"
+#include "backend/native/compile.h"
+#include "backend/native/refusal.h"
+#include "support/paths.h"
 #include "support/programs.h"
 
 namespace kvik {
@@ -11,7 +16,38 @@ namespace {
 
 using testing_support::ModelFolder;
 
+// "FOLDER: SUMMARY" or "FOLDER: refused: A PART OF THE SENTENCE".
+std::map<std::string, std::string> expectations() {
+  std::ifstream file(testing_support::fixtures() / "native-programs.txt");
+  std::map<std::string, std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (colon != std::string::npos && line[0] != '#') lines[line.substr(0, colon)] = line.substr(colon + 2);
+  }
+  return lines;
+}
+
+std::string decoder_or_encoder(const std::filesystem::path& folder) {
+  try {
+    const analysis::Signature signature = analysis::analyse(folder);
+    const bool decodes = signature.first_step() != nullptr;
+    return testing_support::summary(decodes ? native::compile_decoder(signature) : native::compile_encoder(signature));
+  } catch (const Error& error) { return fmt::format("refused: {}", error.what()); }
+}
+
 class Programs : public testing::TestWithParam<ModelFolder> {};
+
+TEST_P(Programs, AreAsExpected) {
+  static const std::map<std::string, std::string> expected = expectations();
+  const std::string found = decoder_or_encoder(GetParam().path);
+  const auto line = expected.find(GetParam().name);
+  ASSERT_NE(line, expected.end()) << "is in no list; it became\n" << GetParam().name << ": " << found;
+  if (line->second.starts_with("refused")) {
+    EXPECT_THAT(found, testing::HasSubstr(line->second.substr(line->second.find(": ") + 2)));
+  } else {
+    EXPECT_EQ(found, line->second);
+  }
+}
 
 // Narrow floats are computed in f32 here, and rounded after every operator by the reference.
 double tolerance(const analysis::Signature& signature) {
