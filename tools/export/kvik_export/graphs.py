@@ -15,6 +15,7 @@ DATA_LAYOUTS = ("inside", "one-file", "chunks", "per-tensor")
 WEIGHT_FORMS = ("f32", "f16", "f16-graph")
 EXTERNAL_FROM_BYTES = 1024
 SHARE_FROM_ELEMENTS = 1 << 14
+PAGE_BYTES = 4096
 CHUNK_BYTES = 1 << 30
 PROTOBUF_LIMIT = (1 << 31) - (1 << 20)
 MACHINE_PATH = re.compile(rb"/(tmp|work|root|home|usr|opt)\b|site-packages|dist-packages|\.py\b")
@@ -170,3 +171,29 @@ def save(model: ModelProto, path: Path, layout: str = "inside", chunk_bytes: int
     if model.ByteSize() > PROTOBUF_LIMIT:
         raise SystemExit(f"{path.name}: {model.ByteSize() >> 20} MiB is more than one protobuf file holds; use --data one-file")
     path.write_bytes(model.SerializeToString())
+
+
+def share_between(paths: list[Path], location: str) -> int:
+    """Large weights that several of the files hold alike go into one data file beside them; gives the bytes that this saves."""
+    models = {path: load(path) for path in paths}
+    holders: dict[bytes, list[TensorProto]] = {}
+    for model in models.values():
+        for graph in subgraphs(model.graph):
+            for weight in graph.initializer:
+                raw = _raw_bytes(weight)
+                if len(raw) >= 2 * SHARE_FROM_ELEMENTS:
+                    holders.setdefault(raw, []).append(weight)
+    data, saved = bytearray(), 0
+    for raw, weights in holders.items():
+        if len(weights) < 2:
+            continue
+        offset = len(data)
+        data += raw + bytes(-len(raw) % PAGE_BYTES)
+        saved += (len(weights) - 1) * len(raw)
+        for weight in weights:
+            _move_out(weight, raw, location, offset)
+    if data:
+        (paths[0].parent / location).write_bytes(data)
+        for path, model in models.items():
+            onnx.save(model, str(path))
+    return saved
