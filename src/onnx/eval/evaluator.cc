@@ -10,7 +10,9 @@ namespace {
 // Values of one graph while it runs. A subgraph's frame reads captured values from the frame around it.
 class Frame {
  public:
-  Frame(const Graph& graph, const Frame* outer) : graph_(graph), outer_(outer), values_(graph.values.size()) {}
+  // `inner_nodes` is counted down by all frames of a run.
+  Frame(const Graph& graph, const Frame* outer, int64_t& inner_nodes)
+      : graph_(graph), outer_(outer), inner_nodes_(inner_nodes), values_(graph.values.size()) {}
 
   void set(ValueId id, Tensor tensor) { values_[static_cast<size_t>(id)] = std::move(tensor); }
   void drop(ValueId id) { values_[static_cast<size_t>(id)] = Tensor(); }
@@ -46,7 +48,10 @@ class Frame {
     if (given.size() != graph.inputs.size()) {
       throw Error(Code::kBadModel, fmt::format("a subgraph takes {} inputs, {} were given", graph.inputs.size(), given.size()));
     }
-    Frame frame(graph, this);
+    inner_nodes_ -= static_cast<int64_t>(graph.nodes.size()) + 1;
+    if (inner_nodes_ < 0)
+      throw Error(Code::kTooLarge, "its branches and loops run more nodes than any model that generates was seen to need");
+    Frame frame(graph, this, inner_nodes_);
     for (size_t i = 0; i < given.size(); ++i) frame.set(graph.inputs[i], given[i]);
     for (size_t i = 0; i < graph.values.size(); ++i) {
       const auto id = static_cast<ValueId>(i);
@@ -58,6 +63,7 @@ class Frame {
 
   const Graph& graph_;
   const Frame* outer_;
+  int64_t& inner_nodes_;
   std::vector<Tensor> values_;
 };
 
@@ -77,13 +83,15 @@ std::vector<NodeId> last_uses(const Graph& graph) {
 
 }  // namespace
 
-Evaluator::Evaluator(const Graph& graph) : graph_(graph), last_use_(last_uses(graph)) {}
+Evaluator::Evaluator(const Graph& graph, int64_t most_inner_nodes)
+    : graph_(graph), most_inner_nodes_(most_inner_nodes), last_use_(last_uses(graph)) {}
 
 std::vector<Tensor> Evaluator::run(const Feeds& feeds) {
   if (weights_.empty()) {
     for (const TensorData& weight : graph_.initializers) weights_.push_back(load(weight));
   }
-  Frame frame(graph_, nullptr);
+  int64_t inner_nodes = most_inner_nodes_;
+  Frame frame(graph_, nullptr, inner_nodes);
   for (size_t i = 0; i < graph_.values.size(); ++i) {
     const int initializer = graph_.values[i].initializer;
     if (initializer >= 0) frame.set(static_cast<ValueId>(i), weights_[static_cast<size_t>(initializer)]);

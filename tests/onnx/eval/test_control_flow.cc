@@ -1,5 +1,6 @@
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include "onnx/eval/evaluator.h"
 #include "onnx/eval/op.h"
 
 namespace kvik::onnx::testing_support {
@@ -59,6 +60,44 @@ TEST(Loop, WithoutIterationsGivesEmptyOutputsOfTheDeclaredType) {
 TEST(Loop, ThatNeverEndsIsRefused) {
   const Body forever(2, 1, [](std::span<const Tensor>) { return std::vector<Tensor>{Tensor::scalar(true)}; });
   EXPECT_THROW(run_kernel(node_with("Loop", 13, "body", forever, 0), std::vector<Tensor>{Tensor(), Tensor()}, forever.run), Error);
+}
+
+// A loop of `count` iterations whose body is `inner`, or does nothing where there is none. Values: the iteration, the condition, the count.
+std::shared_ptr<const Graph> loop_body(const std::shared_ptr<const Graph>& inner) {
+  auto body = std::make_shared<Graph>();
+  body->values.resize(5);
+  body->inputs = {0, 1, 2};
+  body->outputs = {3, 4};
+  for (int i = 0; i < 2; ++i) {
+    Node copy;
+    copy.op = "Identity";
+    copy.opset = 18;
+    copy.inputs = {1 + i};
+    copy.outputs = {3 + i};
+    body->nodes.push_back(copy);
+  }
+  if (inner == nullptr) return body;
+  Node loop;
+  loop.op = "Loop";
+  loop.opset = 18;
+  loop.inputs = {2, 1, 2};
+  loop.outputs = {kNoValue};
+  loop.attributes.push_back({"body", inner});
+  body->nodes.push_back(loop);
+  return body;
+}
+
+TEST(Loop, InsideLoopsIsRefusedWhereTogetherTheyRunTooLong) {
+  std::shared_ptr<const Graph> nest;
+  for (int depth = 0; depth < 5; ++depth) nest = loop_body(nest);
+  Graph graph = *nest;
+  graph.values[0].name = "step", graph.values[1].name = "go_on", graph.values[2].name = "count";
+  Evaluator evaluator(graph, 10'000);
+  const auto run = [&](int64_t count) {
+    return evaluator.run({{"step", Tensor::scalar<int64_t>(0)}, {"go_on", Tensor::scalar(true)}, {"count", Tensor::scalar(count)}});
+  };
+  EXPECT_EQ(run(3).size(), 2u);
+  EXPECT_THAT([&] { run(100'000); }, testing::ThrowsMessage<Error>(testing::HasSubstr("run more nodes")));
 }
 
 TEST(Scan, CarriesAStateAndStacksOutputsInEitherDirection) {
