@@ -1,11 +1,11 @@
 #include <fmt/format.h>
-#include <fstream>
 #include <iostream>
 #include <unistd.h>
 
 #include "base/json.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
+#include "cli/write_file.h"
 
 namespace kvik::cli {
 namespace {
@@ -145,14 +145,7 @@ class Chat {
 
   void save(const std::string& file) const {
     if (file.empty()) throw Error(Code::kBadArgument, "/save needs the name of a file");
-    // Beside it first: whoever kills us in between leaves the old file whole.
-    const std::string beside = file + ".partial";
-    std::ofstream stream(beside, std::ios::binary);
-    stream << messages_.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-    stream.close();
-    std::error_code fault;
-    if (stream) std::filesystem::rename(beside, file, fault);
-    if (!stream || fault) throw Error(Code::kIo, fmt::format("{}: the conversation could not be written", file));
+    write_file(file, messages_.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
 
   void load(const std::string& file) {

@@ -1,0 +1,180 @@
+#include "cli/bench_runs.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+
+namespace kvik::cli {
+namespace {
+
+constexpr int kStepsAtDepth = 16;
+constexpr int kForks = 200;
+
+double percentile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  return values[std::min(values.size() - 1, static_cast<size_t>(share * static_cast<double>(values.size())))];
+}
+
+template <class Work>
+double ms_of(Work work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Of runs that each made `n_tokens` tokens.
+Figure figure_of(std::string what, int n_tokens, const std::vector<double>& ms) {
+  const double p50 = percentile(ms, 0.5);
+  return {.what = std::move(what), .tokens_per_s = n_tokens * 1e3 / p50, .p50_ms = p50, .p95_ms = percentile(ms, 0.95)};
+}
+
+}  // namespace
+
+BenchRuns::BenchRuns(const Model& model, const BenchOptions& options, const Terminal& terminal)
+    : model_(model), options_(options), progress_(terminal, "measuring"), backend_(ModelAccess::state(model).backend) {
+  capacity_ = new_sequence().capacity();
+  n_prompt_ = capacity_ > 0 ? std::clamp(capacity_ - options.tokens, 1, options.prompt) : options.prompt;
+  n_tokens_ = capacity_ > 0 ? std::clamp(capacity_ - n_prompt_, 1, options.tokens) : options.tokens;
+}
+
+std::vector<Figure> BenchRuns::run() {
+  prefill_and_decode();
+  std::vector<int> depths = options_.depths;
+  if (depths.empty()) depths = {4 * n_prompt_};
+  for (const int depth : depths) decode_at(depth);
+  for (const int batch : options_.batches) {
+    if (batch > 1) decode_batch(batch);
+  }
+  if (options_.uncached) cached_against_uncached();
+  forks();
+  progress_.clear();
+  return std::move(figures_);
+}
+
+size_t BenchRuns::cache_bytes_by_formula() const {
+  return static_cast<size_t>(ModelAccess::state(model_).signature.cache_bytes_per_token()) * static_cast<size_t>(cache_positions_);
+}
+
+std::vector<TokenId> BenchRuns::prompt(int n, int salt) const {
+  std::vector<TokenId> ids;
+  for (int i = 0; i < n; ++i) ids.push_back(static_cast<TokenId>((int64_t{i} * 7919 + 31 + int64_t{salt} * 101) % model_.vocab_size()));
+  return ids;
+}
+
+TokenId BenchRuns::greedy(engine::Sequence& sequence) {
+  const std::span<const float> logits = sequence.logits();
+  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+void BenchRuns::append(engine::Sequence& sequence, std::span<const TokenId> tokens) const {
+  if (sequence.append(tokens) != engine::Appended::kDone)
+    throw Error(Code::kTooLarge,
+                fmt::format("the context of {} positions is too small for this; use --prompt, --tokens and --depth", sequence.capacity()));
+}
+
+// Weights once, and the keys and values of everything before.
+double BenchRuns::step_bytes(double depth) const {
+  return static_cast<double>(model_.weights_bytes()) +
+         depth * static_cast<double>(ModelAccess::state(model_).signature.cache_bytes_per_token());
+}
+
+void BenchRuns::prefill_and_decode() {
+  std::vector<double> prefill_ms, first_ms, step_ms;
+  const std::vector<TokenId> tokens = prompt(n_prompt_);
+  for (int round = 0; round < options_.rounds; ++round) {
+    engine::Sequence sequence = new_sequence();
+    prefill_ms.push_back(ms_of([&] { append(sequence, tokens); }));
+    first_ms.push_back(prefill_ms.back() + ms_of([&] { greedy(sequence); }));
+    for (int i = 0; i < n_tokens_; ++i) {
+      step_ms.push_back(ms_of([&] {
+        const TokenId next = greedy(sequence);
+        append(sequence, {&next, 1});
+      }));
+    }
+    cache_bytes_ = sequence.cache_bytes();
+    cache_positions_ = sequence.length();
+    progress_.show(round + 1, options_.rounds);
+  }
+  figures_.push_back(figure_of(fmt::format("prefill {} tokens", n_prompt_), n_prompt_, prefill_ms));
+  figures_.push_back(figure_of(fmt::format("first token after {}", n_prompt_), 1, first_ms));
+  figures_.push_back(figure_of(fmt::format("decode at depth {}", n_prompt_), 1, step_ms));
+  figures_.back().bytes_per_token = step_bytes(n_prompt_ + n_tokens_ / 2.0);
+}
+
+void BenchRuns::decode_at(int depth) {
+  const int n_steps = std::min(kStepsAtDepth, n_tokens_);
+  if (capacity_ > 0) depth = std::min(depth, capacity_ - n_steps);
+  if (depth <= n_prompt_) return;  // measured already
+  engine::Sequence sequence = new_sequence();
+  append(sequence, prompt(depth));
+  std::vector<double> step_ms;
+  for (int i = 0; i < n_steps; ++i) {
+    step_ms.push_back(ms_of([&] {
+      const TokenId next = greedy(sequence);
+      append(sequence, {&next, 1});
+    }));
+  }
+  figures_.push_back(figure_of(fmt::format("decode at depth {}", depth), 1, step_ms));
+  figures_.back().bytes_per_token = step_bytes(depth + n_steps / 2.0);
+}
+
+void BenchRuns::decode_batch(int n_sequences) {
+  std::vector<engine::Sequence> sequences;
+  std::vector<engine::Sequence*> pointers;
+  for (int i = 0; i < n_sequences; ++i) {
+    sequences.push_back(new_sequence());
+    append(sequences.back(), prompt(n_prompt_, i));
+  }
+  for (engine::Sequence& sequence : sequences) pointers.push_back(&sequence);
+  std::vector<double> step_ms;
+  std::vector<TokenId> next(static_cast<size_t>(n_sequences));
+  for (int i = 0; i < n_tokens_; ++i) {
+    step_ms.push_back(ms_of([&] {
+      for (size_t s = 0; s < next.size(); ++s) next[s] = greedy(sequences[s]);
+      engine::Sequence::append_each(pointers, next);
+    }));
+  }
+  figures_.push_back(figure_of(fmt::format("decode batch of {}", n_sequences), n_sequences, step_ms));
+}
+
+void BenchRuns::generate(int length, bool cached) {
+  engine::Sequence sequence = new_sequence();
+  std::vector<TokenId> tokens = prompt(1);
+  append(sequence, tokens);
+  while (static_cast<int>(tokens.size()) < length) {
+    tokens.push_back(greedy(sequence));
+    if (cached) {
+      append(sequence, {&tokens.back(), 1});
+    } else {
+      sequence.rewind(0);
+      append(sequence, tokens);
+    }
+  }
+}
+
+// The uncached side is really run: every token computes everything before it again.
+void BenchRuns::cached_against_uncached() {
+  for (const int length : {16, 32, 64, 128, 256}) {
+    if (capacity_ > 0 && length + 1 > capacity_) break;
+    const double cached_ms = ms_of([&] { generate(length, true); });
+    const double uncached_ms = ms_of([&] { generate(length, false); });
+    figures_.push_back(figure_of(fmt::format("{} tokens, cached", length), length, {cached_ms}));
+    figures_.back().more = {{"tokens", length}, {"cached", true}};
+    figures_.push_back(figure_of(fmt::format("{} tokens, uncached", length), length, {uncached_ms}));
+    figures_.back().more = {{"tokens", length}, {"cached", false}, {"speed_up_by_cache", uncached_ms / cached_ms}};
+    progress_.show(length, 256);
+  }
+}
+
+void BenchRuns::forks() {
+  if (!backend_->traits().can_fork) return;
+  engine::Sequence trunk = new_sequence();
+  append(trunk, prompt(n_prompt_));
+  std::vector<double> fork_ms;
+  for (int i = 0; i < kForks; ++i) {
+    fork_ms.push_back(ms_of([&] { const engine::Sequence branch = trunk.fork(); }));
+  }
+  figures_.push_back(figure_of(fmt::format("fork at depth {}", n_prompt_), 0, fork_ms));
+}
+
+}  // namespace kvik::cli

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "api/state.h"
+#include "base/json.h"
+#include "cli/model_options.h"
+#include "cli/progress.h"
+
+namespace kvik::cli {
+
+struct BenchOptions {
+  ModelOptions model;
+  int prompt = 128;
+  int tokens = 64;
+  int rounds = 3;
+  std::vector<int> depths;  // empty: one, at four prompts
+  std::vector<int> batches = {1, 4};
+  bool uncached = false;
+  std::string plot;  // a file; empty: none
+};
+
+// One figure, from runs that really happened.
+struct Figure {
+  std::string what;
+  double tokens_per_s = 0;
+  double bytes_per_token = 0;  // weights and cache read for one token; 0 where it is not bound by them
+  double p50_ms = 0;
+  double p95_ms = 0;
+  Json more = Json::object();
+};
+
+// The runs behind `kvik bench`: each of them really happens, on sequences of ids all over the vocabulary.
+class BenchRuns {
+ public:
+  // All three must outlive it.
+  BenchRuns(const Model& model, const BenchOptions& options, const Terminal& terminal);
+
+  std::vector<Figure> run();
+
+  // After run(): of a prompt with its new tokens.
+  size_t cache_bytes() const { return cache_bytes_; }
+  size_t cache_bytes_by_formula() const;
+
+ private:
+  std::vector<TokenId> prompt(int n, int salt = 0) const;
+  engine::Sequence new_sequence() const { return {backend_, options_.model.load.context}; }
+  static TokenId greedy(engine::Sequence& sequence);
+  void append(engine::Sequence& sequence, std::span<const TokenId> tokens) const;
+  double step_bytes(double depth) const;
+
+  void prefill_and_decode();
+  void decode_at(int depth);
+  void decode_batch(int n_sequences);
+  void generate(int length, bool cached);
+  void cached_against_uncached();
+  void forks();
+
+  const Model& model_;
+  const BenchOptions& options_;
+  Progress progress_;
+  std::shared_ptr<backend::Backend> backend_;
+  int capacity_ = 0;  // 0: no limit is known
+  int n_prompt_ = 0, n_tokens_ = 0;
+  int cache_positions_ = 0;
+  size_t cache_bytes_ = 0;
+  std::vector<Figure> figures_;
+};
+
+// Bars of tokens per second, and where the cache was switched off, what 16 to 256 tokens take with it and without. An SVG text.
+std::string bench_plot(const std::string& title, const std::vector<Figure>& figures);
+
+}  // namespace kvik::cli
