@@ -49,12 +49,14 @@ bool computes_in_half(const onnx::Graph& graph) {
   return false;
 }
 
-// How far two honest ways through the graph may be apart: rounding of the type it computes in, and for activations that are
-// quantised by run, the error of that.
-double honest_tolerance(const analysis::Signature& signature) {
+// How far two honest ways through the graph may be apart: rounding of the type it computes in, and where weights or activations are
+// quantised on one side only, the error of that.
+double honest_tolerance(const analysis::Signature& signature, const LoadOptions& load) {
   const onnx::Graph& graph = *signature.later_step()->model->graph;
-  if (quantises_activations(graph)) return 0.25;
-  return computes_in_half(graph) ? 0.02 : 1e-3;
+  const bool quantised = load.weights == Weights::kQ8 || load.weights == Weights::kQ4 || load.kv == KvStorage::kQ8;
+  if (quantised || quantises_activations(graph)) return 0.25;
+  const bool halved = load.weights == Weights::kF16 || load.kv == KvStorage::kF16;
+  return halved || computes_in_half(graph) ? 0.02 : 1e-3;
 }
 
 void print_law(const engine::LawResult& law, const Terminal& terminal) {
@@ -68,32 +70,59 @@ void print_law(const engine::LawResult& law, const Terminal& terminal) {
   std::cout << std::flush;
 }
 
-std::shared_ptr<backend::Backend> other_backend(const VerifyCommand& options, const Model& model, const Log& log) {
-  if (options.against == "none") return nullptr;
-  LoadOptions load = options.model.load;
-  load.backend = model.backend() == "reference" ? BackendChoice::kOrt : BackendChoice::kReference;
+// The model once more with other options; null, and a warning with the reason, where that cannot be.
+std::shared_ptr<backend::Backend> open_again(const Model& model, const LoadOptions& load, const Log& log) {
   try {
     return api::open_backend(ModelAccess::state(model).signature, load, api::read_environment(), log);
-  } catch (const Error& e) {
-    log.warning(fmt::format("nothing to compare with: {}", e.what()));
-    return nullptr;
+  } catch (const Error& e) { log.warning(fmt::format("nothing to compare with: {}", e.what())); }
+  return nullptr;
+}
+
+// A backend that promises equal bits keeps its word for any number of threads and any instruction set.
+std::vector<engine::Peer> exact_peers(const Model& model, const LoadOptions& load, const Log& log) {
+  LoadOptions threads = load, scalar = load;
+  threads.threads = load.threads == 1 ? 2 : 1;
+  scalar.isa = "scalar";
+  return {{"one thread = many", open_again(model, threads, log), 0}, {"scalar = vectors", open_again(model, scalar, log), 0}};
+}
+
+engine::Peer other_backend(const Model& model, LoadOptions load, double tolerance, const Log& log) {
+  const bool is_ort = model.backend() == "ort";
+  for (const BackendChoice choice : {is_ort ? BackendChoice::kReference : BackendChoice::kOrt, BackendChoice::kReference}) {
+    if (choice == BackendChoice::kReference && model.backend() == "reference") break;
+    load.backend = choice;
+    load.weights = Weights::kAuto, load.kv = KvStorage::kAuto, load.isa = "auto";
+    if (std::shared_ptr<backend::Backend> other = open_again(model, load, log)) {
+      const std::string name = fmt::format("{} = {}", model.backend(), other->traits().name);
+      return {name, std::move(other), tolerance};
+    }
   }
+  return {};
+}
+
+std::vector<engine::Peer> peers_of(const VerifyCommand& options, const Model& model, double tolerance, const Log& log) {
+  std::vector<engine::Peer> peers;
+  if (options.against == "none") return peers;
+  LoadOptions load = options.model.load;
+  if (ModelAccess::state(model).backend->traits().exact) peers = exact_peers(model, load, log);
+  peers.push_back(other_backend(model, load, tolerance, log));
+  std::erase_if(peers, [](const engine::Peer& peer) { return peer.backend == nullptr; });
+  return peers;
 }
 
 // What both kinds of model are asked with.
 struct Terms {
-  double tolerance = 0;           // between two ways through one backend
-  double tolerance_to_other = 0;  // and between two backends
-  std::shared_ptr<backend::Backend> other;
+  double tolerance = 0;  // between two ways through one backend
+  std::vector<engine::Peer> peers;
   engine::LawBook::Report report;
 };
 
 Terms terms_for(const VerifyCommand& options, const Model& model, const Terminal& terminal) {
   const auto& state = ModelAccess::state(model);
   Terms terms;
-  terms.tolerance_to_other = options.tolerance > 0 ? options.tolerance : honest_tolerance(state.signature);
-  terms.tolerance = state.backend->traits().exact ? 0 : terms.tolerance_to_other;
-  terms.other = other_backend(options, model, terminal.log());
+  const double honest = options.tolerance > 0 ? options.tolerance : honest_tolerance(state.signature, options.model.load);
+  terms.tolerance = state.backend->traits().exact ? 0 : honest;
+  terms.peers = peers_of(options, model, honest, terminal.log());
   if (!terminal.json) terms.report = [&](const engine::LawResult& law) { print_law(law, terminal); };
   return terms;
 }
@@ -118,9 +147,7 @@ std::vector<engine::LawResult> verify_decoder(const VerifyCommand& options, cons
   laws.prompt = wanted_ids(options, model);
   if (laws.prompt.empty()) laws.prompt = made_up_prompt(model.vocab_size(), model.max_positions());
   laws.tolerance = terms.tolerance;
-  laws.tolerance_to_other = terms.tolerance_to_other;
-  laws.other = terms.other;
-  if (laws.other != nullptr) laws.other_name = laws.other->traits().name;
+  laws.peers = terms.peers;
   laws.report = terms.report;
   say_terms(model, terms, fmt::format("{} tokens", laws.prompt.size()), terminal);
   return engine::verify_decoder(ModelAccess::state(model).backend, laws);
@@ -166,8 +193,7 @@ std::vector<engine::LawResult> verify_translator(const VerifyCommand& options, c
   const int most = model.max_positions() > 0 ? std::min(24, model.max_positions()) : 24;
   laws.beams = {.num_beams = 4, .max_length = static_cast<size_t>(most), .eos_token_id = state.config.sampling.eos_token_id};
   laws.tolerance = terms.tolerance;
-  laws.tolerance_to_other = terms.tolerance_to_other;
-  laws.other = terms.other;
+  laws.peers = terms.peers;
   laws.report = terms.report;
   say_terms(model, terms, fmt::format("{} sources, {} tokens of target", laws.sources.size(), laws.target.size()), terminal);
   return engine::verify_translator(state.backend, laws);
@@ -206,7 +232,8 @@ void add_verify(Commands commands) {
                    "The text (of a translator: the source) to prove it on; ids all over the vocabulary without one")
       ->option_text(" ");
   command->add_option("--ids", options->ids, "Token ids instead of text: 1,2,3")->option_text("IDS");
-  command->add_option("--against", options->against, "Another backend that must agree: auto or none")
+  command
+      ->add_option("--against", options->against, "Other ways to open it that must agree (backend, threads, instruction set): auto or none")
       ->check(CLI::IsMember({"auto", "none"}))
       ->option_text("auto|none");
   command->add_option("--tolerance", options->tolerance, "How much logits may differ, as a share of their spread")

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "base/token.h"
 
 namespace kvik::engine {
@@ -18,6 +20,13 @@ struct LawResult {
   double max_difference = 0;       // largest difference of two logits
   double relative_difference = 0;  // the same, against the spread of the logits around it
   std::string detail;              // the first case that fails, in words
+};
+
+// The same model opened in another way, which must give the same logits.
+struct Peer {
+  std::string law;  // "native = ort", "one thread = many", …
+  std::shared_ptr<backend::Backend> backend;
+  double tolerance = 0;  // see LawBook::law
 };
 
 // Keeps what was found while laws are tried one after another. Not for several threads at once.

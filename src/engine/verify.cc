@@ -27,10 +27,7 @@ class Verifier {
     if (backend_->traits().can_fork) law("forked = fresh", [&] { forked_is_fresh(); });
     law("sessions side by side", [&] { side_by_side(); });
     law("batch = alone", [&] { batch_is_alone(); });
-    if (options_.other != nullptr) {
-      book_.law(fmt::format("{} = {}", backend_->traits().name, options_.other_name), options_.tolerance_to_other,
-                [&] { backends_agree(); });
-    }
+    for (const Peer& peer : options_.peers) book_.law(peer.law, peer.tolerance, [&] { agrees(peer.backend); });
     return book_.take();
   }
 
@@ -148,9 +145,9 @@ class Verifier {
     }
   }
 
-  void backends_agree() {
+  void agrees(const std::shared_ptr<backend::Backend>& peer) {
     for (size_t n = 1; n <= prompt_.size(); n += std::max<size_t>(1, prompt_.size() / 3)) {
-      compare(logits_of(options_.other, std::span(prompt_).first(n)), fresh_[n - 1], fmt::format("{} tokens", n));
+      compare(logits_of(peer, std::span(prompt_).first(n)), fresh_[n - 1], fmt::format("{} tokens", n));
     }
   }
 

@@ -57,8 +57,7 @@ class Verifier {
     book_.law("batch = alone", tolerance, [&] { batch_is_alone(); });
     book_.law("beam of width 1 = greedy", tolerance, [&] { narrow_beam_is_greedy(); });
     if (backend_->source_work().encoded > 0) book_.law("encoder run once", tolerance, [&] { encoder_runs_once(); });
-    if (options_.other != nullptr)
-      book_.law(fmt::format("{} = {}", traits.name, options_.other->traits().name), options_.tolerance_to_other, [&] { backends_agree(); });
+    for (const Peer& peer : options_.peers) book_.law(peer.law, peer.tolerance, [&] { agrees(*peer.backend); });
     return book_.take();
   }
 
@@ -160,12 +159,11 @@ class Verifier {
     book_.require(n_encoded == n_sources, fmt::format("{} sources went through the encoder for {}", n_encoded, n_sources));
   }
 
-  void backends_agree() {
+  void agrees(backend::Backend& peer) {
     for (size_t s = 0; s < options_.sources.size(); ++s) {
-      const Encoded encoded = options_.other->encode({&options_.sources[s], 1}).front();
+      const Encoded encoded = peer.encode({&options_.sources[s], 1}).front();
       for (size_t n = n_start(); n <= tokens_.size(); n += std::max<size_t>(1, options_.target.size() / 2)) {
-        book_.compare(feed(*options_.other, *options_.other->new_cache(encoded), tokens(0, n)), fresh(s, n),
-                      fmt::format("source {}, {} tokens", s + 1, n));
+        book_.compare(feed(peer, *peer.new_cache(encoded), tokens(0, n)), fresh(s, n), fmt::format("source {}, {} tokens", s + 1, n));
       }
     }
   }

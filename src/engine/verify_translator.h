@@ -13,15 +13,14 @@ struct VerifyTranslatorOptions {
   std::vector<TokenId> start;   // what the decoder begins with
   std::vector<TokenId> target;  // goes on from there: the decoder's tokens on which it is proved; at least 2
   const sample::Sampler* sampler = nullptr;
-  sample::BeamOptions beams;                // of the searches; max_length counts the start tokens
-  double tolerance = 1e-3;                  // see LawBook::law
-  double tolerance_to_other = 1e-3;         // between two backends
-  std::shared_ptr<backend::Backend> other;  // must agree with the first; null: not asked
+  sample::BeamOptions beams;  // of the searches; max_length counts the start tokens
+  double tolerance = 1e-3;    // see LawBook::law
+  std::vector<Peer> peers;
   LawBook::Report report;
 };
 
 // Proves or refutes on an encoder-decoder: cached = uncached, any split of the target, rewound = never happened, forked = fresh,
-// batch = alone (sources of unequal length), a beam of width 1 = greedy, the encoder runs once a source, one backend = another.
+// batch = alone (sources of unequal length), a beam of width 1 = greedy, the encoder runs once a source, and every peer agrees.
 std::vector<LawResult> verify_translator(std::shared_ptr<backend::Backend> backend, const VerifyTranslatorOptions& options);
 
 }  // namespace kvik::engine

@@ -69,8 +69,7 @@ TEST(Verify, OnnxRuntimeAndTheReferenceAgree) {
   KVIK_NEEDS_ORT(ort);
   VerifyOptions options;
   options.prompt = kPrompt;
-  options.other = testing_support::open_reference(folder);
-  options.other_name = "reference";
+  options.peers = {{"ort = reference", testing_support::open_reference(folder), options.tolerance}};
   const std::vector<LawResult> laws = verify_decoder(ort, options);
   EXPECT_THAT(broken_laws(laws), testing::IsEmpty());
   EXPECT_EQ(laws.back().name, "ort = reference");
@@ -85,8 +84,8 @@ TEST(Verify, AMaskThatHidesThePastIsRefuted) {
   });
   VerifyOptions options;
   options.prompt = kPrompt;
-  options.other = testing_support::open_reference(testing_support::fixtures() / "zoo" / "qwen2");
-  options.other_name = "reference";
+  options.peers = {
+      {"faulty = reference", testing_support::open_reference(testing_support::fixtures() / "zoo" / "qwen2"), options.tolerance}};
   EXPECT_THAT(broken_laws(verify_decoder(model, options)), testing::Contains("faulty = reference"));
 }
 
