@@ -28,14 +28,14 @@ struct Product {
   size_t size() const { return values.size() + constants.size(); }
 };
 
-void collect_factors(Plan& plan, const Op& op, Product& product) {
+void collect_factors(Plan& plan, const Op& op, size_t depth, Product& product) {
   const BinaryOp& mul = *op.as<BinaryOp>();
   const Spread spreads[] = {mul.a, mul.b};
   for (size_t side = 0; side < 2; ++side) {
     const Input& input = op.in[side];
-    Op* made = spreads[side] == Spread::kAll && product.size() < kMostFactors ? plan.swallow<BinaryOp>(input) : nullptr;
+    Op* made = spreads[side] == Spread::kAll && depth + product.size() < kMostFactors ? plan.swallow<BinaryOp>(input) : nullptr;
     if (made != nullptr && made->as<BinaryOp>()->op == Binary::kMul && same_rows_of(*made, op)) {
-      collect_factors(plan, *made, product);
+      collect_factors(plan, *made, depth + 1, product);
     } else if (input.is_constant()) {
       product.constants.push_back({input, spreads[side], mul.groups});
     } else {
@@ -63,6 +63,7 @@ std::optional<SquareSum> square_sum(const Plan& plan, const Input& input) {
     const BinaryOp& mul = *scaled->as<BinaryOp>();
     const std::optional<float> factor = plan.scalar(scaled->in[1]);
     if (mul.op != Binary::kMul || mul.a != Spread::kAll || !factor || !(*factor > 0.0f)) return {};
+    if (made_by<ReduceOp>(plan, scaled->in[0]) == nullptr) return {};
     std::optional<SquareSum> sum = square_sum(plan, scaled->in[0]);
     if (sum) sum->factor *= *factor;
     return sum;
@@ -146,7 +147,7 @@ bool match_norm(Rewriter& rewriter, OpIndex i) {
   const BinaryOp* mul = rewriter.op(i).as<BinaryOp>();
   if (mul == nullptr || mul->op != Binary::kMul) return false;
   Product product;
-  collect_factors(plan, rewriter.op(i), product);
+  collect_factors(plan, rewriter.op(i), 0, product);
   if (product.values.size() != 2) return false;
   for (const size_t side : {size_t{0}, size_t{1}}) {
     const Product::Factor &x = product.values[side], &root = product.values[1 - side];

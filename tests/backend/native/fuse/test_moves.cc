@@ -93,6 +93,21 @@ TEST(Fuse, APassCanBeLeftOut) {
   EXPECT_FALSE(without.fused.contains("activation"));
 }
 
+TEST(Fuse, LongChainsOfAnythingAreFusedInLittleTime) {
+  PlanBuilder b(4);
+  Input x = b.x();
+  for (int i = 0; i < 4000; ++i) {
+    const Input scaled = b.mul(x, b.number(1.0001f)), turned = b.move({scaled}, {1, 0, 3, 2});
+    x = b.add(b.mul(b.unary(Unary::kNeg, turned), b.unary(Unary::kTanh, turned)), b.number(1e-3f));
+  }
+  for (int i = 0; i < 4000; ++i) x = b.mul(x, b.constant({1, 2, 1, 0.5f}));
+  Plan plan = b.done(x), raw = plan;
+  fuse(plan, {});
+  const std::vector<std::string> without = {"canonical"};
+  fuse(raw, without);
+  EXPECT_LT(plan.ops.size(), raw.ops.size());
+}
+
 TEST(Fuse, WhatNoOperationNamesAnyMoreIsNotLoaded) {
   PlanBuilder b(8);
   const int table = b.table(8, [](int64_t, int64_t) { return 1.0f; });
