@@ -48,6 +48,7 @@ class NativeBackend final : public Backend {
   void rewind(Cache& cache, int length) override;
   void run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) override;
   std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) override;
+  SourceWork source_work() const override;
 
  private:
   void check_rows(std::span<const Row> rows, std::span<Cache* const> caches);
@@ -62,7 +63,7 @@ class NativeBackend final : public Backend {
   native::SourceStage sources_;
   std::vector<TokenId> forbidden_;  // sorted
 
-  std::mutex mutex_;  // of what follows and of the runners: one call at a time
+  mutable std::mutex mutex_;  // of what follows and of the runners: one call at a time
   std::vector<native::RunRow> rows_;
   std::vector<native::RunSequence> sequences_;
   std::vector<int64_t> tokens_;
@@ -195,6 +196,11 @@ void NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> cache
 std::vector<std::shared_ptr<const Source>> NativeBackend::encode(std::span<const Tensor> inputs) {
   const std::lock_guard lock(mutex_);
   return sources_.encode(inputs);
+}
+
+SourceWork NativeBackend::source_work() const {
+  const std::lock_guard lock(mutex_);
+  return sources_.work();
 }
 
 }  // namespace

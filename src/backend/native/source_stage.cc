@@ -172,6 +172,7 @@ std::vector<std::shared_ptr<const backend::Source>> SourceStage::encode(std::spa
 
 std::vector<std::shared_ptr<const backend::Source>> SourceStage::encode_together(std::span<const Tensor> inputs) {
   const Outputs outputs = run_encoder(inputs);
+  work_.encoded += static_cast<int64_t>(inputs.size());
   const std::vector<Plan::SourceValue>& wanted = decoder_->plan().source_inputs;
   std::vector<std::vector<float>> given(wanted.size());
   std::vector<std::shared_ptr<const backend::Source>> sources;
@@ -196,6 +197,7 @@ std::vector<std::shared_ptr<const backend::Source>> SourceStage::encode_together
   }
   const std::vector<std::span<const float>> views(given.begin(), given.end());
   if (!rows.empty()) decoder_->run_source(rows, sequences, views);
+  work_.cross_projected += static_cast<int64_t>(inputs.size());
   return sources;
 }
 

@@ -42,6 +42,8 @@ class SourceStage {
   // Keys and values of every cross attention, for token ids [E] (i64) or features (f32), one tensor a source.
   std::vector<std::shared_ptr<const backend::Source>> encode(std::span<const Tensor> inputs);
 
+  backend::SourceWork work() const { return work_; }
+
   // Rows for a decoder that takes embeddings, [tokens][size]; holds until the next call.
   std::span<const float> embed(std::span<const int64_t> tokens);
 
@@ -59,6 +61,7 @@ class SourceStage {
   std::unique_ptr<backend::Executor> other_encoder_, other_embedding_;
   std::vector<std::string> wanted_;  // outputs of the encoder, one for each of the decoder's source inputs
   std::shared_ptr<kv::PageStore> source_store_, encoder_store_;
+  backend::SourceWork work_;
   std::vector<float> embeddings_;
 };
 
