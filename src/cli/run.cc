@@ -1,18 +1,23 @@
+#include <chrono>
+#include <climits>
 #include <csignal>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <iostream>
 #include <unistd.h>
 
 #include "base/json.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
+#include "cli/target_options.h"
+#include "engine/sequence.h"
 
 namespace kvik::cli {
 namespace {
 
 struct RunOptions {
   ModelOptions model;
-  GenerateOptions generate;
+  TargetOptions target;
   std::string prompt;
   std::string ids;
   bool has_ids = false;
@@ -28,13 +33,21 @@ std::vector<TokenId> prompt_ids(const Model& model, const RunOptions& options) {
   return model.tokenize(model.apply_chat_template(messages.dump(-1, ' ', false, Json::error_handler_t::replace)), false);
 }
 
-Json to_json(const Model& model, const Generation& generation, const std::string& text) {
-  const Metrics metrics = generation.metrics();
+// What was generated, however.
+struct Answer {
+  std::vector<TokenId> prompt_ids, ids;
+  std::string text;
+  std::string finish;
+  Metrics metrics;
+};
+
+Json to_json(const Model& model, const Answer& answer) {
+  const Metrics& metrics = answer.metrics;
   return {
-      {"prompt_ids", generation.prompt_ids()},
-      {"ids", generation.ids()},
-      {"text", text},
-      {"finish", finish_name(generation.finish())},
+      {"prompt_ids", answer.prompt_ids},
+      {"ids", answer.ids},
+      {"text", answer.text},
+      {"finish", answer.finish},
       {"backend", model.backend()},
       {"device", model.device()},
       {"timing",
@@ -53,35 +66,84 @@ void say_timing(const Model& model, const Metrics& metrics) {
              metrics.generated_tokens, metrics.decode_tokens_per_s(), metrics.first_token_ms);
 }
 
-int run(const RunOptions& options, const Terminal& terminal) {
-  const Model model = load_model(options.model, terminal);
-  GenerateOptions generate = options.generate;
+// Token by token; the text is shown as it comes, but for --json.
+Answer stream(const Model& model, const RunOptions& options, std::vector<TokenId> prompt, const Terminal& terminal) {
+  GenerateOptions generate = options.target.generate;
   generate.use_cache = !options.no_cache;
-  const Interrupt interrupt;
   generate.cancelled = [] { return Interrupt::happened(); };
   Progress progress(terminal, "reading the prompt");
   generate.progress = [&](int done, int total) { progress.show(done, total); };
-  std::vector<TokenId> prompt = prompt_ids(model, options);
-  if (prompt.empty() && !options.has_ids) prompt = model.start_ids();
   Generation generation = model.generate(prompt, generate);
   progress.clear();
-
-  std::string text;
+  Answer answer;
   while (const std::optional<std::string_view> piece = generation.next()) {
-    text += *piece;
+    answer.text += *piece;
     if (terminal.json) continue;
     std::cout << *piece << std::flush;
-    if (!std::cout) return 1;  // whoever read us is gone
+    if (!std::cout) break;  // whoever read us is gone
   }
+  answer.prompt_ids = std::move(prompt);
+  answer.ids = generation.ids();
+  answer.finish = finish_name(generation.finish());
+  answer.metrics = generation.metrics();
+  return answer;
+}
+
+// With beams nothing is certain before the end; the text is shown then.
+Answer search(const Model& model, const RunOptions& options, std::vector<TokenId> prompt, const Terminal& terminal) {
+  if (options.no_cache) throw Error(Code::kBadArgument, "--no-cache and --beams exclude each other: beams are forks of the cache");
+  if (prompt.empty()) throw Error(Code::kBadArgument, "the prompt is empty; at least one token was expected");
+  const ModelAccess::State& state = ModelAccess::state(model);
+  const int capacity = engine::Sequence(state.backend, options.model.load.context).capacity();
+  const int room = capacity > 0 ? capacity - static_cast<int>(prompt.size()) : INT_MAX;
+  if (room < 1) throw Error(Code::kTooLarge, fmt::format("the prompt has {} tokens; the context has room for {}", prompt.size(), capacity));
+  Target target = make_target(model, options.target, terminal.log());
+  engine::SearchOptions& search = target.translate.search;
+  search.start = prompt;
+  search.beams.max_length = prompt.size() + static_cast<size_t>(std::min(target.max_new_tokens, room));
+  std::vector<std::chrono::steady_clock::time_point> steps;
+  target.translate.cancelled = [&] {
+    steps.push_back(std::chrono::steady_clock::now());
+    return Interrupt::happened();
+  };
+  const sample::Sampler sampler(target.sampling, static_cast<size_t>(model.vocab_size()));
+  const engine::EncodedSource no_source;
+  const auto start = std::chrono::steady_clock::now();
+  const sample::Hypothesis best = engine::translate(*state.backend, {&no_source, 1}, sampler, target.translate).front().front();
+  const auto ms_between = [](auto from, auto to) { return std::chrono::duration<double, std::milli>(to - from).count(); };
+  const Json described = to_json(model, best, target, options.target);
+  Answer answer{prompt, best.ids, described["text"], described["finish"], {}};
+  const auto first = steps.size() > 1 ? steps[1] : std::chrono::steady_clock::now();
+  answer.metrics.prefill_ms = answer.metrics.first_token_ms = ms_between(start, first);
+  answer.metrics.decode_ms = ms_between(first, std::chrono::steady_clock::now());
+  answer.metrics.prompt_tokens = static_cast<int>(prompt.size());
+  answer.metrics.generated_tokens = static_cast<int>(best.ids.size());
+  answer.metrics.cache_bytes = static_cast<size_t>(state.signature.cache_bytes_per_token()) * (prompt.size() + best.ids.size());
+  return answer;
+}
+
+int run(const RunOptions& options, const Terminal& terminal) {
+  const Model model = load_model(options.model, terminal);
+  if (ModelAccess::state(model).backend->traits().needs_source)
+    throw Error(Code::kUnsupported,
+                fmt::format("{}: this model starts from a source; use translate, or transcribe for sound", options.model.model));
+  const Interrupt interrupt;
+  std::vector<TokenId> prompt = prompt_ids(model, options);
+  if (prompt.empty() && !options.has_ids) prompt = model.start_ids();
+  const bool beams = beams_of(model, options.target, terminal.log()) > 1;
+  const Answer answer = (beams ? search : stream)(model, options, std::move(prompt), terminal);
   if (terminal.json) {
-    std::cout << to_json(model, generation, text).dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+    std::cout << to_json(model, answer).dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
     return 0;
   }
   if (!model.has_tokenizer()) {
-    for (size_t i = 0; i < generation.ids().size(); ++i) std::cout << (i == 0 ? "" : ",") << generation.ids()[i];
+    std::cout << fmt::format("{}", fmt::join(answer.ids, ","));
+  } else if (beams) {
+    std::cout << answer.text;
   }
   std::cout << std::endl;
-  if (!terminal.quiet) say_timing(model, generation.metrics());
+  if (!std::cout) return 1;
+  if (!terminal.quiet) say_timing(model, answer.metrics);
   return 0;
 }
 
@@ -95,7 +157,8 @@ void add_run(Commands commands) {
   CLI::Option* ids = command->add_option("--ids", options->ids, "Token ids instead of text: 1,2,3")->option_text("IDS");
   command->add_flag("--chat", options->chat, "Put the prompt into the model's chat template");
   command->add_flag("--no-cache", options->no_cache, "Compute everything again at every step, to compare");
-  add_sampling_options(*command, options->generate);
+  add_sampling_options(*command, options->target.generate);
+  add_beam_options(*command, options->target);
   command->callback([=] {
     options->has_ids = ids->count() > 0;
     commands.run = [=] { return run(*options, commands.terminal); };

@@ -58,13 +58,13 @@ int beams_of(const TargetOptions& options, const engine::GenerationConfig& confi
 
 }  // namespace
 
-void add_target_options(CLI::App& command, TargetOptions& options) {
-  add_sampling_options(command, options.generate);
+int beams_of(const Model& model, const TargetOptions& options, const Log& log) {
+  return beams_of(options, ModelAccess::state(model).config, sampling_of(model, options), log);
+}
+
+void add_beam_options(CLI::App& command, TargetOptions& options) {
   command.add_option("--beams", options.beams, "Width of the search; 1: token by token")
       ->check(CLI::Range(1, sample::kMostBeams))
-      ->option_text("N");
-  command.add_option("--num-return-sequences", options.returned, "Targets to show of each source (--json)")
-      ->check(CLI::PositiveNumber)
       ->option_text("N");
   command.add_option("--length-penalty", options.length_penalty, "Above 0 favours long targets")->option_text("X");
   command.add_option("--early-stopping", options.early_stopping, "When a search with enough hypotheses ends: false, true or never")
@@ -74,6 +74,14 @@ void add_target_options(CLI::App& command, TargetOptions& options) {
                                           CLI::ignore_case)
                       .description(""))
       ->option_text("false|true|never");
+}
+
+void add_target_options(CLI::App& command, TargetOptions& options) {
+  add_sampling_options(command, options.generate);
+  add_beam_options(command, options);
+  command.add_option("--num-return-sequences", options.returned, "Targets to show of each source (--json)")
+      ->check(CLI::PositiveNumber)
+      ->option_text("N");
   command.add_option("--min-length", options.min_length, "No end before so many tokens, start tokens included")->option_text("N");
   command.add_option("--min-new-tokens", options.min_new_tokens, "No end before so many new tokens")->option_text("N");
   command.add_option("--encoder-no-repeat-ngram-size", options.encoder_no_repeat_ngram_size, "No N tokens in a row of the source occur")

@@ -25,6 +25,8 @@ struct TargetOptions {
 };
 
 void add_target_options(CLI::App& command, TargetOptions& options);
+// Of these only --beams, --length-penalty and --early-stopping.
+void add_beam_options(CLI::App& command, TargetOptions& options);
 
 // The same, with what the model's files say where the user said nothing.
 struct Target {
@@ -34,6 +36,9 @@ struct Target {
 };
 // Throws Error(kBadArgument) where options exclude each other.
 Target make_target(const Model& model, const TargetOptions& options, const Log& log);
+
+// How many beams are searched, by the command line or the config; 1: tokens are chosen one by one. Throws as above.
+int beams_of(const Model& model, const TargetOptions& options, const Log& log);
 
 // Text without what follows a stop text; ids with commas between them where there is no tokenizer.
 std::string text_of(const Model& model, const sample::Hypothesis& hypothesis, const TargetOptions& options);

@@ -1,5 +1,6 @@
 #include "engine/translate.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "kvik/error.h"
@@ -33,6 +34,19 @@ void collect_rows(const std::vector<Work>& works, std::vector<backend::Row>& row
       }
       caches.push_back(work.caches[i].get());
     }
+  }
+}
+
+// A long start (the prompt of a decoder) is read in chunks, all but its last part, which gives the first logits.
+void read_start(backend::Backend& backend, backend::Cache& cache, std::span<const TokenId> start) {
+  const auto chunk = static_cast<size_t>(std::max(1, backend.preferred_chunk()));
+  std::vector<backend::Row> rows;
+  backend::Logits none;
+  backend::Cache* const caches[] = {&cache};
+  for (size_t at = 0; start.size() - at > chunk; at += chunk) {
+    rows.clear();
+    for (size_t i = at; i < at + chunk; ++i) rows.push_back({start[i], static_cast<int>(i), 0, false});
+    backend.run(rows, caches, none);
   }
 }
 
@@ -82,6 +96,7 @@ std::vector<Hypotheses> translate(backend::Backend& backend, std::span<const Enc
     const SearchSource about{source.tokens, options.seed, source.stream};
     works.push_back({(by_choice ? search_by_choice : search_with_beams)(options.search, about, sampler, vocab), {}});
     works.back().caches.push_back(backend.new_cache(source.encoded));
+    read_start(backend, *works.back().caches.front(), works.back().search->tokens(0));
   }
 
   std::vector<backend::Row> rows;

@@ -18,9 +18,9 @@ struct TranslateOptions {
 
 // A source that went through the encoder.
 struct EncodedSource {
-  std::shared_ptr<const backend::Source> encoded;
-  std::vector<TokenId> tokens;  // empty where it was no text
-  uint64_t stream = 0;          // of random numbers; see SearchSource
+  std::shared_ptr<const backend::Source> encoded;  // null for a decoder, whose prompt is the start of the search
+  std::vector<TokenId> tokens;                     // empty where it was no text
+  uint64_t stream = 0;                             // of random numbers; see SearchSource
 };
 
 // The best targets of one source, best first. Ids without the start tokens, with the end token where there is one.

@@ -76,6 +76,28 @@ def test_a_seed_gives_the_same_text_and_a_stop_text_ends_it():
     assert stopped["finish"] == "stop" and stop not in stopped["text"]
 
 
+@pytest.mark.parametrize("backend", ["native", "ort", "reference"])
+def test_beams_find_what_the_other_runtimes_beams_find(backend):
+    model = ROOT / ".." / "shared" / "fixtures" / "models" / "tiny-random-gpt2"
+    if not model.exists():
+        pytest.skip("../shared is not beside this checkout")
+    answer = json.loads(succeed("run", model, "--ids", "0,0,0,0,0,52,195,731,321,301,734,620", "-n", 8, "--beams", 4, "--length-penalty", 1, "--backend", backend, "--json"))
+    assert answer["ids"] == [131, 131, 131, 181, 638, 638, 638, 638] and answer["finish"] == "length"
+
+
+def test_beams_find_a_likelier_text_than_greed():
+    def likelihood(*options):
+        answer = json.loads(succeed("run", FABLE, "Once upon a time", "-n", 12, *options, "--json"))
+        ids = answer["prompt_ids"] + answer["ids"]
+        return answer, json.loads(succeed("score", FABLE, "--ids", ",".join(map(str, ids)), "--json"))["sum_logprob"]
+
+    greedy, least = likelihood()
+    beams, more = likelihood("--beams", 4)
+    assert greedy["ids"] != beams["ids"] and more > least
+    assert succeed("run", FABLE, "Once upon a time", "-n", 12, "--beams", 4).rstrip("\n") == beams["text"]
+    assert likelihood("--beams", 1)[0]["ids"] == greedy["ids"]
+
+
 def test_a_folder_without_a_tokenizer_runs_by_ids():
     assert succeed("run", FORMS / "plain", "--ids", "13", "-n", 3).strip().count(",") == 2
     assert "token ids" in refusal("run", FORMS / "plain", "some text")
@@ -90,6 +112,11 @@ def test_a_folder_without_a_tokenizer_runs_by_ids():
     (("run", FABLE, "x", "--context", "4", "--ids", "1,2,3,4,5"), "room for 4"),
     (("run", FABLE, "x", "--temperature", "-1"), "temperature"),
     (("run", FABLE, "x", "--top-p", "7"), "top_p"),
+    (("run", FABLE, "x", "--beams", "2", "--temperature", "1"), "exclude each other"),
+    (("run", FABLE, "x", "--beams", "2", "--no-cache"), "exclude each other"),
+    (("run", FABLE, "--beams", "2", "--ids", ""), "empty"),
+    (("run", FABLE, "--beams", "2", "--ids", ",".join(["5"] * 1100)), "1100 tokens; the context has room for 1024"),
+    (("run", "en-zh", "Hello"), "use translate"),
     (("run", FABLE, "x", "--backend", "ort", "--ort-lib", ROOT / "README.md"), "README.md"),
     (("run", FABLE, "x", "--backend", "ort", "--ort-lib", "/nowhere/libonnxruntime.so"), "/nowhere/libonnxruntime.so"),
     (("run", ROOT / "docs", "x"), "docs"),
