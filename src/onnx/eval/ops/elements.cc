@@ -220,7 +220,17 @@ void ElementWriter::copy_packed(const Tensor& source, int64_t from, int64_t to, 
 }
 
 void ElementWriter::fill(const Tensor& source, int64_t from, int64_t to, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) copy(source, from, to + i);
+  if (strings_ != nullptr || bits_ < 8) {
+    for (int64_t i = 0; i < n; ++i) copy(source, from, to + i);
+    return;
+  }
+  if (n <= 0) return;
+  copy(source, from, to);
+  const size_t each = bits_ / 8;
+  std::byte* begin = bytes_ + static_cast<size_t>(to) * each;
+  for (size_t done = 1, all = static_cast<size_t>(n); done < all; done *= 2) {
+    std::memcpy(begin + done * each, begin, std::min(done, all - done) * each);
+  }
 }
 
 }  // namespace kvik::onnx

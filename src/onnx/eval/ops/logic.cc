@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "onnx/eval/groups.h"
 #include "onnx/eval/ops/dispatch.h"
 #include "onnx/eval/ops/elements.h"
@@ -114,6 +116,17 @@ Tensors bit_shift(const KernelCall& call) {
   return direction == "LEFT" ? bitwise<ShiftLeft>(call) : bitwise<ShiftRight>(call);
 }
 
+// Elements of one size, whatever they are.
+template <class Bits>
+void choose(Walk<3>& walk, std::span<const bool> chosen, const Tensor& x, const Tensor& y, Tensor& result) {
+  const std::byte* sources[] = {y.bytes().data(), x.bytes().data()};
+  std::byte* to = result.mutable_bytes().data();
+  for (; walk.more(); walk.next(), to += sizeof(Bits)) {
+    const bool first = chosen[static_cast<size_t>(walk.offset(0))];
+    std::memcpy(to, sources[first ? 1 : 0] + walk.offset(first ? 1 : 2) * static_cast<int64_t>(sizeof(Bits)), sizeof(Bits));
+  }
+}
+
 Tensors where(const KernelCall& call) {
   const Tensor& condition = call.input(0);
   const Tensor& x = call.input(1);
@@ -122,10 +135,17 @@ Tensors where(const KernelCall& call) {
   const Dims dims = broadcast(condition.dims(), broadcast(x.dims(), y.dims()));
   Tensor result = new_tensor(x.dtype(), dims);
   const auto chosen = condition.data<bool>();
-  ElementWriter writer(result);
-  int64_t to = 0;
   Walk<3> walk(dims, {broadcast_strides(condition.dims(), dims), broadcast_strides(x.dims(), dims), broadcast_strides(y.dims(), dims)});
-  for (; walk.more(); walk.next(), ++to) {
+  if (x.dtype() == DType::kF32 || x.dtype() == DType::kI32) {
+    choose<uint32_t>(walk, chosen, x, y, result);
+    return {result};
+  }
+  if (x.dtype() == DType::kF64 || x.dtype() == DType::kI64) {
+    choose<uint64_t>(walk, chosen, x, y, result);
+    return {result};
+  }
+  ElementWriter writer(result);
+  for (int64_t to = 0; walk.more(); walk.next(), ++to) {
     const bool first = chosen[static_cast<size_t>(walk.offset(0))];
     writer.copy(first ? x : y, walk.offset(first ? 1 : 2), to);
   }
