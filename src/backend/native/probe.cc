@@ -13,7 +13,7 @@ using onnx::Node;
 using onnx::NodeId;
 using onnx::ValueId;
 
-constexpr int64_t kLargestKept = int64_t{1} << 25;      // bytes of one result; a mask over a whole context is smaller
+constexpr int64_t kLargestKept = int64_t{1} << 26;      // bytes of one result; a mask over a whole context is smaller
 constexpr int64_t kMostKept = int64_t{1} << 29;         // bytes of all results of a probe
 constexpr int64_t kLargestConstant = int64_t{1} << 20;  // of those that are computed
 

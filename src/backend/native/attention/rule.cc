@@ -6,12 +6,14 @@
 #include <fmt/format.h>
 #include <numeric>
 
+#include "backend/native/attention/rule_cache.h"
+
 namespace kvik::native {
 namespace {
 
 constexpr int64_t kContextIfUnknown = 8192;
-constexpr int64_t kFarTogether = 256;               // positions of a first look at a graph that computes a mask for all rows together
-constexpr int64_t kMostFarBytes = int64_t{1} << 27;  // what a farther look may take
+constexpr int64_t kNear = 256;                       // positions of a first look, which tells what a farther one takes
+constexpr int64_t kMostFarBytes = int64_t{1} << 26;  // what that may take
 
 struct Size {
   int64_t past, fresh;
@@ -161,7 +163,7 @@ class Inference {
   void look_far() {
     const int64_t wanted = context_.context > 0 ? context_.context : kContextIfUnknown;
     int64_t most = smallest_bad_ ? std::min(wanted, *smallest_bad_ - 1) : wanted;
-    if (rows_are_computed_together()) most = std::min(most, affordable(wanted));
+    most = std::min(most, affordable(most));
     if (most > *largest_ok_) {
       most = far_as_possible(*largest_ok_, most);
       observe_far(most);
@@ -169,15 +171,23 @@ class Inference {
     if (most < wanted || context_.context == 0) limit_ = std::max(most, *largest_ok_);
   }
 
-  // A mask over all pairs of a context is too much; one over its keys is not. What a first look took tells.
+  // A mask over all pairs of a context is too much; one over its keys is not. How the work grows tells which it is.
   int64_t affordable(int64_t wanted) {
-    if (wanted <= kFarTogether) return wanted;
-    Probe& probe = context_.probes.at(sizes_at(context_.labels, kFarTogether - 1, 1));
+    if (wanted <= 2 * kNear) return wanted;
+    const double near = bytes_at(kNear), twice = bytes_at(2 * kNear);
+    if (near == 0 || twice == 0) return wanted;  // it ends before that
+    if (context_.rules->affordable) return std::min(wanted, *context_.rules->affordable);
+    const double growth = std::clamp(std::log2(twice / near), 1.0, 2.0);
+    const double times = std::pow(std::max(1.0, static_cast<double>(kMostFarBytes) / twice), 1 / growth);
+    context_.rules->affordable = static_cast<int64_t>(static_cast<double>(2 * kNear) * times);
+    return std::min(wanted, *context_.rules->affordable);
+  }
+
+  // What looking at the last of so many positions takes; 0 where that fails.
+  double bytes_at(int64_t total) {
+    Probe& probe = context_.probes.at(sizes_at(context_.labels, total - 1, 1));
     const int64_t before = probe.bytes_spent();
-    if (!can_be_evaluated(kFarTogether)) return kFarTogether;
-    const auto spent = static_cast<double>(std::max<int64_t>(1, probe.bytes_spent() - before));
-    const double times = std::sqrt(static_cast<double>(kMostFarBytes) / spent);
-    return std::max(kFarTogether, std::min(wanted, static_cast<int64_t>(static_cast<double>(kFarTogether) * times)));
+    return can_be_evaluated(total) ? static_cast<double>(std::max<int64_t>(1, probe.bytes_spent() - before)) : 0;
   }
 
   bool can_be_evaluated(int64_t total) {

@@ -17,6 +17,7 @@ class RuleCache {
   }
 
   std::unordered_map<std::string, Rule> rules;
+  std::optional<int64_t> affordable;  // how far it is worth to look; later layers find much of it evaluated and would not tell
 
  private:
   std::optional<Numbering> numbering_;
