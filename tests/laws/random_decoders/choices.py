@@ -197,6 +197,8 @@ def settle(c: Choices, pick) -> None:
     c.rotary_dim = c.head_dim if c.rotary != "partial" else max(2, c.head_dim // 2)
     if c.rotary_dim % 2:
         c.rotary_dim -= 1
+    if c.product == "keys-first" and c.cache == "none":
+        c.product = "plain"  # where keys are the rows themselves, the left operand is taken for the queries
     if c.qkv in ("gather", "interleaved") and (c.kv_heads != c.heads or c.value_dim != c.head_dim):
         c.qkv = "split"
 
@@ -205,6 +207,7 @@ def settle_attention(c: Choices, pick) -> None:
     if c.sink:
         c.attention, c.softmax, c.product = "primitives", "operator", "plain"
         c.groups = "expand" if c.groups in ("apart", "folded") else c.groups
+        c.alibi = "relative" if c.alibi != "none" else "none"  # a sink beside slope * key is no function of the distance
     if c.alibi != "none" or c.scale == "late" or c.opset < 23 and c.attention == "standard":
         c.attention = "primitives" if c.attention != "mha" or c.scale == "late" else c.attention
     if not c.contrib and c.attention in ("gqa", "mha"):

@@ -1,0 +1,178 @@
+// On the native backend a row's logits do not depend on how it was computed: equal bits.
+#include <cmath>
+#include <fmt/ranges.h>
+#include <random>
+
+#include "backend/native/fuse.h"
+#include "engine/verify.h"
+#include "laws/native.h"
+
+namespace kvik::testing_support {
+namespace {
+
+struct LawModel {
+  std::string name;
+  std::filesystem::path folder;
+};
+
+// The embedded decoder and every tiny one of the tree.
+std::vector<LawModel> law_models() {
+  std::vector<LawModel> models = {{"fable", source_root() / "models" / "fable"}};
+  for (const KnownDecoder& decoder : known_decoders()) {
+    if (decoder.folder.string().starts_with(fixtures().string())) models.push_back({decoder.name, decoder.folder});
+  }
+  return models;
+}
+
+class DecoderLaws : public testing::TestWithParam<LawModel> {
+ protected:
+  void SetUp() override {
+    backend_ = try_native(GetParam().folder);
+    if (backend_ == nullptr) GTEST_SKIP() << GetParam().name << " is no program over rows";
+    const int limit = backend_->traits().max_positions;
+    ids_ = made_up_ids(limit > 0 ? std::min(limit - 1, 19) : 19, backend_->traits().vocab);
+  }
+
+  // The same prompt with other options: another instruction set, other threads.
+  std::vector<LogitsRow> rows_with(const LoadOptions& options) const { return rows_of(open_native(GetParam().folder, options), ids_); }
+
+  BackendPtr backend_;
+  std::vector<TokenId> ids_;
+};
+
+void expect_all_laws(const BackendPtr& backend, std::span<const TokenId> ids, const std::string& what) {
+  engine::VerifyOptions options;
+  options.prompt.assign(ids.begin(), ids.end());
+  options.tolerance = 0;
+  for (const engine::LawResult& law : engine::verify_decoder(backend, options)) {
+    EXPECT_TRUE(law.holds && law.exact) << what << ": " << law.name << ": " << law.detail;
+    EXPECT_GT(law.cases, 0) << law.name;
+  }
+}
+
+TEST_P(DecoderLaws, CachedIsUncachedAndEverySplitForkRewindResetAndBatchIsTheSame) {
+  EXPECT_TRUE(backend_->traits().exact);
+  expect_all_laws(backend_, ids_, GetParam().name);
+}
+
+TEST_P(DecoderLaws, RowsInAnyGroupingAreTheRowsAlone) {
+  const int vocab = backend_->traits().vocab;
+  constexpr int kSequences = 5;
+  std::vector<std::vector<TokenId>> prompts;
+  std::vector<std::vector<LogitsRow>> alone;
+  for (int i = 0; i < kSequences; ++i) {
+    prompts.push_back(made_up_ids(static_cast<int>(ids_.size()) - i, vocab, 7 + 13 * i));
+    alone.push_back(rows_of(backend_, prompts.back()));
+  }
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<std::unique_ptr<backend::Cache>> caches;
+    for (int i = 0; i < kSequences; ++i) caches.push_back(backend_->new_cache());
+    for (size_t done = 0; done < prompts[0].size();) {
+      // A call takes some sequences, some rows of each, and wants some of the logits.
+      std::vector<backend::Row> rows;
+      std::vector<backend::Cache*> used;
+      std::vector<const LogitsRow*> expected;
+      for (int i = 0; i < kSequences; ++i) {
+        const auto& prompt = prompts[static_cast<size_t>(i)];
+        const int length = caches[static_cast<size_t>(i)]->length();
+        const int left = static_cast<int>(prompt.size()) - length;
+        const int take = left == 0 ? 0 : std::min<int>(left, static_cast<int>(random() % 5));
+        if (take == 0) continue;
+        for (int p = length; p < length + take; ++p) {
+          const bool wants = random() % 3 != 0;
+          rows.push_back({prompt[static_cast<size_t>(p)], p, static_cast<int>(used.size()), wants});
+          if (wants) expected.push_back(&alone[static_cast<size_t>(i)][static_cast<size_t>(p)]);
+        }
+        used.push_back(caches[static_cast<size_t>(i)].get());
+      }
+      if (rows.empty()) continue;
+      backend::Logits logits;
+      backend_->run(rows, used, logits);
+      ASSERT_EQ(static_cast<size_t>(logits.n_rows()), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_TRUE(same_bits(logits.row(static_cast<int>(i)), *expected[i])) << GetParam().name << ", seed " << seed;
+      done = static_cast<size_t>(caches[0]->length());
+    }
+  }
+}
+
+TEST_P(DecoderLaws, OneThreadIsTwoIsFive) {
+  const std::vector<LogitsRow> one = rows_with({.threads = 1});
+  for (const int threads : {2, 5}) expect_same_rows(rows_with({.threads = threads}), one, fmt::format("{} threads", threads));
+}
+
+TEST_P(DecoderLaws, EveryInstructionSetGivesTheSame) {
+  const std::vector<LogitsRow> plain = rows_with({.isa = "scalar"});
+  for (const cpu::CpuKernels* kernels : cpu::available()) expect_same_rows(rows_with({.isa = kernels->name}), plain, kernels->name);
+}
+
+TEST_P(DecoderLaws, ASecondLoadIsTheFirst) { expect_same_rows(rows_with({}), rows_of(backend_, ids_), "a second load"); }
+
+double spread_of(const LogitsRow& row) {
+  double sum = 0, squares = 0;
+  for (const float value : row) sum += value, squares += static_cast<double>(value) * value;
+  const auto n = static_cast<double>(row.size());
+  return std::sqrt(std::max(1e-30, squares / n - (sum / n) * (sum / n)));
+}
+
+// The unfused plan is the proof of the fused one.
+TEST_P(DecoderLaws, FusedIsUnfusedWithinRounding) {
+  const std::vector<LogitsRow> fused = rows_of(backend_, ids_);
+  std::vector<std::vector<std::string>> left_out(1);
+  for (const native::FusePass& pass : native::fuse_passes()) {
+    left_out.front().emplace_back(pass.name);
+    if (GetParam().name == "fable") left_out.push_back({std::string(pass.name)});
+  }
+  for (const std::vector<std::string>& names : left_out) {
+    LoadOptions options;
+    options.no_fuse = names;
+    const std::vector<LogitsRow> unfused = rows_with(options);
+    ASSERT_EQ(unfused.size(), fused.size());
+    for (size_t r = 0; r < fused.size(); ++r) {
+      double difference = 0;
+      for (size_t i = 0; i < fused[r].size(); ++i)
+        difference = std::max(difference, std::fabs(static_cast<double>(fused[r][i]) - unfused[r][i]));
+      EXPECT_LE(difference / spread_of(fused[r]), 1e-4) << "row " << r << " without " << fmt::format("{}", fmt::join(names, ", "));
+    }
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<LawModel>& info) {
+  std::string name = fmt::format("{}_{}", info.index, info.param.name);
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, DecoderLaws, testing::ValuesIn(law_models()), name_of);
+
+// Weights and caches in fewer bits compute something else, but the same something in every way.
+struct Storage {
+  Weights weights = Weights::kAuto;
+  KvStorage kv = KvStorage::kF32;
+};
+
+class StorageLaws : public testing::TestWithParam<Storage> {};
+
+TEST_P(StorageLaws, HoldForEveryFormatOfWeightsAndCache) {
+  const std::filesystem::path folder = source_root() / "models" / "fable";
+  const LoadOptions options = {.weights = GetParam().weights, .kv = GetParam().kv, .threads = 2};
+  const BackendPtr backend = open_native(folder, options);
+  const std::vector<TokenId> ids = made_up_ids(14, backend->traits().vocab);
+  expect_all_laws(backend, ids, "fable");
+  const std::vector<LogitsRow> rows = rows_of(backend, ids);
+  for (const cpu::CpuKernels* kernels : cpu::available()) {
+    LoadOptions other = options;
+    other.isa = kernels->name;
+    other.threads = 1;
+    expect_same_rows(rows_of(open_native(folder, other), ids), rows, kernels->name);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, StorageLaws,
+                         testing::Values(Storage{Weights::kF32}, Storage{Weights::kF16}, Storage{Weights::kQ8}, Storage{Weights::kQ4},
+                                         Storage{Weights::kF32, KvStorage::kF16}, Storage{Weights::kQ8, KvStorage::kQ8}),
+                         [](const auto& format) { return fmt::format("Format{}", format.index); });
+
+}  // namespace
+}  // namespace kvik::testing_support
