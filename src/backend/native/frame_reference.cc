@@ -69,7 +69,7 @@ void Frame::run(const Op& op, const ReferenceOp& args) {
   const onnx::Node& node = plan_.flat->graph.nodes[static_cast<size_t>(op.node)];
   pool_.for_each(n_rows(), [&](int64_t row) {
     std::vector<Tensor> inputs;
-    for (size_t i = 0; i < op.in.size(); ++i) inputs.push_back(reference_input(op, args, i, row));
+    for (size_t i = 0; i < args.in_dims.size(); ++i) inputs.push_back(reference_input(op, args, i, row));
     const std::vector<Tensor> outputs = onnx::run_kernel(node, inputs);
     for (size_t i = 0; i < op.out.size(); ++i) {
       if (op.out[i] != kNoIndex) keep_reference_output(op, i, row, outputs[i]);

@@ -175,6 +175,11 @@ void Lowering::lower_reference(const LowerItem& item) {
     args.in_dims.push_back(operand.kind == Operand::Kind::kRow ? program_.values[static_cast<size_t>(operand.index)].dims : dims(item, i));
     args.in_bool.push_back(dtype(item, i) == DType::kBool);
   }
+  // What says whether a row has a value is read too, and must live until here.
+  for (size_t i = 0; i < item.n_inputs(); ++i) {
+    const ValueIndex selection = op.in[i].is_value() ? plan_.value(op.in[i].index).selection : kNoIndex;
+    if (selection != kNoIndex) op.in.push_back(plan_.whole(selection));
+  }
   for (size_t i = 0; i < item.op.outputs.size(); ++i) {
     const RowId id = item.op.outputs[i];
     op.out.push_back(kNoIndex);

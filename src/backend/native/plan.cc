@@ -109,6 +109,10 @@ void Plan::replace(ValueIndex from, const Input& to) {
     if (op.selection == from && to.is_value()) op.selection = to.index;
   }
   if (output.is_value() && output.index == from) output = shifted(output);
+  if (value(from).selection != from || !to.is_value()) return;
+  for (PlanValue& other : values) {
+    if (other.selection == from) other.selection = to.index;
+  }
 }
 
 }  // namespace kvik::native

@@ -122,7 +122,8 @@ struct ReadRegister {
 struct WriteRegister {
   int index = -1;
 };
-// Any other node by its reference kernel, row by row: slow and right. Values may be of any type.
+// Any other node by its reference kernel, row by row: slow and right. Values may be of any type. Behind the node's inputs stand the values
+// that say which rows have them.
 struct ReferenceOp {
   std::vector<Dims> in_dims;   // of one row, as the node's inputs; -1 where a selection makes it 0 or 1
   std::vector<Dims> out_dims;  // as the node's outputs
