@@ -66,7 +66,8 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
   state->config = engine::read_generation_config(state->signature);
   if (text::Tokenizer::is_in(found.folder)) state->tokenizer = text::Tokenizer::load(found.folder);
   state->chat_template = text::ChatTemplate::load(found.folder);
-  state->weights_bytes = api::weights_bytes_of(state->signature);
+  state->weights_bytes = state->backend->traits().weights_bytes;
+  if (state->weights_bytes == 0) state->weights_bytes = api::weights_bytes_of(state->signature);
   state->load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return Model(std::move(state));
 }

@@ -32,6 +32,10 @@ struct Traits {
   int vocab = 0;
   int max_positions = 0;  // 0: unknown
   int max_source_positions = 0;
+  // Bytes, where the backend keeps other ones than the files do; 0: as there.
+  size_t weights_bytes = 0;
+  size_t weights_bytes_per_token = 0;  // read for one token of one sequence
+  size_t cache_bytes_per_token = 0;    // kept for one, and read for every later one
 };
 
 // What an encoder made of one source; any number of caches may read it.

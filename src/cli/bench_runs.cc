@@ -74,8 +74,11 @@ void BenchRuns::append(engine::Sequence& sequence, std::span<const TokenId> toke
 
 // Weights once, and the keys and values of everything before.
 double BenchRuns::step_bytes(double depth) const {
-  return static_cast<double>(model_.weights_bytes()) +
-         depth * static_cast<double>(ModelAccess::state(model_).signature.cache_bytes_per_token());
+  const backend::Traits& traits = ModelAccess::state(model_).backend->traits();
+  const size_t weights = traits.weights_bytes_per_token > 0 ? traits.weights_bytes_per_token : model_.weights_bytes();
+  const auto as_stored = static_cast<size_t>(ModelAccess::state(model_).signature.cache_bytes_per_token());
+  return static_cast<double>(weights) +
+         depth * static_cast<double>(traits.cache_bytes_per_token > 0 ? traits.cache_bytes_per_token : as_stored);
 }
 
 void BenchRuns::prefill_and_decode() {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "api/load.h"
+#include "backend/native/compile.h"
 #include "backend/native/refusal.h"
 #include "backend/native/source_stage.h"
 #include "backend/native/stages.h"
@@ -18,6 +19,10 @@ namespace {
 std::vector<StagePlan> native_plans(const analysis::Signature& signature, const LoadOptions& options) {
   if (options.device == Device::kCuda) throw native::Refusal("the native backend runs on the CPU, and another device was asked for");
   const backend::NativeOptions native = api::native_options(options);
+  if (signature.first_step() == nullptr) {  // an encoder by itself
+    const std::shared_ptr<const native::Plan> plan = native::make_plan(native::compile_encoder(signature), native.no_fuse);
+    return {{"encoder", native::report(*plan, native.weights, native.kv.value_or(cpu::KvFormat::kF32)), {}}};
+  }
   const native::Stages stages = native::compile_stages(signature, {native.context, native.no_fuse});
   const cpu::KvFormat kv = native::kv_format_of(signature, native.kv);
   std::vector<StagePlan> plans;
@@ -46,6 +51,10 @@ ChosenBackend choose_other(const Inspection& inspection, const api::Environment&
 void choose_backend(Inspection& inspection, const LoadOptions& options, const api::Environment& environment) {
   if (inspection.signature.first_step() == nullptr) {
     inspection.backend = {"none", "nothing here generates"};
+    if (inspection.signature.kind != analysis::Kind::kEncoder) return;
+    try {
+      inspection.plans = native_plans(inspection.signature, options);
+    } catch (const Error& e) { inspection.plans = {{"encoder", {}, e.what()}}; }
     return;
   }
   if (options.backend == BackendChoice::kOrt || options.backend == BackendChoice::kReference) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "backend/native/native_cache.h"
+#include "backend/native/report.h"
 #include "backend/native/run.h"
 #include "backend/native/source_stage.h"
 #include "backend/native/stages.h"
@@ -35,6 +36,18 @@ const cpu::CpuKernels& kernels_of(const std::string& isa) {
 int smaller_limit(int64_t a, int64_t b) {
   const int64_t limit = a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
   return static_cast<int>(std::min<int64_t>(limit, 1 << 30));
+}
+
+// What the plans keep and read, in figures.
+void count_bytes(const native::Stages& stages, const NativeOptions& options, cpu::KvFormat kv, Traits& traits) {
+  for (const std::shared_ptr<const Plan>& plan : {stages.decoder, stages.encoder, stages.embedding}) {
+    if (plan == nullptr) continue;
+    const native::PlanReport report = native::report(*plan, options.weights, kv);
+    for (const auto& [format, bytes] : report.weights) traits.weights_bytes += static_cast<size_t>(bytes);
+    if (plan != stages.decoder) continue;
+    traits.weights_bytes_per_token = static_cast<size_t>(report.bytes_per_token);
+    traits.cache_bytes_per_token = static_cast<size_t>(report.kv_bytes_per_token);
+  }
 }
 
 class NativeBackend final : public Backend {
@@ -92,6 +105,7 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   traits_.vocab = static_cast<int>(decoder_->output_size());
   traits_.max_positions = smaller_limit(signature_.max_positions.value_or(0), plan.max_positions.value_or(0));
   if (traits_.needs_source) traits_.max_source_positions = sources_.max_positions(signature_);
+  count_bytes(stages, options, make.kv_format, traits_);
   log.info(fmt::format("native on {} with {} thread{}", kernels.name, pool_.n_threads(), pool_.n_threads() == 1 ? "" : "s"));
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/cpu/quantise_block.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "kvik/error.h"
@@ -9,16 +10,20 @@
 namespace kvik::cpu {
 namespace {
 
-// Of largest magnitude, with its sign.
+// Of largest magnitude, with its sign; the first of several. Magnitudes are compared as integers, which is vector code.
 float peak_of(std::span<const float> weights) {
-  float peak = 0.0f;
-  bool finite = true;
-  for (float w : weights) {
-    finite = finite && std::isfinite(w);
-    if (std::fabs(w) > std::fabs(peak)) peak = w;
-  }
-  if (!finite) throw Error(Code::kBadModel, "a weight is infinite or not a number; expected finite weights, so export the model again");
-  return peak;
+  uint32_t largest = 0;
+  for (const float w : weights) largest = std::max(largest, std::bit_cast<uint32_t>(w) & 0x7fffffffu);
+  if (largest >= 0x7f800000u)
+    throw Error(Code::kBadModel, "a weight is infinite or not a number; expected finite weights, so export the model again");
+  const auto peak = std::ranges::find_if(weights, [&](float w) { return (std::bit_cast<uint32_t>(w) & 0x7fffffffu) == largest; });
+  return peak == weights.end() ? 0.0f : *peak;
+}
+
+// To even, for |x| up to 2^22: the sum has no room for a fraction.
+float rounded(float x) {
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23
+  return x + kMagic - kMagic;
 }
 
 float as_half(float scale) {
@@ -35,7 +40,7 @@ void encode(std::span<const float> weights, float scale, int bias, int low, int 
     return;
   }
   for (size_t i = 0; i < weights.size(); ++i) {
-    const float steps = std::nearbyint(std::clamp(weights[i] / scale, -256.0f, 256.0f));
+    const float steps = rounded(std::clamp(weights[i] / scale, -256.0f, 256.0f));
     codes[i] = static_cast<int8_t>(std::clamp(static_cast<int>(steps) + bias, low, high));
   }
 }
