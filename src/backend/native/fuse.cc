@@ -16,6 +16,7 @@ std::span<const FusePass> fuse_passes() {
       {"moves", "moves of moves, and parts read where they lie", fuse_moves},
       {"integer_matmul", "dynamic quantisation, integer product and scales in one", fuse_integer_matmul},
       {"quantised_embed", "a row of integers and its dequantisation in one", fuse_quantised_embed},
+      {"fake_quantise", "quantisation that is undone at once, in floats", fuse_fake_quantise},
       {"norm", "normalisations from squares, means and roots", fuse_norm},
       {"activation", "activations from elementwise operations", fuse_activation},
       {"rotary", "rotary positions from products with cosines and sines", fuse_rotary},

@@ -55,6 +55,15 @@ std::vector<float> mapped(std::span<const float> values, float (*fn)(float)) {
   return result;
 }
 
+// Rounding to whole numbers makes much of the last bit of a quotient.
+bool is_rounded(const Plan& plan, const Op& op) {
+  const std::vector<OpIndex>& consumers = plan.value(op.out.front()).consumers;
+  return std::any_of(consumers.begin(), consumers.end(), [&](OpIndex consumer) {
+    const UnaryOp* unary = plan.ops[static_cast<size_t>(consumer)].as<UnaryOp>();
+    return unary != nullptr && (unary->op == Unary::kRound || unary->op == Unary::kFloor || unary->op == Unary::kCeil);
+  });
+}
+
 // x - c = x + -c, x / c = x * 1/c.
 bool invert_constant(Rewriter& plan, OpIndex i) {
   const Op& op = plan.op(i);
@@ -63,6 +72,7 @@ bool invert_constant(Rewriter& plan, OpIndex i) {
   const std::span<const float> values = plan.plan().floats(op.in[1]);
   if (values.empty() || op.in[0].is_constant()) return false;
   const bool sub = binary->op == Binary::kSub;
+  if (!sub && is_rounded(plan.plan(), op)) return false;
   std::vector<float> inverse = sub ? mapped(values, [](float x) { return -x; }) : mapped(values, [](float x) { return 1.0f / x; });
   if (!sub && !std::all_of(inverse.begin(), inverse.end(), [](float x) { return std::isnormal(x); })) return false;
   const Input x = op.in[0];

@@ -10,6 +10,7 @@ int fuse_canonical(Plan& plan);
 int fuse_moves(Plan& plan);
 int fuse_integer_matmul(Plan& plan);
 int fuse_quantised_embed(Plan& plan);
+int fuse_fake_quantise(Plan& plan);
 int fuse_norm(Plan& plan);
 int fuse_activation(Plan& plan);
 int fuse_rotary(Plan& plan);

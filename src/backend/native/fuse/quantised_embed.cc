@@ -5,12 +5,6 @@
 namespace kvik::native {
 namespace {
 
-const onnx::Node* node_of(const Plan& plan, const Op* op, std::string_view name) {
-  if (op == nullptr || op->as<ReferenceOp>() == nullptr || op->node == onnx::kNoNode) return nullptr;
-  const onnx::Node& node = plan.flat->graph.nodes[static_cast<size_t>(op->node)];
-  return node.op == name && node.domain.empty() ? &node : nullptr;
-}
-
 bool is_one_number(const Plan& plan, const Op& op, size_t i) {
   return op.in.size() <= i || !op.in[i] || (op.in[i].is_constant() && plan.constants[static_cast<size_t>(op.in[i].index)].size() == 1);
 }
@@ -18,10 +12,10 @@ bool is_one_number(const Plan& plan, const Op& op, size_t i) {
 bool match(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
   const Op& op = rewriter.op(i);
-  const onnx::Node* dequantise = node_of(plan, &op, "DequantizeLinear");
+  const onnx::Node* dequantise = reference_node(plan, &op, "DequantizeLinear");
   if (dequantise == nullptr || op.in.size() < 2 || !op.in[1] || !is_one_number(plan, op, 1) || !is_one_number(plan, op, 2)) return false;
   const Op* rows = plan.producer(op.in[0]);
-  const onnx::Node* gather = node_of(plan, rows, "Gather");
+  const onnx::Node* gather = reference_node(plan, rows, "Gather");
   if (gather == nullptr || gather->int_or("axis", 0) != 0 || !rows->in[0].is_constant()) return false;
   const Input token = rows->in[1];
   const Tensor& codes = plan.constants[static_cast<size_t>(rows->in[0].index)];

@@ -160,6 +160,12 @@ int64_t spread_element(Spread spread, int64_t groups, int64_t n, int64_t i) {
 
 bool same_rows_of(const Op& a, const Op& b) { return a.section == b.section && a.selection == b.selection; }
 
+const onnx::Node* reference_node(const Plan& plan, const Op* op, std::string_view name) {
+  if (op == nullptr || op->as<ReferenceOp>() == nullptr || op->node == onnx::kNoNode) return nullptr;
+  const onnx::Node& node = plan.flat->graph.nodes[static_cast<size_t>(op->node)];
+  return node.op == name ? &node : nullptr;
+}
+
 std::vector<float> per_group(const Plan& plan, const Input& input, Spread spread, int64_t group) {
   const std::span<const float> values = plan.floats(input);
   if (values.empty()) return {};

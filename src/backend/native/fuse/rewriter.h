@@ -59,6 +59,9 @@ int64_t spread_element(Spread spread, int64_t groups, int64_t n, int64_t i);
 // Operations for the same rows: their values may be joined.
 bool same_rows_of(const Op& a, const Op& b);
 
+// The node that an operation runs by its reference kernel, where it is this operator; else null.
+const onnx::Node* reference_node(const Plan& plan, const Op* op, std::string_view name);
+
 // The elements of a constant operand as it meets one group of `group` elements, where every group meets the same; empty otherwise.
 std::vector<float> per_group(const Plan& plan, const Input& input, Spread spread, int64_t group);
 

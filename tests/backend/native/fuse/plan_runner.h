@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/native/plan.h"
+
+namespace kvik::native::testing_support {
+
+// The outputs of some rows of one sequence, a prompt in one call and then row by row, as the backend runs plans.
+std::vector<float> outputs(const std::shared_ptr<const Plan>& plan);
+
+}  // namespace kvik::native::testing_support
