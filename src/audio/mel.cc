@@ -28,8 +28,9 @@ LogMel::LogMel(const MelOptions& options) : options_(options), fourier_(options.
   for (size_t b = 0; b + 2 < corners.size(); ++b) {
     const double low = corners[b], middle = corners[b + 1], high = corners[b + 2];
     Band band;
+    const int highest = options.rate / 2;  // a whole number, as the reference has it
     for (int bin = 0; bin < n_bins; ++bin) {
-      const double hertz = n_bins > 1 ? static_cast<double>(options.rate / 2) * bin / (n_bins - 1) : 0.0;
+      const double hertz = n_bins > 1 ? static_cast<double>(highest) * bin / (n_bins - 1) : 0.0;
       const double weight = std::max(0.0, std::min((hertz - low) / (middle - low), (high - hertz) / (high - middle)));
       if (weight == 0.0 && band.weights.empty()) continue;
       if (band.weights.empty()) band.first = static_cast<size_t>(bin);

@@ -112,7 +112,7 @@ Wav::Wav(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, co
       if (!format) refuse(name, "its samples come before its format chunk, or it has none");
       format_ = *format;
       data_ = bytes.subspan(begin, size);
-      n_frames_ = static_cast<int64_t>(size) / (format_.n_channels * format_.sample_bytes);
+      n_frames_ = static_cast<int64_t>(size) / (int64_t{format_.n_channels} * format_.sample_bytes);
       if (n_frames_ == 0) refuse(name, "it holds no samples");
       return;
     }

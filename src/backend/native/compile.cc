@@ -10,8 +10,6 @@ namespace {
 
 using analysis::File;
 using analysis::Role;
-using analysis::Signature;
-using analysis::Stage;
 using onnx::ValueId;
 
 constexpr int kMostAttempts = 8;

@@ -11,7 +11,7 @@ namespace kvik::native {
 // content, row values by themselves; the shape of a row value counts by its axes.
 class Numbering {
  public:
-  Numbering(const Labels& labels, Constants& constants) : labels_(&labels), constants_(&constants) {}
+  explicit Numbering(const Labels& labels) : labels_(&labels) {}
 
   int number(onnx::ValueId id);
 
@@ -28,7 +28,6 @@ class Numbering {
   void number_all(onnx::ValueId target, Numbers& local);
 
   const Labels* labels_;
-  Constants* constants_;
   std::unordered_map<std::string, int> known_;
   Numbers of_value_;
 };

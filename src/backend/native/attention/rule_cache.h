@@ -12,7 +12,7 @@ namespace kvik::native {
 class RuleCache {
  public:
   Numbering& numbering(const AttentionContext& context) {
-    if (!numbering_) numbering_.emplace(context.labels, context.constants);
+    if (!numbering_) numbering_.emplace(context.labels);
     return *numbering_;
   }
 

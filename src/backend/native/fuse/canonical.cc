@@ -202,8 +202,8 @@ bool name_reduction(Rewriter& plan, OpIndex i) {
     const std::optional<float> factor = plan.plan().scalar(op.in[1]);
     if (made == nullptr || !factor || made->as<ReduceOp>()->op != Reduce::kSum) return false;
     const int64_t groups = made->as<ReduceOp>()->groups;
-    const auto n = static_cast<float>(made->in[0].size / groups);
-    if (std::abs(*factor * n - 1.0f) > 1e-6f) return false;
+    const int64_t n = made->in[0].size / groups;
+    if (std::abs(*factor * static_cast<float>(n) - 1.0f) > 1e-6f) return false;
     const Input x = made->in[0];
     plan.become(i, ReduceOp{Reduce::kMean, groups}, {x});
     return true;

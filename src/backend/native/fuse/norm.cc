@@ -71,12 +71,12 @@ std::optional<SquareSum> square_sum(const Plan& plan, const Input& input) {
   const Op* made = made_by<ReduceOp>(plan, input);
   if (made == nullptr) return {};
   const ReduceOp& reduce = *made->as<ReduceOp>();
-  const auto n = static_cast<float>(made->in[0].size / reduce.groups);
+  const int64_t n = made->in[0].size / reduce.groups;
   if (reduce.op == Reduce::kSumSquare) return SquareSum{made->in[0], reduce.groups, 1.0f};
   if (reduce.op != Reduce::kMean && reduce.op != Reduce::kSum) return {};
   const Op* square = made_by<UnaryOp>(plan, made->in[0]);
   if (square == nullptr || square->as<UnaryOp>()->op != Unary::kSquare) return {};
-  return SquareSum{square->in[0], reduce.groups, reduce.op == Reduce::kMean ? 1.0f / n : 1.0f};
+  return SquareSum{square->in[0], reduce.groups, reduce.op == Reduce::kMean ? 1.0f / static_cast<float>(n) : 1.0f};
 }
 
 // rsqrt(square sum + epsilon)
