@@ -158,6 +158,16 @@ def test_a_model_too_large_for_the_memory_is_refused_before_loading_with_the_fig
     assert re.search(r"take 1\d\d\d\.\d GB", sentence) and "of memory are free" in sentence
 
 
+def test_a_cache_that_cannot_be_fed_back_is_a_sentence_unless_the_backend_keeps_its_own(tmp_path):
+    model = onnx.load(FORMS / "plain" / "model.onnx")
+    del model.graph.output[1:]  # every present
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    for backend in ("ort", "reference"):
+        assert "no output gives it back" in refusal("run", tmp_path, "--ids", "1,2,3", "--backend", backend)
+    ids = [json.loads(succeed("run", folder, "--ids", "1,2,3", "-n", 8, "--backend", "native", "--json"))["ids"] for folder in (tmp_path, FORMS / "plain")]
+    assert ids[0] == ids[1]
+
+
 RUNTIMES = {
     "ancient": ('extern "C" const void* api(unsigned) { return nullptr; } extern "C" const char* version() { return "1.2.0"; }'
                 'struct Base { const void* (*api)(unsigned); const char* (*version)(); } base = {api, version};'
