@@ -42,21 +42,40 @@ std::string ids_line(const std::vector<TokenId>& ids) {
 // ASCII only: a text may hold characters that other programs take for the end of a line.
 std::string json_line(const Json& object) { return object.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
+std::vector<TokenId> ids_of(const Json& list) {
+  std::vector<TokenId> ids;
+  for (const Json& id : list) {
+    const bool sound = id.is_number_unsigned() && id.get<uint64_t>() <= INT32_MAX;
+    if (!sound) throw Error(Code::kBadArgument, fmt::format("{} is no token id; whole numbers were expected", id.dump().substr(0, 60)));
+    ids.push_back(id.get<TokenId>());
+  }
+  return ids;
+}
+
+bool flag_of(const Json& request, const char* key, bool absent) {
+  const auto found = request.find(key);
+  if (found == request.end()) return absent;
+  if (!found->is_boolean())
+    throw Error(Code::kBadArgument, fmt::format("'{}' is {}; true or false was expected", key, found->dump().substr(0, 60)));
+  return found->get<bool>();
+}
+
 // One line in, one line out; what is wrong with a line is said in its place.
 std::string answer(const std::shared_ptr<const text::Tokenizer>& tokenizer, const TokenizeOptions& options, const std::string& line) {
   try {
     const Json request = parse_json(line, "standard input");
     if (request.is_object() && request.contains("text") && request["text"].is_string()) {
       text::EncodeOptions how;
-      how.add_special = request.value("special", options.special);
-      how.side = request.value("target", options.target) ? text::Side::kTarget : text::Side::kSource;
+      how.add_special = flag_of(request, "special", options.special);
+      how.side = flag_of(request, "target", options.target) ? text::Side::kTarget : text::Side::kSource;
       how.language = options.language;
       return ids_line(tokenizer->encode(request["text"].get_ref<const std::string&>(), how));
     }
     if (request.is_object() && request.contains("ids") && request["ids"].is_array()) {
-      const auto ids = request["ids"].get<std::vector<TokenId>>();
-      const bool skip = request.value("skip_special", !options.special);
-      const std::string text = request.value("stream", options.stream) ? join_stream(tokenizer, ids, skip) : tokenizer->decode(ids, skip);
+      const std::vector<TokenId> ids = ids_of(request["ids"]);
+      const bool skip = flag_of(request, "skip_special", !options.special);
+      const std::string text =
+          flag_of(request, "stream", options.stream) ? join_stream(tokenizer, ids, skip) : tokenizer->decode(ids, skip);
       return json_line({{"text", text}});
     }
     throw Error(Code::kBadArgument, "a line is no object with 'text' or 'ids'");

@@ -288,6 +288,14 @@ def test_the_examples_do_what_they_say():
     assert likelihoods == sorted(likelihoods, reverse=True)
 
 
+def test_tokenize_answers_every_line_in_its_place():
+    lines = ['{"ids":[1.5]}', '{"ids":[1099511627777]}', '{"ids":["a"]}', '{"text":5}', "nonsense", '{"text":"a","special":"x"}', '{"text":"a","special":false}', '{"ids":[65]}']
+    answers = [json.loads(line) for line in succeed("tokenize", FABLE, "--json-lines", text="\n".join(lines) + "\n").splitlines()]
+    assert ["error" in answer for answer in answers] == [True] * 6 + [False] * 2
+    assert answers[6:] == [{"ids": [65]}, {"text": "a"}]
+    assert not any("exception" in answer.get("error", "") for answer in answers)
+
+
 def test_translate_answers_every_line_in_order():
     lines = "Hello!\n\nHow are you today?\n"
     assert succeed("translate", "en-zh", text=lines).split("\n")[1:3] == ["", succeed("translate", "en-zh", "How are you today?").strip()]
