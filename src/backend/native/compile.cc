@@ -48,12 +48,13 @@ bool is_for_one_token(const File& file) {
 
 class Attempt {
  public:
-  Attempt(std::shared_ptr<FlatGraph> flat, const CompileOptions& options, const std::map<ValueId, Axes>& past_axes)
+  Attempt(std::shared_ptr<FlatGraph> flat, const CompileOptions& options, const std::map<ValueId, Axes>& past_axes, bool keys_on_left)
       : flat_(std::move(flat)),
         workshop_(make_workshop(*flat_, options)),
         emitter_(flat_, workshop_->labels),
         walk_(flat_, workshop_->labels, {workshop_->labels, workshop_->probes, workshop_->constants, options.context}, emitter_) {
     walk_.past_axes = past_axes;
+    workshop_->labels.keys_on_left = keys_on_left;
   }
 
   const Walk& walk() const { return walk_; }
@@ -173,14 +174,23 @@ void spread(const FlatGraph& flat, std::map<ValueId, Axes>& past_axes) {
   }
 }
 
-Program compile_flat(const std::shared_ptr<FlatGraph>& flat, const CompileOptions& options) {
+// What one attempt found out and the next one starts from.
+struct Learned {
   std::map<ValueId, Axes> past_axes;
+  bool keys_on_left = false;
+};
+
+Program compile_flat(const std::shared_ptr<FlatGraph>& flat, const CompileOptions& options) {
+  Learned learned;
   for (int i = 0;; ++i) {
-    Attempt attempt(flat, options, past_axes);
+    Attempt attempt(flat, options, learned.past_axes, learned.keys_on_left);
+    const Walk& walk = attempt.walk();
     const auto again = [&] {
-      past_axes = attempt.walk().past_axes;
-      spread(*flat, past_axes);
-      return attempt.walk().learned_past && i < kMostAttempts;
+      const bool turned = walk.keys_on_left && !learned.keys_on_left;
+      learned.keys_on_left = learned.keys_on_left || turned;
+      learned.past_axes = walk.past_axes;
+      spread(*flat, learned.past_axes);
+      return (turned || walk.learned_past) && i < kMostAttempts;
     };
     try {
       Program program = attempt.run();

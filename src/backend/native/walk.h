@@ -19,6 +19,7 @@ class Walk {
 
   // Axes of past inputs that the file does not declare, told by what is appended to them.
   std::map<onnx::ValueId, Axes> past_axes;
+  bool keys_on_left = false;  // they were taken for queries: labels must be made again
   bool learned_past = false;  // something was added to them: what was labelled before may be wrong
   std::vector<Append> appends;
   std::optional<int64_t> limit;  // positions, from masks

@@ -65,13 +65,14 @@ void find_softmax(const Labels& labels, Region& region) {
   }
 }
 
-// In a graph without a past keys are rows like queries; then the left operand asks.
+// In a graph without a past keys are rows like queries.
 int query_input_of(const Labels& labels, const Node& query_key) {
   const auto is_key = [&](size_t i) {
     const Axes& axes = labels[query_key.inputs.at(i)].axes;
     return holds(axes, Symbol::kTotal) || holds(axes, Symbol::kSource);
   };
-  return is_key(0) && !is_key(1) ? 1 : 0;
+  if (is_key(0) == is_key(1)) return labels.keys_on_left ? 1 : 0;
+  return is_key(0) ? 1 : 0;
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ void tell_keys_from_queries(Step& step, Product& product) {
   queries.insert(queries.end(), product.m.begin(), product.m.end());
   if (!holds(queries, kNew)) return;
   if (step.walk().flat().has_past) step.refuse("multiplies new rows with new rows outside a cache");
-  for (Factor& one : product.n[0]) {
+  for (Factor& one : step.walk().labels().keys_on_left ? product.m[0] : product.n[0]) {
     if (one == factor(kNew)) one.symbol = kTotal;
   }
 }

@@ -66,8 +66,15 @@ bool is_over_keys(Step& step, const std::vector<size_t>& over) {
   return axis == Axis{factor(kTotal)} || axis == Axis{factor(kSource)} || axis == Axis{factor(kTotalAndSink)};
 }
 
+// Scores of a graph without a past that are weighed along what was taken for the queries: it is the other way round.
+bool is_over_queries(Step& step, const std::vector<size_t>& over) {
+  if (!step.is("Softmax") || !step.any_score() || over.size() != 1 || step.walk().flat().has_past) return false;
+  return step.axes(0)[over.front()] == Axis{factor(kNew)} && !step.walk().labels().keys_on_left;
+}
+
 void softmax(Step& step) {
   const std::vector<size_t> over = softmax_axes(step);
+  if (is_over_queries(step, over)) step.walk().keys_on_left = true;
   if (!is_over_keys(step, over)) require_features(step, over);
   step.give(0, step.axes(0), step.dtype(0));
   step.emit();
