@@ -33,4 +33,8 @@ class MappedFile {
   size_t size_bytes_;
 };
 
+// Gives the memory of a part of a mapped file back; whoever touches it again reads it again, from the system's cache as a rule. Only for
+// bytes of a MappedFile.
+void drop_pages(std::span<const std::byte> bytes);
+
 }  // namespace kvik

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "backend/native/native_cache.h"
+#include "backend/native/refusal.h"
 #include "backend/native/report.h"
 #include "backend/native/run.h"
 #include "backend/native/source_stage.h"
@@ -64,6 +65,7 @@ class NativeBackend final : public Backend {
   SourceWork source_work() const override;
 
  private:
+  void try_one_row();
   void check_rows(std::span<const Row> rows, std::span<Cache* const> caches);
   void prepare(std::span<Cache* const> caches);
 
@@ -106,7 +108,21 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   traits_.max_positions = smaller_limit(signature_.max_positions.value_or(0), plan.max_positions.value_or(0));
   if (traits_.needs_source) traits_.max_source_positions = sources_.max_positions(signature_);
   count_bytes(stages, options, make.kv_format, traits_);
+  try_one_row();
   log.info(fmt::format("native on {} with {} thread{}", kernels.name, pool_.n_threads(), pool_.n_threads() == 1 ? "" : "s"));
+}
+
+// Whatever fails on the first row of all fails here, while another backend can still be taken.
+void NativeBackend::try_one_row() {
+  if (traits_.needs_source) return;
+  Row row{0, 0, 0, true};
+  while (std::binary_search(forbidden_.begin(), forbidden_.end(), row.token)) ++row.token;
+  try {
+    const std::unique_ptr<Cache> cache = new_cache(nullptr);
+    Cache* const caches[] = {cache.get()};
+    Logits logits;
+    run({&row, 1}, caches, logits);
+  } catch (const Error& e) { throw native::Refusal(fmt::format("its plan fails on one token: {}", e.what())); }
 }
 
 int NativeBackend::preferred_chunk() const {

@@ -24,6 +24,16 @@ Tensor tensor_of(const Plan& plan, onnx::ValueId value, Constants& constants) {
   return constants.get(value);
 }
 
+// The bytes of an initializer where they lie in a mapped file.
+std::span<const std::byte> bytes_in_file(const Plan& plan, onnx::ValueId value, const Tensor& tensor) {
+  const onnx::TensorData* data = plan.flat->graph.initializer_of(value);
+  const auto& model = plan.flat->model;
+  if (data == nullptr || model == nullptr || model->path.empty()) return {};
+  const bool mapped = !data->external_file.empty() || data->owner == model->file;
+  const bool viewed = static_cast<const void*>(tensor.bytes().data()) == static_cast<const void*>(data->stored.data());
+  return mapped && viewed ? tensor.bytes() : std::span<const std::byte>();
+}
+
 bool is_plain_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF64; }
 
 WeightSource float_source(const Plan& plan, const WeightPart& part, Constants& constants) {
@@ -38,6 +48,7 @@ WeightSource float_source(const Plan& plan, const WeightPart& part, Constants& c
   const std::byte* data = tensor.bytes().data() + storage_bytes(tensor.dtype(), slice * part.k * part.n);
   source.floats = cpu::FloatSource{tensor.dtype(), data, part.k, part.n, part.n_major};
   source.views = {tensor};
+  if (part.slice < 0) source.in_file = bytes_in_file(plan, part.value, tensor);
   return source;
 }
 
@@ -59,6 +70,7 @@ WeightSource nbits_source_of(const Plan& plan, const WeightPart& part, const Blo
   require_bytes(plan, part, codes, part.n * n_blocks * blocked.block * blocked.bits / 8, "codes");
   if (scales.size() < part.n * n_blocks || !is_float(scales.dtype())) bad_tensors(plan, part, fmt::format("{} scales", scales.size()));
   source.views = {codes, scales};
+  source.in_file = bytes_in_file(plan, part.value, codes);
   const void* zero_points = nullptr;
   if (part.zero_points != onnx::kNoValue) {
     source.views.push_back(tensor_of(plan, part.zero_points, constants));

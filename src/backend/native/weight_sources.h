@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "backend/native/plan.h"
@@ -14,7 +15,8 @@ namespace kvik::native {
 struct WeightSource {
   std::optional<cpu::FloatSource> floats;
   std::optional<cpu::QuantSource> codes;
-  std::vector<Tensor> views;  // keep the memory alive
+  std::vector<Tensor> views;           // keep the memory alive
+  std::span<const std::byte> in_file;  // what of it lies in the mapped file and is read for this matrix alone; may be empty
 };
 
 // Views into the file wherever the matrix is stored as it is wanted; an expression that nothing looks through is evaluated. Throws

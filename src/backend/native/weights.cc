@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backend/native/weight_sources.h"
+#include "base/mapped_file.h"
 #include "base/memory_info.h"
 #include "kvik/error.h"
 
@@ -194,6 +195,7 @@ LoadedWeight load_one(const Plan& plan, const PlanWeight& weight, const ChosenWe
       loaded.packed.view = {layout, loaded.packed.memory.data()};
     }
     pack_part(chosen, source, loaded.packed, first, part.n, pool);
+    drop_pages(source.in_file);
     first += part.n / loaded.packed.view.layout.panel_columns;
   }
   return loaded;
