@@ -102,6 +102,9 @@ class Frame {
   Tensor reference_input(const Op& op, const ReferenceOp& args, size_t i, int64_t row) const;
   void keep_reference_output(const Op& op, size_t i, int64_t row, const Tensor& tensor) const;
   int64_t count_of(ValueIndex selection, int64_t row) const;
+  bool skip_unchosen(const Op& op, const onnx::Node& node, int64_t row) const;
+  bool has_none(const Input& input, int64_t row) const;
+  bool leave_empty(const Op& op, int64_t row) const;
 
   Runner& runner_;
   const Plan& plan_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -65,9 +66,42 @@ void Frame::keep_reference_output(const Op& op, size_t i, int64_t row, const Ten
   if (counts) std::memcpy(y + count_offset(value), &count, sizeof count);
 }
 
+bool Frame::has_none(const Input& input, int64_t row) const {
+  const ValueIndex selection = input.is_value() ? plan_.value(input.index).selection : kNoIndex;
+  return selection != kNoIndex && count_of(selection, row) == 0;
+}
+
+// The row has nothing of what the operation makes. False where that is not for it to say.
+bool Frame::leave_empty(const Op& op, int64_t row) const {
+  const ValueIndex made = op.out.front();
+  if (op.out.size() != 1 || made == kNoIndex || plan_.value(made).selection != made) return false;
+  const int32_t none = 0;
+  std::memcpy(out_bytes(made, row) + count_offset(plan_.value(made)), &none, sizeof none);
+  return true;
+}
+
+// Of many experts a row has chosen few: what the others would give is known without running their nodes.
+bool Frame::skip_unchosen(const Op& op, const onnx::Node& node, int64_t row) const {
+  if (!node.domain.empty() || op.in.empty()) return false;
+  if (node.op == "NonZero" && op.in[0].is_value()) {
+    const std::byte* x = bytes_at(reader(op.in[0]), row);
+    const int64_t n_bytes = op.in[0].size * element_bytes(plan_.value(op.in[0].index).dtype);
+    return std::all_of(x, x + n_bytes, [](std::byte b) { return b == std::byte{0}; }) && leave_empty(op, row);
+  }
+  if (op.in.size() < 2 || !has_none(op.in[1], row)) return false;
+  if (node.op == "Gather" || node.op == "GatherND" || node.op == "GatherElements") return leave_empty(op, row);
+  if (node.op != "ScatterElements" && node.op != "ScatterND") return false;
+  const PlanValue& made = plan_.value(op.out.front());
+  if (op.in[0].is_value() && plan_.value(op.in[0].index).selection != kNoIndex) return false;
+  if (op.in[0].is_constant() || made.selection != kNoIndex || op.in[0].size != made.size) return false;
+  std::memcpy(out_bytes(op.out.front(), row), bytes_at(reader(op.in[0]), row), static_cast<size_t>(made.size * element_bytes(made.dtype)));
+  return true;
+}
+
 void Frame::run(const Op& op, const ReferenceOp& args) {
   const onnx::Node& node = plan_.flat->graph.nodes[static_cast<size_t>(op.node)];
   pool_.for_each(n_rows(), [&](int64_t row) {
+    if (skip_unchosen(op, node, row)) return;
     std::vector<Tensor> inputs;
     for (size_t i = 0; i < args.in_dims.size(); ++i) inputs.push_back(reference_input(op, args, i, row));
     const std::vector<Tensor> outputs = onnx::run_kernel(node, inputs);

@@ -23,18 +23,20 @@ struct Pages {
 
 }  // namespace
 
+float given(int64_t position, int64_t element) { return noise(position * 977 + element); }
+
 std::vector<float> outputs(const std::shared_ptr<const Plan>& plan) {
   static_assert(kPositions <= cpu::kPagePositions);
   ThreadPool pool(1);
   Constants constants(*plan->flat);
   Runner runner({plan, load_weights(*plan, constants, WeightChoice::kAsStored, pool, {}), cpu::KvFormat::kF32, &cpu::fastest(), &pool});
   Pages pages(runner.layouts().page_bytes), source_pages(runner.layouts().source_page_bytes);
-  std::vector<std::vector<float>> given;
-  for (const Plan::SourceValue& source : plan->source_inputs) {
-    given.emplace_back(static_cast<size_t>(kSourcePositions * plan->value(source.value).size));
-    for (size_t i = 0; i < given.back().size(); ++i) given.back()[i] = noise(static_cast<int64_t>(i));
+  std::vector<std::vector<float>> features;
+  for (const Plan::SourceValue& port : plan->source_inputs) {
+    features.emplace_back(static_cast<size_t>(kSourcePositions * plan->value(port.value).size));
+    for (size_t i = 0; i < features.back().size(); ++i) features.back()[i] = noise(static_cast<int64_t>(i));
   }
-  const std::vector<std::span<const float>> inputs(given.begin(), given.end());
+  const std::vector<std::span<const float>> inputs(features.begin(), features.end());
   RunSequence source;
   source.source_pages = source_pages.list.data();
   source.n_source = kSourcePositions;
@@ -59,7 +61,7 @@ std::vector<float> outputs(const std::shared_ptr<const Plan>& plan) {
       rows.push_back({first + i, 0});
       tokens.push_back((first + i) * 5 % 23 + 3);
       wanted.push_back(static_cast<int32_t>(i));
-      for (size_t e = 0; e < width; ++e) embeddings.push_back(noise((first + i) * 977 + static_cast<int64_t>(e)));
+      for (size_t e = 0; e < width; ++e) embeddings.push_back(given(first + i, static_cast<int64_t>(e)));
     }
     const RunSequence sequence{pages.list.data(), first + n, source_pages.list.data(), kSourcePositions, registers.data()};
     runner.run({rows, {&sequence, 1}, tokens, embeddings, wanted, all.data() + static_cast<size_t>(first) * size});
