@@ -180,9 +180,12 @@ struct Learned {
   bool keys_on_left = false;
 };
 
-Program compile_flat(const std::shared_ptr<FlatGraph>& flat, const CompileOptions& options) {
+// Every attempt has a graph of its own: what was shared or spelled out in it rests on what was known then. Values of the file keep their
+// numbers.
+Program compile_learning(const File& file, const CompileOptions& options) {
   Learned learned;
   for (int i = 0;; ++i) {
+    const std::shared_ptr<FlatGraph> flat = specialise(file, options.cached_branch);
     Attempt attempt(flat, options, learned.past_axes, learned.keys_on_left);
     const Walk& walk = attempt.walk();
     const auto again = [&] {
@@ -206,7 +209,7 @@ Program compile_flat(const std::shared_ptr<FlatGraph>& flat, const CompileOption
 Program compile_file(const File& file, const CompileOptions& options) {
   CompileOptions filled = options;
   if (filled.context == 0) filled.context = file.position_rows.value_or(0);
-  return compile_flat(specialise(file, options.cached_branch), filled);
+  return compile_learning(file, filled);
 }
 
 }  // namespace kvik::native
