@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "audio/wav.h"
 
@@ -21,8 +20,7 @@ class Resampled final : public Sound {
   std::shared_ptr<const Sound> sound_;
   int rate_;
   int64_t n_samples_;
-  double width_;               // of one side of the kernel, in samples of the sound
-  std::vector<float> kernel_;  // one side of it, finely sampled
+  double cutoff_;  // as a share of the sound's own half rate
 };
 
 // The sound itself where it has the rate already.

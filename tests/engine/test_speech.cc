@@ -52,6 +52,46 @@ TEST(Speech, AnEncoderThatGivesTheCrossCacheItselfGivesTheExpectedIds) {
   expect_speech_form(true);
 }
 
+// Of an exporter: hidden states from the encoder, a merged decoder without a mask of the source, languages and tasks.
+void expect_exported(bool ort) {
+  const std::filesystem::path folder = testing_support::fixtures() / "zoo" / "small-speech";
+  const Loaded model = load(folder, ort);
+  KVIK_NEEDS_ORT(model.backend);
+  const sample::Sampler sampler(model.config.sampling, static_cast<size_t>(model.backend->traits().vocab));
+  for (const Json& one : read_json_file(folder / "expected.json")["cases"]) {
+    Dims dims = one["input_features"]["shape"];
+    dims.erase(dims.begin());
+    const std::vector<Tensor> features = {made_by_formula(dims), made_by_formula(dims)};
+    const auto name_of = [&](const auto& tokens, TokenId id) {
+      for (const auto& [name, token] : tokens) {
+        if (token == id) return name;
+      }
+      return std::string();
+    };
+    const Ids start = one["start_ids"];
+    TranscribeOptions options;
+    options.wish = {name_of(model.config.languages, start[1]), name_of(model.config.tasks, start[2])};
+    options.max_new_tokens = 24;
+    for (const int beams : {1, 4}) {
+      options.translate = options_for(model, {beams});
+      const Transcript heard = transcribe(*model.backend, features, model.config, sampler, options);
+      EXPECT_EQ(heard.start, start);
+      for (const HeardWindow& window : heard.windows)
+        EXPECT_EQ(window.found.front().ids, one[beams == 1 ? "greedy_ids" : "beam4_ids"].get<Ids>());
+    }
+    const std::vector<EncodedSource> encoded = encode_features(*model.backend, std::span(features).first(1));
+    const Ids listened = speech_start(model.config, {}, [&](std::span<const TokenId> so_far, std::span<const TokenId> languages) {
+      return likeliest_of(*model.backend, encoded.front(), so_far, languages);
+    });
+    EXPECT_EQ(language_of(model.config, listened), one["heard"].get<std::string>());
+  }
+}
+
+TEST(Speech, AnExportedModelGivesTheExpectedIdsForEveryLanguageAndTask) {
+  expect_exported(false);
+  expect_exported(true);
+}
+
 TEST(Speech, FeaturesOfAnotherShapeAreASentence) {
   const Loaded model = load(speech_form(), false);
   EXPECT_THAT(
