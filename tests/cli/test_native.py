@@ -1,0 +1,90 @@
+"""The native backend by the command line: its options, what they cost in quality, and what `inspect` shows of its plan."""
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy
+import onnx
+import onnx.numpy_helper
+import pytest
+
+KVIK = pathlib.Path(os.environ["KVIK_BINARY_DIR"]) / "kvik"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FABLE = ROOT / "models" / "fable"
+ZOO = ROOT / "tests" / "fixtures" / "zoo"
+HELDOUT = ROOT / "tests/fixtures/models-expected/fable/heldout.txt"
+
+
+def kvik(*arguments):
+    return subprocess.run([KVIK, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+
+
+def answer(*arguments):
+    done = kvik(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def refusal(*arguments):
+    done = kvik(*arguments)
+    assert done.returncode == 1 and done.stderr.strip(), (done.returncode, done.stderr)
+    return done.stderr
+
+
+def story(*options):
+    return answer("run", FABLE, "Once upon a time", "-n", 12, "--backend", "native", *options)
+
+
+def test_native_is_what_auto_takes():
+    found = answer("run", FABLE, "Once upon a time", "-n", 4)
+    assert found["backend"] == "native" and answer("inspect", FABLE)["backend"]["chosen"] == "native"
+
+
+# The card says 25.06; eight bits may cost half a percent, four bits four percent.
+@pytest.mark.parametrize("weights, most", [("auto", 25.11), ("f32", 25.11), ("f16", 25.11), ("q8", 25.06 * 1.005), ("q4", 25.06 * 1.04)])
+def test_quantised_weights_keep_the_perplexity_of_the_card(weights, most):
+    assert 24.9 < answer("score", FABLE, HELDOUT, "--backend", "native", "--weights", weights)["perplexity"] <= most
+
+
+def test_a_smaller_cache_tells_the_same_story():
+    sizes = {}
+    for kv in ("f32", "f16", "q8"):
+        told = story("--kv", kv)
+        assert told["ids"] == story()["ids"], kv
+        sizes[kv] = told["memory"]["kv_bytes"]
+    assert sizes["f32"] > sizes["f16"] > sizes["q8"]
+
+
+def test_weights_take_the_memory_of_their_form():
+    sizes = {weights: story("--weights", weights)["memory"]["weights_bytes"] for weights in ("f32", "f16", "q8", "q4")}
+    assert sizes["f32"] == 2 * sizes["f16"] > 3 * sizes["q8"] and sizes["q8"] > sizes["q4"]
+
+
+def test_every_fusion_can_be_left_out():
+    plan = answer("inspect", FABLE)["plan"]
+    assert plan["fused"] and not plan["unfused"] and plan["attention"] == {"causal": 8}
+    told = story()["ids"]
+    for name in plan["fused"]:
+        assert name not in answer("inspect", FABLE, "--no-fuse", name)["plan"]["fused"]
+        assert story("--no-fuse", name)["ids"] == told, name
+
+
+def test_bytes_per_token_follow_the_weights():
+    read = {weights: answer("inspect", FABLE, "--weights", weights)["plan"]["bytes_per_token"] for weights in ("f32", "f16", "q8", "q4")}
+    assert read["f32"] == 2 * read["f16"] and read["f16"] > read["q8"] > read["q4"] > 0
+
+
+def test_what_does_not_exist_is_a_sentence():
+    assert "no fusion is called 'magic'" in refusal("run", FABLE, "x", "--backend", "native", "--no-fuse", "magic")
+    assert "no kernels called 'neon'" in refusal("run", FABLE, "x", "--backend", "native", "--isa", "neon") or os.uname().machine == "aarch64"
+
+
+def test_a_weight_that_is_no_number_is_named(tmp_path):
+    model = onnx.load(ZOO / "qwen2" / "model.onnx")
+    weight = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
+    values = onnx.numpy_helper.to_array(weight).copy()
+    values.flat[5] = numpy.nan
+    weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
+    onnx.save(model, tmp_path / "model.onnx")
+    assert f"'{weight.name}' holds a number that is not finite" in refusal("run", tmp_path, "--ids", "1,2,3", "-n", 1)
