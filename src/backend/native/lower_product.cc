@@ -190,6 +190,49 @@ bool lower_dynamic_quantised(Lowering& lowering, const LowerItem& item) {
   return true;
 }
 
+// A convolution whose window is all there is, as over a state and the newest row: each output is one product.
+struct Window {
+  int64_t n_out = 0, groups = 1, size = 0;  // size: elements that one output sees
+};
+
+std::optional<Window> whole_window(const Lowering& lowering, const LowerItem& item) {
+  const Dims x = lowering.dims(item, 0), w = lowering.dims(item, 1);
+  const std::vector<int64_t> pads = item.node.ints_or("pads", {});
+  const bool padded = std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; });
+  const std::string_view automatic = item.node.string_or("auto_pad", "NOTSET");
+  if (padded || (automatic != "NOTSET" && automatic != "VALID") || x.size() != w.size() || x.size() < 3 || x[0] != 1) return {};
+  if (!std::equal(x.begin() + 2, x.end(), w.begin() + 2)) return {};
+  const Window window{w[0], item.node.int_or("group", 1), element_count(std::span<const int64_t>(w).subspan(1))};
+  const bool fits = window.groups >= 1 && window.n_out % window.groups == 0 && x[1] == w[1] * window.groups && window.size > 0;
+  if (!fits || element_count(lowering.out_dims(item)) != window.n_out) return {};
+  return window;
+}
+
+bool lower_conv(Lowering& lowering, const LowerItem& item) {
+  constexpr int64_t kMostGroups = 64;
+  if (!item.is_constant(1) || (item.has(2) && !item.is_constant(2)) || lowering.dtype(item, 0) != DType::kF32) return false;
+  const std::optional<Window> window = whole_window(lowering, item);
+  if (!window) return false;
+  const Input x = lowering.input(item, 0), bias = lowering.input(item, 2);
+  Input y;
+  if (window->groups == window->n_out) {
+    const Input products = lowering.emit(item, BinaryOp{cpu::Binary::kMul}, {x, lowering.input(item, 1)}, x.size);
+    y = lowering.emit(item, ReduceOp{cpu::Reduce::kSum, window->groups}, {products}, window->groups);
+  } else if (window->groups <= kMostGroups) {
+    Matmul matmul;
+    for (int64_t g = 0; g < window->groups; ++g) {
+      const int64_t slice = window->groups == 1 ? -1 : g;
+      const WeightPart part{constant_id(lowering, item, 1), true, slice, window->size, window->n_out / window->groups};
+      matmul.weights.push_back(lowering.add_weight({part.k, part.n, {part}}));
+    }
+    y = lowering.emit(item, std::move(matmul), {x, Input{}}, window->n_out);
+  } else {
+    return false;
+  }
+  lowering.set(item, 0, bias ? lowering.emit(item, BinaryOp{cpu::Binary::kAdd}, {y, bias}, y.size) : y);
+  return true;
+}
+
 bool emit_embedding(Lowering& lowering, const LowerItem& item, const WeightPart& part) {
   const Input token = lowering.input(item, 1);
   const bool lookup =
@@ -228,6 +271,7 @@ bool lower_embedding(Lowering& lowering, const LowerItem& item) {
 void add_product_rules(LowerRules& rules) {
   rules[{"", "MatMul"}] = lower_matmul;
   rules[{"", "Gemm"}] = lower_gemm;
+  rules[{"", "Conv"}] = lower_conv;
   rules[{"com.microsoft", "FusedMatMul"}] = lower_fused_matmul;
   rules[{"com.microsoft", "MatMulNBits"}] = lower_nbits;
   rules[{"com.microsoft", "DynamicQuantizeMatMul"}] = lower_dynamic_quantised;

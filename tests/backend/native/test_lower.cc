@@ -58,6 +58,33 @@ TEST(Lower, FunctionsOfOneElement) {
   expect_as_reference({"Less", {row({9}), weights({9})}});
 }
 
+TEST(Lower, ActivationsWithoutAKernelAreSpelledOut) {
+  for (const char* op : {"HardSwish", "HardSigmoid", "Elu", "Celu", "Selu", "LeakyRelu", "ThresholdedRelu", "Softsign", "Mish"})
+    expect_as_reference({op, {row({3, 7})}});
+  expect_as_reference({"Elu", {row({3, 7})}, {{"alpha", 0.3f}}});
+  expect_as_reference({"Celu", {row({3, 7})}, {{"alpha", 0.3f}}});
+  expect_as_reference({"HardSigmoid", {row({3, 7})}, {{"alpha", 0.6f}, {"beta", 0.1f}}});
+  expect_as_reference({"QuickGelu", {row({9})}, {{"alpha", 1.1f}}, "com.microsoft"});
+  expect_as_reference({"Sum", {row({3, 7}), weights({3, 7}), row({1, 3, 7})}});
+}
+
+TEST(Lower, SumsOverLeadingAxesAreSumsOfParts) {
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"})
+    expect_as_reference({op, {row({1, 3, 7}), numbers({1})}, {{"keepdims", int64_t{0}}}});
+}
+
+TEST(Lower, AConvolutionOverAllThereIsIsAProduct) {
+  expect_as_reference({"Conv", {row({1, 6, 4}), weights({6, 1, 4})}, {{"group", int64_t{6}}}});
+  expect_as_reference({"Conv", {row({1, 6, 4}), weights({6, 1, 4}), weights({6})}, {{"group", int64_t{6}}}});
+  expect_as_reference({"Conv", {row({1, 6, 4}), weights({5, 6, 4}), weights({5})}});
+  expect_as_reference({"Conv", {row({1, 6, 4}), weights({8, 3, 4})}, {{"group", int64_t{2}}}});
+}
+
+TEST(Lower, AConvolutionThatSlidesIsLeftToTheReference) {
+  const NodeAnswer answer = run_node({"Conv", {row({1, 6, 5}), weights({6, 1, 4})}, {{"group", int64_t{6}}}});
+  EXPECT_THAT(answer.kinds, testing::Contains("reference"));
+}
+
 TEST(Lower, MovementIsAskedOfTheReferenceKernel) {
   expect_as_reference({"Transpose", {row({3, 4, 2})}, {{"perm", std::vector<int64_t>{2, 0, 1}}}});
   expect_as_reference({"Concat", {row({3, 2}), weights({3, 1}), row({3, 4})}, {{"axis", int64_t{1}}}});
