@@ -93,7 +93,14 @@ TEST(FuseActivation, WhatIsNearlyAnActivationIsNone) {
     return b.mul(b.mul(x, b.number(0.5f)), b.add(b.unary(Unary::kErf, b.mul(x, b.number(0.7f))), b.number(1)));
   });
   expect_none([](PlanBuilder& b, const Input& x) { return b.op(ClipOp{0.0f, 6.0f}, {x}, 16); });
+  expect_none([](PlanBuilder& b, const Input& x) { return b.binary(Binary::kMax, x, b.number(1e-3f)); });
   expect_none([](PlanBuilder& b, const Input& x) { return b.op(ClipOp{-65504.0f, 65504.0f}, {x}, 16); });
+}
+
+TEST(FuseActivation, WhatIsNoNumberForSomeIsNoActivation) {
+  PlanBuilder b(16);
+  Plan plan = b.done(b.unary(Unary::kExp, b.unary(Unary::kLog, b.x())));
+  EXPECT_EQ(fuse_activation(plan), 0);
 }
 
 TEST(FuseActivation, ABoundBehindAnActivationStays) {
