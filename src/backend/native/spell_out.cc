@@ -162,7 +162,7 @@ bool group_query_attention(Speller& s) {
   if (rotates) {
     const int64_t rotated = s.last_size(7) * 2;
     const ValueId positions = s.has(9) ? s.input(9) : s.positions();
-    for (const size_t i : {0, 1}) {
+    for (const size_t i : {size_t{0}, size_t{1}}) {
       std::vector<Attribute> attributes = {{"num_heads", i == 0 ? n_heads : n_kv},
                                            {"interleaved", s.node().int_or("rotary_interleaved", 0)}};
       if (rotated < size) attributes.push_back({"rotary_embedding_dim", rotated});

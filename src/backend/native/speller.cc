@@ -6,7 +6,6 @@
 namespace kvik::native {
 namespace {
 
-using onnx::kNoValue;
 using onnx::ValueId;
 
 std::vector<double> numbers(const Tensor& tensor) {

@@ -71,7 +71,7 @@ void rotate(Step& step, size_t first_by_row) {
     Axes like = {axes[0], rows};
     if (rank == 3) like.emplace_back();
     const Axes fitted = step.fitted(i, by_row ? like : Axes{});
-    if (by_row && rows != Axis{} && rank > 1 && fitted[1] != rows) step.refuse(fmt::format("input {} has other rows", i));
+    if (by_row && !rows.empty() && rank > 1 && fitted[1] != rows) step.refuse(fmt::format("input {} has other rows", i));
     if (by_row && rank == 1) step.refuse("counts positions from a number that varies");
   }
   step.give(0, axes, step.dtype(0));

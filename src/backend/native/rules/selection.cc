@@ -85,7 +85,7 @@ void require_known_reduction(Step& step) {
 Axes all_rows(Step& step, const Axes& updates, size_t at, const Axis& rows) {
   Axes like = updates;
   like[at] = rows;
-  const Axes data = step.fitted(0, like);
+  Axes data = step.fitted(0, like);
   if (data != like) step.refuse(fmt::format("puts {} back into {}", to_string(updates), to_string(data)));
   return data;
 }
