@@ -259,11 +259,14 @@ void Lowering::set(const LowerItem& item, size_t i, const Input& value) {
 }
 
 int Lowering::add_weight(PlanWeight weight) {
-  for (size_t i = 0; i < plan_.weights.size(); ++i) {
-    if (plan_.weights[i].parts == weight.parts && plan_.weights[i].activations == weight.activations) return static_cast<int>(i);
+  std::vector<int>& alike = weights_of_[{weight.parts.front().value, weight.parts.front().slice}];
+  for (const int known : alike) {
+    const PlanWeight& other = plan_.weights[static_cast<size_t>(known)];
+    if (other.parts == weight.parts && other.activations == weight.activations) return known;
   }
   plan_.weights.push_back(std::move(weight));
-  return static_cast<int>(plan_.weights.size() - 1);
+  alike.push_back(static_cast<int>(plan_.weights.size() - 1));
+  return alike.back();
 }
 
 Plan lower(const Program& program, Constants& constants) { return Lowering(program, constants).run(); }

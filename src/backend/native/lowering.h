@@ -69,7 +69,8 @@ class Lowering {
   std::vector<Input> rows_;  // by RowId
   std::vector<bool> read_;   // by RowId: somebody wants it
   std::map<std::pair<int32_t, int32_t>, Input> rows_at_;
-  std::map<int32_t, int> constants_of_;  // of Program::constants: index into Plan::constants
+  std::map<int32_t, int> constants_of_;                                       // of Program::constants: index into Plan::constants
+  std::map<std::pair<onnx::ValueId, int64_t>, std::vector<int>> weights_of_;  // by what their first part is and its slice
 };
 
 // A rule says false where it does not apply; then the node runs by its reference kernel.

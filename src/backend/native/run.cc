@@ -151,7 +151,8 @@ void Runner::run(const RunCall& call) {
   for (const RunRow& row : call.rows) end = std::max(end, row.position + 1);
   tables_.cover(end);
   const bool in_order = plan().one_token || !plan().registers.empty();
-  if (in_order && call.rows.size() > call.sequences.size()) return run_waves(call);
+  const auto same_sequence = [](const RunRow& a, const RunRow& b) { return a.sequence == b.sequence; };
+  if (in_order && std::ranges::adjacent_find(call.rows, same_sequence) != call.rows.end()) return run_waves(call);
   run_rows(call);
 }
 

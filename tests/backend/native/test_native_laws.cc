@@ -106,6 +106,17 @@ TEST_P(NativeLaws, ABatchGivesTheBitsOfEachAlone) {
   EXPECT_EQ(run(*backend, rows, together), expected);
 }
 
+TEST_P(NativeLaws, ASequenceWithoutRowsDisturbsNobody) {
+  const auto backend = testing_support::open_native(GetParam(), {.n_threads = 2});
+  const std::vector<TokenId> tokens = prompt_for(*backend, 2);
+  const Rows expected = logits_in_pieces(*backend, tokens, {2});
+  const std::unique_ptr<Cache> busy = backend->new_cache(), idle = backend->new_cache();
+  std::vector<Row> rows;
+  add_rows(rows, tokens, 0, 1);
+  EXPECT_EQ(run(*backend, rows, {idle.get(), busy.get()}), expected);
+  EXPECT_EQ(idle->length(), 0);
+}
+
 TEST_P(NativeLaws, RowsThatWantNoLogitsChangeNoneOfTheOthers) {
   const auto backend = testing_support::open_native(GetParam(), {.n_threads = 2});
   const std::vector<TokenId> tokens = prompt_for(*backend, 11);
