@@ -1,0 +1,33 @@
+#include "backend/native/compile.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/native/stages.h"
+#include "kvik/error.h"
+#include "onnx/reader.h"
+
+namespace {
+
+constexpr int64_t kContext = 128;  // a mutant may ask for any work; most of what it can break shows here
+
+void compile(const kvik::analysis::File& file, kvik::native::CompileOptions options) {
+  options.context = kContext;
+  try {
+    kvik::native::make_plan(kvik::native::compile_file(file, options), {});
+  } catch (const kvik::Error&) {}
+}
+
+}  // namespace
+
+// Any graph that can be read becomes a plan, in bounded time and memory, or one sentence says why not.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const auto model = std::make_shared<const kvik::onnx::Model>(kvik::onnx::read_model({reinterpret_cast<const std::byte*>(data), size}));
+    const kvik::analysis::File file = kvik::analysis::analyse_graph(model);
+    compile(file, {});
+    compile(file, {.cached_branch = true});
+    compile(file, {.one_token = true});
+  } catch (const kvik::Error&) {}
+  return 0;
+}
