@@ -216,6 +216,7 @@ def settle_attention(c: Choices, pick) -> None:
         c.mask, c.head_dim, c.value_dim, c.mask_applied, c.padding = "range", 16, 16, "add", "none"
         c.cache = c.cache if c.cache in ("heads", "none") else "heads"
         c.rotary_place = "heads" if c.rotary_place == "after-cache" else c.rotary_place
+        c.rotary = "full" if c.rotary == "partial" else c.rotary  # ONNX Runtime's operator takes no half of 16
     if c.attention == "mha":
         c.kv_heads, c.value_dim, c.mask_applied, c.score_cap = c.heads, c.head_dim, "add", 0.0
         c.cache = c.cache if c.cache in ("heads", "none") else "heads"
