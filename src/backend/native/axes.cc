@@ -81,7 +81,7 @@ int64_t Sizes::of(const Factor& factor) const {
   switch (factor.symbol) {
     case Symbol::kBatch: return batch;
     case Symbol::kNew: return fresh;
-    case Symbol::kPast: return past;
+    case Symbol::kPast: return buffer > 0 ? buffer : past;
     case Symbol::kTotal: return total();
     case Symbol::kSource: return source;
     case Symbol::kTotalAndSink: return total() + 1;

@@ -24,7 +24,10 @@ struct FlatGraph {
   std::shared_ptr<const onnx::Model> model;
   onnx::Graph graph;  // nodes in an order in which they can be run, except those appended later
   std::vector<Input> inputs;
-  bool has_past = false;          // takes a growing or recurrent state (false for the first-step branch of a merged file)
+  bool has_past = false;  // takes a growing or recurrent state (false for the first-step branch of a merged file)
+  // Positions of a past that is a buffer of fixed size and is read whole. Axes cannot tell such a buffer from what is in it, so the graph
+  // is only looked at where both are the same: what is new fills it to the end. 0: the past grows.
+  int64_t buffer = 0;
   std::deque<std::string> names;  // of what was made here
 
   onnx::ValueId add_value(std::string name);

@@ -54,6 +54,7 @@ std::vector<Sizes> long_sizes(const AttentionContext& context) {
   const bool has_past = context.labels.flat->has_past;
   for (const int64_t length : {int64_t{300}, context.context}) {
     if (length < 2) continue;
+    if (context.labels.flat->buffer > 0) continue;  // every probe sees as many keys as there can be
     sizes.push_back(has_past ? Sizes{.fresh = 1, .past = length - 1} : Sizes{.fresh = length});
   }
   return sizes;

@@ -42,6 +42,10 @@ void add_slice_rules(RuleTable& table);
 // A Gather of rows by an index that a selection made.
 void gather_selected(Step& step);
 
+// What is new goes into a buffer that holds the past, as ScatterND and ScatterElements put it there.
+bool writes_into_past(Step& step);
+void write_into_past(Step& step);
+
 // In token by token mode: any operator whose operands have no axes of rows; its shapes are found by running it.
 void label_by_running(Step& step);
 

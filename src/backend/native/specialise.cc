@@ -57,6 +57,18 @@ void fix_flags(FlatGraph& flat, bool cached_branch) {
   std::erase_if(flat.inputs, [](const FlatGraph::Input& input) { return input.port->role == analysis::Role::kUseCacheBranch; });
 }
 
+// TensorScatter says itself what it writes, so that what a buffer has room for does not matter.
+int64_t buffer_of(const FlatGraph& flat) {
+  int64_t buffer = 0;
+  for (const analysis::State& state : flat.file->states) {
+    if (state.input < 0 || state.cross || state.growth != analysis::Growth::kFixed) continue;
+    if (state.capacity < 8 || (buffer != 0 && state.capacity != buffer)) return 0;
+    buffer = state.capacity;
+  }
+  const auto scatters = [](const onnx::Node& node) { return node.op == "TensorScatter" || node.op == "GroupQueryAttention"; };
+  return std::any_of(flat.graph.nodes.begin(), flat.graph.nodes.end(), scatters) ? 0 : buffer;
+}
+
 bool reads_past(const analysis::File& file) {
   return std::any_of(file.states.begin(), file.states.end(), [](const analysis::State& state) { return state.input >= 0 && !state.cross; });
 }
@@ -115,6 +127,7 @@ std::shared_ptr<FlatGraph> specialise(const analysis::File& file, bool cached_br
   for (onnx::Node& node : flat->graph.nodes) node = widened(std::move(node));
   bind_inputs(*flat);
   fix_flags(*flat, cached_branch);
+  flat->buffer = buffer_of(*flat);
   flat->has_past = reads_past(file) && (file.stage != analysis::Stage::kDecoderMerged || cached_branch);
   return flat;
 }

@@ -186,7 +186,7 @@ void Walk::label_row(NodeId id) {
 
 void Walk::apply_rule(NodeId id) {
   Step step(*this, id);
-  const Rule rule = rules().find(step.node().domain, step.node().op);
+  const Rule rule = writes_into_past(step) ? write_into_past : rules().find(step.node().domain, step.node().op);
   if (step.any_empty() && !step.is("Concat")) {
     step.give_nothing();
   } else if (rule == nullptr) {

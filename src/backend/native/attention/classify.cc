@@ -97,7 +97,7 @@ bool all_distances(int64_t from, int64_t to, const std::function<bool(int64_t)>&
 }
 
 // Biases at distances first … last, each end as short as it can be, since what lies beyond is read from the end.
-void make_table(const Shape& shape, int64_t first, int64_t last, Rule& rule, bool ends_are_final) {
+void make_table(const Shape& shape, int64_t first, int64_t last, InferredRule& rule, bool ends_are_final) {
   const int64_t from = first, to = last;
   while (last > std::max<int64_t>(first, 0) && shape.same(last, last - 1)) --last;
   while (first < std::min<int64_t>(last, 0) && shape.same(first, first + 1)) ++first;
@@ -127,7 +127,7 @@ std::string table_words(const Shape& shape, const Attend& attend) {
   return fmt::format("relative table {} buckets", distinct.size());
 }
 
-void classify_causal(const Shape& shape, int64_t n_distances, Rule& rule, std::string& words) {
+void classify_causal(const Shape& shape, int64_t n_distances, InferredRule& rule, std::string& words) {
   Attend& attend = rule.attend;
   int64_t end = window_of(shape, n_distances);
   if (end == 0) throw Refusal("no key is seen from any distance");
@@ -148,7 +148,7 @@ void classify_causal(const Shape& shape, int64_t n_distances, Rule& rule, std::s
 }
 
 // Both directions: rows of one sequence that are all there before any of them looks at the others.
-void classify_full(const Shape& shape, int64_t n_behind, int64_t n_ahead, Rule& rule, std::string& words) {
+void classify_full(const Shape& shape, int64_t n_behind, int64_t n_ahead, InferredRule& rule, std::string& words) {
   if (all_distances(-n_ahead, n_behind, [&](int64_t d) { return shape.has_no_bias(d); })) return;
   const int64_t end = window_of(shape, n_behind);
   make_table(shape, -n_ahead, n_behind - 1, rule, false);
@@ -159,7 +159,7 @@ void classify_full(const Shape& shape, int64_t n_behind, int64_t n_ahead, Rule& 
 
 }  // namespace
 
-void classify(const AttentionContext& context, const RuleQuestion& question, const Profile& profile, Rule& rule) {
+void classify(const AttentionContext& context, const RuleQuestion& question, const Profile& profile, InferredRule& rule) {
   Attend& attend = rule.attend;
   std::string words;
   if (question.from_source) {

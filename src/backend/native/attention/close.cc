@@ -15,7 +15,7 @@ bool same_computation(const AttentionContext& context, onnx::ValueId a, onnx::Va
 
 namespace {
 
-Rule rule_of(const AttentionContext& context, const Region& region) {
+InferredRule rule_of(const AttentionContext& context, const Region& region) {
   Numbering& numbering = context.rules->numbering(context);
   std::string key = fmt::format("{} {}", numbering.between(region.scores, region.weights), region.spelled_out());
   if (!region.spelled_out()) key += " " + numbering.between(region.scores, region.softmax_in);
@@ -35,7 +35,7 @@ Rule rule_of(const AttentionContext& context, const Region& region) {
 }
 
 FoundAttention close_region(const AttentionContext& context, const Region& region) {
-  const Rule rule = rule_of(context, region);
+  const InferredRule rule = rule_of(context, region);
   FoundAttention found;
   found.attend = rule.attend;
   found.limit = rule.limit;

@@ -169,19 +169,16 @@ void confirm_at(const AttentionContext& context, const Spelling& spelling, const
 
 void confirm(const AttentionContext& context, const Spelling& spelling, const Attend& attend) {
   const Labels& labels = context.labels;
-  std::vector<Sizes> sizes;
-  if (labels.one_token || spelling.one_row) {
-    sizes = {sizes_at(labels, 7, 1, 2, 6), sizes_at(labels, 19, 1, 1, 4)};
-  } else {
-    sizes = {sizes_at(labels, 2, 5, 2, 6), sizes_at(labels, 13, 3, 1, 4)};
-  }
   int64_t n_confirmed = 0;
-  for (const Sizes& each : sizes) {
-    if (spelling.limit && each.total() > *spelling.limit) continue;
-    confirm_at(context, spelling, attend, each);
+  const auto look = [&](int64_t past, int64_t fresh, int64_t batch, int64_t source) {
+    if (spelling.limit && past + fresh > *spelling.limit) return;
+    confirm_at(context, spelling, attend, sizes_at(labels, past, fresh, batch, source));
     ++n_confirmed;
-  }
-  if (n_confirmed == 0) Confirmation(context, spelling, attend).at(sizes_at(labels, *spelling.limit - 1, 1));
+  };
+  const bool one_row = labels.one_token || spelling.one_row;
+  look(one_row ? 7 : 2, one_row ? 1 : 5, 2, 6);
+  look(one_row ? 19 : 13, one_row ? 1 : 3, 1, 4);
+  if (n_confirmed == 0) confirm_at(context, spelling, attend, sizes_at(labels, *spelling.limit - 1, 1));
 }
 
 }  // namespace kvik::native

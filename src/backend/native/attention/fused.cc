@@ -31,7 +31,7 @@ void require_no_rows(const AttentionContext& context, const FusedOperator& fused
     throw Refusal(fused.node, "what it adds to scores depends on the contents of rows");
 }
 
-Rule rule_of(const AttentionContext& context, const FusedOperator& fused, bool from_source) {
+InferredRule rule_of(const AttentionContext& context, const FusedOperator& fused, bool from_source) {
   const std::string key = key_of(context, fused, from_source);
   const auto known = context.rules->rules.find(key);
   if (known != context.rules->rules.end()) return known->second;
@@ -128,7 +128,7 @@ FoundAttention find_fused(const AttentionContext& context, const onnx::Node& nod
   const FusedOperator fused = fused_operator(context, node);
   require_no_rows(context, fused);
   const bool from_source = holds(context.labels[node.inputs[1]].axes, Symbol::kSource);
-  const Rule rule = rule_of(context, fused, from_source);
+  const InferredRule rule = rule_of(context, fused, from_source);
   FoundAttention found;
   found.attend = rule.attend;
   found.attend.sinks = fused.sinks;

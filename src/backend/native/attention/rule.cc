@@ -27,7 +27,10 @@ std::vector<Sizes> small_sizes(const Labels& labels, bool from_source) {
   std::vector<Sizes> result;
   const auto add = [&](std::span<const Size> sizes) {
     int64_t source = 5;
-    for (const Size& size : sizes) result.push_back(sizes_at(labels, size.past, size.fresh, 1, from_source ? source++ : 5));
+    for (const Size& size : sizes) {
+      if (labels.flat->buffer > 0 && size.past + size.fresh > labels.flat->buffer) continue;
+      result.push_back(sizes_at(labels, size.past, size.fresh, 1, from_source ? source++ : 5));
+    }
   };
   if (labels.one_token) {
     add(kOneToken);
@@ -54,14 +57,14 @@ class Inference {
   Inference(const AttentionContext& context, const RuleQuestion& question)
       : context_(context), question_(question), profile_(question.n_heads), function_(question.score_function) {}
 
-  Rule run() {
+  InferredRule run() {
     if (const auto capacity = capacity_of(*context_.labels.flat)) smallest_bad_ = *capacity + 1;
     for (const Sizes& sizes : small_sizes(context_.labels, question_.from_source)) {
       if (!smallest_bad_ || sizes.total() < *smallest_bad_) try_small(sizes);
     }
     if (!largest_ok_) throw Refusal(question_.node, fmt::format("its scores cannot be evaluated at any size ({})", failure_));
     if (!question_.from_source) look_far();
-    Rule rule;
+    InferredRule rule;
     rule.limit = limit_;
     const ScoreFunction function = function_.value_or(ScoreFunction{});
     if (!function_) throw Refusal(question_.node, "no row sees any other key than its own");
@@ -239,6 +242,6 @@ class Inference {
 
 }  // namespace
 
-Rule infer_rule(const AttentionContext& context, const RuleQuestion& question) { return Inference(context, question).run(); }
+InferredRule infer_rule(const AttentionContext& context, const RuleQuestion& question) { return Inference(context, question).run(); }
 
 }  // namespace kvik::native

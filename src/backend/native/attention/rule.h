@@ -6,7 +6,7 @@
 namespace kvik::native {
 
 // What was inferred from numbers alone: everything of an attention but where its operands stand.
-struct Rule {
+struct InferredRule {
   Attend attend;  // scale, cap, causal, window, slopes, distances, sinks, words
   std::optional<int64_t> limit;
   bool new_tokens_see_all = false;
@@ -23,10 +23,10 @@ struct RuleQuestion {
 
 // Probes at many sizes and up to the context's length. Throws Refusal where the bias is no function of the distance, or the score no
 // known function of the product.
-Rule infer_rule(const AttentionContext& context, const RuleQuestion& question);
+InferredRule infer_rule(const AttentionContext& context, const RuleQuestion& question);
 
 // Fills causal, window, slopes and distances of the rule, and says it in words.
-void classify(const AttentionContext& context, const RuleQuestion& question, const Profile& profile, Rule& rule);
+void classify(const AttentionContext& context, const RuleQuestion& question, const Profile& profile, InferredRule& rule);
 
 // What the finished rule adds to a score; -inf: not seen.
 float bias_of(const Attend& attend, int64_t head, int64_t distance);

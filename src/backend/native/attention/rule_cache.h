@@ -16,7 +16,7 @@ class RuleCache {
     return *numbering_;
   }
 
-  std::unordered_map<std::string, Rule> rules;
+  std::unordered_map<std::string, InferredRule> rules;
   std::optional<int64_t> affordable;  // how far it is worth to look; later layers find much of it evaluated and would not tell
 
  private:

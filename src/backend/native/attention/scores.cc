@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fmt/format.h>
 #include <random>
 
 #include "backend/native/attention/arrange.h"
@@ -34,6 +35,11 @@ void require_sums_of_one(const Region& region, const Scores& weights) {
 }  // namespace
 
 Sizes sizes_at(const Labels& labels, int64_t past, int64_t fresh, int64_t batch, int64_t source) {
+  if (const int64_t buffer = labels.flat->buffer; buffer > 0) {
+    if (past + fresh > buffer) throw Error(Code::kTooLarge, fmt::format("the cache has room for {} positions", buffer));
+    const int64_t first = labels.one_token ? buffer - 1 : past;
+    return {.batch = labels.one_token ? 1 : batch, .fresh = buffer - first, .past = first, .source = source, .buffer = buffer};
+  }
   if (labels.one_token) return {.past = past + fresh - 1, .source = source};
   if (!labels.flat->has_past) return {.batch = batch, .fresh = past + fresh, .source = source};
   return {.batch = batch, .fresh = fresh, .past = past, .source = source};

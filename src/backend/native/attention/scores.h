@@ -50,7 +50,8 @@ class RegionScores : public ScoreSource {
   const Region& region_;
 };
 
-// Sizes at which this graph can be probed: one row at a time for a program of one token.
+// Sizes at which this graph can be probed, with these positions among the new ones: one row at a time for a program of one token, all
+// rows where there is no past, rows up to the end of a buffer of fixed size. Throws Error(kTooLarge) beyond its end.
 Sizes sizes_at(const Labels& labels, int64_t past, int64_t fresh, int64_t batch = 1, int64_t source = 5);
 
 }  // namespace kvik::native

@@ -75,7 +75,8 @@ class Path {
 
   // The operand's row where the candidate's row holds these numbers.
   std::vector<float> run(size_t candidate, const std::vector<float>& row) const {
-    Probe& probe = context_.probes.at(sizes_at(context_.labels, 0, 1, 1, 1));
+    const int64_t buffer = context_.labels.flat->buffer;
+    Probe& probe = context_.probes.at(sizes_at(context_.labels, std::max<int64_t>(0, buffer - 1), 1, 1, 1));
     Tensor tensor = Tensor::of<float>(row_dims(context_.labels[value(candidate)].axes), row);
     WorkBudget budget;
     for (size_t i = candidate + 1; i-- > 0;) {
@@ -141,6 +142,8 @@ std::optional<SourceMap> map_from(const Path& path, size_t candidate) {
 
 ValueId appended_by(const Labels& labels, const Node& node) {
   if (node.op == "TensorScatter" && node.inputs.size() > 1) return node.inputs[1];
+  const bool scatters = node.domain.empty() && (node.op == "ScatterND" || node.op == "ScatterElements") && node.inputs.size() == 3;
+  if (scatters && holds(labels[node.inputs[0]].axes, Symbol::kPast)) return node.inputs[2];
   if (node.op != "Concat" || !node.domain.empty() || node.inputs.size() != 2) return onnx::kNoValue;
   const Label &past = labels[node.inputs[0]], &whole = labels[node.outputs[0]];
   if (past.kind != Label::Kind::kRow || whole.kind != Label::Kind::kRow) return onnx::kNoValue;

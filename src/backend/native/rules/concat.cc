@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "backend/native/rules.h"
+#include "onnx/eval/ops/common.h"
 
 // Concatenation joins features, or appends what is new to the past. Seen from a position, the past and the new rows together hold at that
 // position what was new when it was computed: an append is only another name for the new row.
@@ -115,6 +116,23 @@ void concat(Step& step) {
   join_features(step, at, rank);
 }
 
+// The numbers of rows that are written, at every size: past, past + 1, … along axis `at` of the index, or the first one alone.
+void require_written_after_past(Step& step, const std::vector<Tensor>& indices, std::optional<size_t> at) {
+  for (size_t i = 0; i < step.sizes().size(); ++i) {
+    const Sizes& sizes = step.sizes()[i];
+    const bool given = i < indices.size();
+    if (!given && sizes.past != 0) step.refuse("writes at the start of a buffer that holds a past");
+    if (!given) continue;
+    const std::vector<int64_t> numbers = onnx::as_ints(indices[i]);
+    const int64_t inner = at ? onnx::product(indices[i].dims(), static_cast<int>(*at) + 1, indices[i].rank()) : 1;
+    const int64_t n_rows = at ? sizes.fresh : 1;
+    for (size_t n = 0; n < numbers.size(); ++n) {
+      const int64_t expected = sizes.past + static_cast<int64_t>(n) / inner % n_rows;
+      if (numbers[n] != expected) step.refuse(fmt::format("writes row {} where row {} comes next", numbers[n], expected));
+    }
+  }
+}
+
 // Writes what is new into a buffer of fixed capacity, at the positions after the past.
 void tensor_scatter(Step& step) {
   if (step.node().string_or("mode", "linear") != "linear") step.refuse("writes into a ring buffer");
@@ -123,11 +141,40 @@ void tensor_scatter(Step& step) {
   if (step.one_token() ? !update[at].empty() : update[at] != Axis{factor(kNew)}) step.refuse("writes along " + to_string(update[at]));
   Axes result = renamed(update, kNew, kTotal);
   result[at] = {factor(kTotal)};
+  require_written_after_past(step, step.has(2) ? step.walk().at_sizes(step.node().inputs[2]) : std::vector<Tensor>(), {});
   step.give(0, std::move(result), step.dtype(1));
   step.emit_alias(1);
 }
 
+// Rows of a buffer, chosen by number: those after the past.
+void write_rows(Step& step, size_t at) {
+  if (step.node().string_or("reduction", "none") != "none") step.refuse("adds to what the buffer holds");
+  if (step.is_row(1)) step.refuse("writes where rows say");
+  const Axes& update = step.axes(2);
+  const Axis fresh = step.one_token() ? Axis{} : Axis{factor(kNew)};
+  if (update.size() <= at || update[at] != fresh) step.refuse("writes along another axis than that of new rows: " + to_string(update));
+  Axes result = renamed(update, kNew, kTotal);
+  result[at] = {factor(kTotal)};
+  if (step.axes(0) != renamed(result, kTotal, kPast)) {
+    step.refuse(fmt::format("the buffer {} does not line up with what is written, {}", to_string(step.axes(0)), to_string(update)));
+  }
+  require_written_after_past(step, step.walk().at_sizes(step.node().inputs[1]), at);
+  step.walk().appends.push_back({step.node().inputs[0], step.node().inputs[2]});
+  step.give(0, std::move(result), step.dtype(2));
+  step.emit_alias(2);
+}
+
 }  // namespace
+
+bool writes_into_past(Step& step) {
+  return (step.is("ScatterND") || step.is("ScatterElements")) && step.walk().flat().buffer > 0 && step.n_inputs() == 3 && step.is_row(0) &&
+         step.is_row(2) && holds(step.axes(0), kPast);
+}
+
+void write_into_past(Step& step) {
+  if (step.is("ScatterND")) return write_rows(step, 0);
+  write_rows(step, static_cast<size_t>(step.axis_at(step.node().int_or("axis", 0), step.axes(0).size())));
+}
 
 void add_concat_rules(RuleTable& table) {
   table.add("Concat", concat);
