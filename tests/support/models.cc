@@ -72,7 +72,6 @@ std::shared_ptr<backend::Backend> open_reference(const std::filesystem::path& fo
 
 std::optional<std::string> why_not_native(const std::string& model) {
   static const std::map<std::string, std::string> kReasons = {
-      {"fixed-position", "writes its cache with ScatterND at positions that it is given"},
   };
   const auto found = kReasons.find(model);
   return found == kReasons.end() ? std::nullopt : std::optional(found->second);
