@@ -1,7 +1,8 @@
 #include "backend/native/choices.h"
 
 #include <algorithm>
-#include <numeric>
+
+#include "onnx/eval/ops/common.h"
 
 namespace kvik::native {
 namespace {
@@ -25,8 +26,8 @@ std::optional<int64_t> constant_int(const Labels& labels, Constants& constants, 
 }  // namespace
 
 int32_t Choices::add(ValueId value, Axes mask) {
-  Places places{.selection = static_cast<int32_t>(masks_.size()), .axes = std::vector<int>(mask.size())};
-  std::iota(places.axes.begin(), places.axes.end(), 0);
+  Places places{.selection = static_cast<int32_t>(masks_.size())};
+  for (size_t i = 0; i < mask.size(); ++i) places.axes.push_back({static_cast<int>(i)});
   places_[value] = places;
   masks_.push_back(std::move(mask));
   return places.selection;
@@ -37,16 +38,57 @@ const Choices::Places* Choices::places_of(ValueId value) const {
   return found == places_.end() ? nullptr : &found->second;
 }
 
-const Axis& Choices::axis_of(const Places& places, size_t i) const {
-  return masks_[static_cast<size_t>(places.selection)][static_cast<size_t>(places.axes[i])];
+Axis Choices::axis_of(const Places& places, size_t i) const {
+  Axis result;
+  for (const int at : places.axes[i]) {
+    const Axis& axis = masks_[static_cast<size_t>(places.selection)][static_cast<size_t>(at)];
+    result.insert(result.end(), axis.begin(), axis.end());
+  }
+  return canonical(std::move(result));
 }
 
-void Choices::follow(const Labels& labels, Constants& constants, const Node& node) {
+void Choices::follow_product(const Labels& labels, ProbeBank& probes, const Node& node) {
+  for (size_t i = 0; i < 2; ++i) {
+    const Places* places = places_of(node.inputs[i]);
+    const ValueId factor = node.inputs[1 - i];
+    if (places == nullptr || places->axes.size() != 1 || labels[factor].kind == Label::Kind::kRow) continue;
+    Scaled scaled{*places, {}};
+    for (Probe* probe : probes.triple()) {
+      const Tensor number = probe->get(factor);
+      if (number.size() != 1 || !is_integer(number.dtype())) return;
+      scaled.by.push_back(onnx::as_ints(number).front());
+    }
+    scaled_[node.outputs.at(0)] = std::move(scaled);
+    return;
+  }
+}
+
+void Choices::follow_sum(ProbeBank& probes, const Node& node) {
+  for (size_t i = 0; i < 2; ++i) {
+    const Places* inner = places_of(node.inputs[i]);
+    const auto outer = scaled_.find(node.inputs[1 - i]);
+    if (inner == nullptr || inner->axes.size() != 1 || outer == scaled_.end() || outer->second.places.selection != inner->selection)
+      continue;
+    const Axis axis = axis_of(*inner, 0);
+    const std::span<Probe* const> sizes = probes.triple();
+    for (size_t s = 0; s < sizes.size(); ++s) {
+      if (sizes[s]->sizes().of(axis) != outer->second.by[s]) return;
+    }
+    Places both = outer->second.places;
+    both.axes[0].insert(both.axes[0].end(), inner->axes[0].begin(), inner->axes[0].end());
+    places_[node.outputs.at(0)] = std::move(both);
+    return;
+  }
+}
+
+void Choices::follow(const Labels& labels, ProbeBank& probes, Constants& constants, const Node& node) {
   if (places_.empty() || node.inputs.empty() || node.inputs[0] == onnx::kNoValue || !node.domain.empty()) return;
+  if (node.op == "Mul") return follow_product(labels, probes, node);
+  if (node.op == "Add") return follow_sum(probes, node);
   const Places* found = places_of(node.inputs[0]);
   if (found == nullptr) return;
   const Places places = *found;
-  const auto give = [&](size_t output, std::vector<int> axes) {
+  const auto give = [&](size_t output, std::vector<std::vector<int>> axes) {
     if (output < node.outputs.size() && node.outputs[output] != onnx::kNoValue)
       places_[node.outputs[output]] = {places.selection, std::move(axes)};
   };
@@ -64,7 +106,7 @@ void Choices::follow(const Labels& labels, Constants& constants, const Node& nod
     const auto n = static_cast<int64_t>(places.axes.size());
     if (index && *index >= -n && *index < n) give(0, {places.axes[static_cast<size_t>(*index < 0 ? *index + n : *index)]});
   } else if (node.op == "Concat") {
-    std::vector<int> all;
+    std::vector<std::vector<int>> all;
     for (const ValueId input : node.inputs) {
       const Places* more = places_of(input);
       if (more == nullptr || more->selection != places.selection) return;

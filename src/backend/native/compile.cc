@@ -209,7 +209,13 @@ Program compile_learning(const File& file, const CompileOptions& options) {
 Program compile_file(const File& file, const CompileOptions& options) {
   CompileOptions filled = options;
   if (filled.context == 0) filled.context = file.position_rows.value_or(0);
-  return compile_learning(file, filled);
+  try {
+    return compile_learning(file, filled);
+  } catch (const Refusal&) { throw; } catch (const Error& error) {
+    // What the evaluator does not know or will not compute may still run elsewhere.
+    if (error.code() == Code::kUnsupported || error.code() == Code::kTooLarge) throw Refusal(error.what());
+    throw;
+  }
 }
 
 }  // namespace kvik::native

@@ -48,19 +48,19 @@ bool same(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.dims() == b.dims() && std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;
 }
 
-// A factor that begins to grow beyond some length looks constant in short probes.
+}  // namespace
+
 std::vector<Sizes> long_sizes(const AttentionContext& context) {
   std::vector<Sizes> sizes;
   const bool has_past = context.labels.flat->has_past;
-  for (const int64_t length : {int64_t{300}, context.context}) {
-    if (length < 2) continue;
-    if (context.labels.flat->buffer > 0) continue;  // every probe sees as many keys as there can be
+  if (context.labels.flat->buffer > 0) return sizes;  // every probe sees as many keys as there can be
+  // Exporters' own thresholds are powers of two, 4096 above all.
+  for (const int64_t length : {int64_t{300}, int64_t{5000}, context.context}) {
+    if (length < 2 || (context.context > 0 && length > context.context)) continue;
     sizes.push_back(has_past ? Sizes{.fresh = 1, .past = length - 1} : Sizes{.fresh = length});
   }
   return sizes;
 }
-
-}  // namespace
 
 std::optional<Tensor> the_same_row(const AttentionContext& context, onnx::ValueId value, const Axes& axes) {
   std::optional<Tensor> first;

@@ -5,6 +5,7 @@
 
 #include "backend/native/constant_shapes.h"
 #include "backend/native/input_labels.h"
+#include "backend/native/one_row.h"
 #include "backend/native/rules.h"
 #include "backend/native/specialise.h"
 #include "backend/native/spell_out.h"
@@ -146,9 +147,24 @@ bool Walk::rewrite(NodeId id) {
   for (const bool one : chosen) {
     if (one != chosen.front()) throw Refusal(node(id), "the condition depends on the sizes");
   }
+  require_same_branch(id, condition, chosen.front());
   inline_branch(*flat_, id, chosen.front());
   grow();
   return true;
+}
+
+// Some models change their ways beyond a length.
+void Walk::require_same_branch(NodeId id, ValueId condition, bool chosen) {
+  for (Sizes sizes : long_sizes(attention_)) {
+    // Not one token alone: what is only spared there is no other way.
+    if (flat_->has_past && !labels_->one_token) sizes.fresh = 2, --sizes.past;
+    try {
+      const Tensor value = probes().at(sizes).get(condition);
+      if (value.data<bool>()[0] != chosen) throw Refusal(node(id), "the condition depends on the number of tokens");
+    } catch (const Refusal&) { throw; } catch (const Error&) {
+      return;  // the graph has no such length
+    }
+  }
 }
 
 void Walk::label_constant(const Node& made) {
@@ -200,7 +216,7 @@ void Walk::apply_rule(NodeId id) {
       label_by_running(step);
     }
   }
-  choices_.follow(*labels_, constants(), step.node());
+  choices_.follow(*labels_, probes(), constants(), step.node());
 }
 
 void Walk::note_once(std::string note) {

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "backend/native/one_row.h"
 #include "backend/native/rules.h"
+#include "onnx/eval/ops/common.h"
 
 namespace kvik::native {
 namespace {
@@ -25,21 +27,46 @@ Range clamped(int64_t start, int64_t end, int64_t step, int64_t size) {
 }
 
 struct Bounds {
-  std::vector<std::vector<int64_t>> starts, ends;  // for each set of sizes
+  std::vector<Sizes> sizes;                        // those that axes are told apart by, and long ones
+  std::vector<std::vector<int64_t>> starts, ends;  // for each of them
   std::vector<int64_t> axes, steps;
 };
 
+// A part that is cut off beyond some length is no part of short sequences.
+void look_far(Step& step, Bounds& bounds) {
+  const size_t count = bounds.starts.front().size();
+  for (const Sizes& sizes : long_sizes(step.walk().attention())) {
+    try {
+      Probe& probe = step.walk().probes().at(sizes);
+      std::vector<int64_t> starts = onnx::as_ints(probe.get(step.node().inputs[1])), ends = onnx::as_ints(probe.get(step.node().inputs[2]));
+      if (starts.size() != count || ends.size() != count) step.refuse("the number of its bounds varies with the sizes");
+      bounds.starts.push_back(std::move(starts));
+      bounds.ends.push_back(std::move(ends));
+      bounds.sizes.push_back(sizes);
+    } catch (const Refusal&) { throw; } catch (const Error&) {
+      return;  // the graph has no such length
+    }
+  }
+}
+
 Bounds bounds_of(Step& step) {
   Bounds bounds;
+  bounds.sizes.assign(step.sizes().begin(), step.sizes().end());
   if (step.n_inputs() > 1) {
     bounds.starts = step.ints_by_size(1);
     bounds.ends = step.ints_by_size(2);
+    look_far(step, bounds);
     if (step.has(3)) bounds.axes = step.ints(3);
     if (step.has(4)) bounds.steps = step.ints(4);
   } else {
     bounds.starts.assign(step.sizes().size(), step.node().ints_or("starts", {}));
     bounds.ends.assign(step.sizes().size(), step.node().ints_or("ends", {}));
     bounds.axes = step.node().ints_or("axes", {});
+    for (const Sizes& sizes : long_sizes(step.walk().attention())) {
+      bounds.sizes.push_back(sizes);
+      bounds.starts.push_back(bounds.starts.front());
+      bounds.ends.push_back(bounds.ends.front());
+    }
   }
   const size_t count = bounds.starts.front().size();
   for (size_t i = bounds.axes.size(); i < count; ++i) bounds.axes.push_back(static_cast<int64_t>(i));
@@ -57,9 +84,8 @@ class Slicing {
  public:
   Slicing(Step& step) : step_(step), axes_(step.axes(0)) {}
 
-  void cut(size_t at, const std::vector<Range>& ranges) {
+  void cut(size_t at, const std::vector<Range>& ranges, std::span<const Sizes> sizes) {
     const Axis& axis = axes_[at];
-    const std::span<const Sizes> sizes = step_.sizes();
     const auto every = [&](auto&& test) {
       for (size_t s = 0; s < sizes.size(); ++s) {
         if (!test(ranges[s], sizes[s])) return false;
@@ -127,10 +153,10 @@ void slice(Step& step) {
     const auto at = static_cast<size_t>(step.axis_at(bounds.axes[j], axes.size()));
     if (bounds.steps[j] == 0 || std::abs(bounds.steps[j]) > std::numeric_limits<int32_t>::max()) step.refuse("has a step of 0 or too far");
     std::vector<Range> ranges;
-    for (size_t s = 0; s < step.sizes().size(); ++s) {
-      ranges.push_back(clamped(bounds.starts[s][j], bounds.ends[s][j], bounds.steps[j], step.sizes()[s].of(axes[at])));
+    for (size_t s = 0; s < bounds.sizes.size(); ++s) {
+      ranges.push_back(clamped(bounds.starts[s][j], bounds.ends[s][j], bounds.steps[j], bounds.sizes[s].of(axes[at])));
     }
-    slicing.cut(at, ranges);
+    slicing.cut(at, ranges, bounds.sizes);
   }
   slicing.finish();
 }
