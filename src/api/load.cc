@@ -4,7 +4,7 @@
 #include <string>
 
 #include "analysis/inventory.h"
-#include "backend/native/refusal.h"
+#include "backend/native/graph/refusal.h"
 #include "backend/ort/executor.h"
 #include "backend/ort/ort_backend.h"
 #include "backend/reference/reference_backend.h"

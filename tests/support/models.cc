@@ -71,8 +71,7 @@ std::shared_ptr<backend::Backend> open_reference(const std::filesystem::path& fo
 }
 
 std::optional<std::string> why_not_native(const std::string& model) {
-  static const std::map<std::string, std::string> kReasons = {
-  };
+  static const std::map<std::string, std::string> kReasons = {};
   const auto found = kReasons.find(model);
   return found == kReasons.end() ? std::nullopt : std::optional(found->second);
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/native/program.h"
+#include "backend/native/graph/program.h"
 #include "support/row_interpreter.h"
 
 namespace kvik::testing_support {

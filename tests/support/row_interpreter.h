@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/native/probe.h"
-#include "backend/native/program.h"
+#include "backend/native/graph/program.h"
+#include "backend/native/probe/probe.h"
 
 namespace kvik::testing_support {
 

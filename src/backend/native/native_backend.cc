@@ -5,10 +5,10 @@
 #include <mutex>
 #include <thread>
 
+#include "backend/native/graph/refusal.h"
 #include "backend/native/native_cache.h"
-#include "backend/native/refusal.h"
 #include "backend/native/report.h"
-#include "backend/native/run.h"
+#include "backend/native/run/run.h"
 #include "backend/native/source_stage.h"
 #include "backend/native/stages.h"
 #include "kvik/error.h"

@@ -1,6 +1,6 @@
 #include "backend/native/report.h"
 
-#include "backend/native/run.h"
+#include "backend/native/run/run.h"
 
 namespace kvik::native {
 

@@ -8,7 +8,7 @@
 #include "backend/graph/encoder_feeds.h"
 #include "backend/graph/feeds.h"
 #include "backend/graph/slots.h"
-#include "backend/native/refusal.h"
+#include "backend/native/graph/refusal.h"
 #include "kvik/error.h"
 
 namespace kvik::native {

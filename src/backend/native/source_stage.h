@@ -6,7 +6,7 @@
 
 #include "backend/graph/executor.h"
 #include "backend/native/native_cache.h"
-#include "backend/native/run.h"
+#include "backend/native/run/run.h"
 #include "backend/native/stages.h"
 #include "base/log.h"
 

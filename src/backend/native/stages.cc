@@ -1,7 +1,7 @@
 #include "backend/native/stages.h"
 
-#include "backend/native/compile.h"
-#include "backend/native/refusal.h"
+#include "backend/native/graph/refusal.h"
+#include "backend/native/rows/compile.h"
 #include "kvik/error.h"
 
 namespace kvik::native {

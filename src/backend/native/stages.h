@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "analysis/signature.h"
-#include "backend/native/plan.h"
+#include "backend/native/plan/plan.h"
 
 namespace kvik::native {
 

@@ -1,9 +1,9 @@
 // The algebra of axes: how factors merge, what a row of them is, and how they are dealt out anew by a reshape.
 #include <gmock/gmock.h>
 
-#include "backend/native/axes.h"
-#include "backend/native/regroup.h"
-#include "backend/native/rules.h"
+#include "backend/native/graph/axes.h"
+#include "backend/native/graph/regroup.h"
+#include "backend/native/rows/rules.h"
 
 namespace kvik::native {
 namespace {

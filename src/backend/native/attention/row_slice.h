@@ -1,6 +1,6 @@
 #pragma once
 
-#include "backend/native/attention.h"
+#include "backend/native/attention/attention.h"
 
 namespace kvik::native {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/native/run.h"
+#include "backend/native/run/run.h"
 
 namespace kvik::native::testing_support {
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "backend/native/plan.h"
+#include "backend/native/plan/plan.h"
 
 namespace kvik::native::testing_support {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/native/fuse.h"
-#include "backend/native/fuse/passes.h"
-#include "backend/native/plan.h"
+#include "backend/native/plan/fuse.h"
+#include "backend/native/plan/fuse/passes.h"
+#include "backend/native/plan/plan.h"
 
 namespace kvik::native::testing_support {
 

@@ -1,0 +1,161 @@
+// Rotary positions that are spelled out, by halves or by neighbours, of whole heads or of their first part.
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "backend/native/plan/fuse/passes.h"
+#include "backend/native/plan/fuse/rewriter.h"
+#include "backend/native/plan/fuse/rotation.h"
+#include "kvik/error.h"
+
+namespace kvik::native {
+namespace {
+
+// Rows of tables by the elements that are wanted of them.
+class Angles {
+ public:
+  explicit Angles(Plan& plan) : plan_(plan) {}
+
+  // True where both name the same numbers at every position that was looked at.
+  bool equal(const std::vector<TableElement>& a, const std::vector<TableElement>& b) {
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (!(a[i] == b[i]) && !equal(a[i], b[i])) return false;
+    }
+    return true;
+  }
+
+  // A part of a table, or a new one.
+  Input input(const std::vector<TableElement>& elements, bool negative) {
+    const auto n = static_cast<int64_t>(elements.size());
+    const TableElement first = elements.front();
+    bool in_order = !negative;
+    for (int64_t i = 0; i < n; ++i) in_order = in_order && elements[static_cast<size_t>(i)] == TableElement{first.table, first.element + i};
+    if (in_order) return {Input::Kind::kTable, first.table, first.element, n};
+    std::vector<int64_t> key{negative ? 1 : 0};
+    for (const TableElement& e : elements) {
+      if (e.table != first.table) return {};
+      key.push_back(e.element);
+    }
+    key.push_back(first.table);
+    const auto [known, fresh] = made_.try_emplace(key, 0);
+    if (fresh) known->second = gather(first.table, elements, negative);
+    return {Input::Kind::kTable, known->second, 0, n};
+  }
+
+ private:
+  static constexpr std::array<std::pair<int64_t, int64_t>, 3> kLookedAt = {{{0, 24}, {117, 4}, {1021, 3}}};  // first position, count
+
+  bool equal(const TableElement& a, const TableElement& b) {
+    const std::vector<Tensor>&rows_a = rows(a.table), &rows_b = rows(b.table);
+    const int64_t size_a = element_count(table(a.table).dims), size_b = element_count(table(b.table).dims);
+    if (rows_a.empty() || rows_b.empty()) return false;
+    for (size_t part = 0; part < std::min(rows_a.size(), rows_b.size()); ++part) {
+      const std::span<const float> x = rows_a[part].data<float>(), y = rows_b[part].data<float>();
+      const int64_t count = std::min(static_cast<int64_t>(x.size()) / size_a, static_cast<int64_t>(y.size()) / size_b);
+      for (int64_t i = 0; i < count; ++i) {
+        if (x[static_cast<size_t>(i * size_a + a.element)] != y[static_cast<size_t>(i * size_b + b.element)]) return false;
+      }
+    }
+    return true;
+  }
+
+  const PositionTable& table(int32_t i) const { return plan_.tables[static_cast<size_t>(i)]; }
+
+  const std::vector<Tensor>& rows(int32_t i) {
+    const auto [known, fresh] = rows_.try_emplace(i);
+    if (!fresh) return known->second;
+    for (const auto& [first, count] : kLookedAt) {
+      const int64_t limit = table(i).limit;
+      const int64_t last = limit > 0 ? std::min(limit, first + count) : first + count;
+      if (last <= first) break;
+      try {
+        known->second.push_back(table(i).rows(first, last - first));
+      } catch (const Error&) {  // the table ends before, though nothing said so
+        break;
+      }
+    }
+    return known->second;
+  }
+
+  int gather(int32_t from, const std::vector<TableElement>& elements, bool negative) {
+    PositionTable made = table(from);
+    const auto n = static_cast<int64_t>(elements.size());
+    made.dims = {n};
+    made.rows = [base = table(from), elements, negative, n](int64_t first, int64_t count) {
+      const Tensor all = base.rows(first, count);
+      const int64_t size = element_count(base.dims);
+      Tensor rows(DType::kF32, {count, n});
+      const std::span<float> to = rows.mutable_data<float>();
+      for (int64_t i = 0; i < count; ++i) {
+        for (int64_t e = 0; e < n; ++e) {
+          const float x = all.data<float>()[static_cast<size_t>(i * size + elements[static_cast<size_t>(e)].element)];
+          to[static_cast<size_t>(i * n + e)] = negative ? -x : x;
+        }
+      }
+      return rows;
+    };
+    plan_.tables.push_back(std::move(made));
+    return static_cast<int>(plan_.tables.size() - 1);
+  }
+
+  Plan& plan_;
+  std::map<int32_t, std::vector<Tensor>> rows_;
+  std::map<std::vector<int64_t>, int> made_;
+};
+
+Move gathered(const std::vector<int64_t>& from) {
+  Move move;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const auto to = static_cast<int64_t>(i);
+    if (!move.runs.empty() && move.runs.back().from + move.runs.back().count == from[i]) {
+      ++move.runs.back().count;
+    } else {
+      move.runs.push_back({0, from[i], to, 1});
+    }
+  }
+  return move;
+}
+
+// Heads that are repeated are better turned once, before.
+bool repeats(std::vector<int64_t> from) {
+  std::sort(from.begin(), from.end());
+  return std::adjacent_find(from.begin(), from.end()) != from.end();
+}
+
+bool may_end_one(const Op& op) {
+  const BinaryOp* binary = op.as<BinaryOp>();
+  return op.as<Move>() != nullptr || (binary != nullptr && (binary->op == cpu::Binary::kAdd || binary->op == cpu::Binary::kSub));
+}
+
+bool match(Rewriter& rewriter, LinearForms& forms, Angles& angles, OpIndex i) {
+  Plan& plan = rewriter.plan();
+  const Op& op = rewriter.op(i);
+  if (op.out.size() != 1 || !may_end_one(op) || !forms.is_turned(op.out.front())) return false;
+  const std::optional<LinearForm> form = forms.of(op.out.front());
+  const std::optional<Rotation> rotation = form ? as_rotation(*form) : std::nullopt;
+  if (!rotation || repeats(rotation->from) || !angles.equal(rotation->cos[0], rotation->cos[1]) ||
+      !angles.equal(rotation->sin[0], rotation->sin[1]))
+    return false;
+  const Input cos = angles.input(rotation->cos[0], false), sin = angles.input(rotation->sin[0], rotation->negative);
+  if (!cos || !sin) return false;
+  Move move = gathered(rotation->from);
+  Input x{Input::Kind::kValue, form->source, move.runs.front().from, static_cast<int64_t>(rotation->from.size())};
+  if (move.runs.size() > 1) x = rewriter.insert_before(i, std::move(move), {plan.whole(form->source)}, x.size);
+  rewriter.become(i, RotaryOp{rotation->n_heads, rotation->head_dim, rotation->n_pairs, rotation->interleaved}, {x, cos, sin});
+  return true;
+}
+
+}  // namespace
+
+int fuse_rotary(Plan& target) {
+  Rewriter plan(target, "rotary");
+  LinearForms forms(target);
+  Angles angles(target);
+  // Outermost first: what passes beside the rotated part of a head belongs to it.
+  for (OpIndex i = plan.size(); i-- > 0;) {
+    if (!plan.is_dead(i) && match(plan, forms, angles, i)) plan.count();
+  }
+  return plan.finish();
+}
+
+}  // namespace kvik::native

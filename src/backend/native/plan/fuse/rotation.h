@@ -1,0 +1,67 @@
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/native/plan/plan.h"
+
+namespace kvik::native {
+
+// An element of a position table.
+struct TableElement {
+  int32_t table = -1;  // -1: none
+  int64_t element = 0;
+  friend bool operator==(const TableElement&, const TableElement&) = default;
+};
+
+// Elements of a value as sums of one or two signed elements of another value, each times an element of a position table or times 1.
+// Whatever was moved, negated, multiplied and added on the way: rotary positions are the same numbers in every spelling.
+struct LinearForm {
+  struct Term {
+    float sign = 1.0f;
+    int64_t element = 0;  // of the source
+    TableElement factor;
+  };
+  struct Element {
+    int n_terms = 0;
+    Term terms[2];
+  };
+  ValueIndex source = kNoIndex;
+  std::vector<Element> elements;
+};
+
+// Nothing where a value is no such sum, or one of several sources.
+class LinearForms {
+ public:
+  explicit LinearForms(const Plan& plan);
+  std::optional<LinearForm> of(ValueIndex value);
+  bool is_turned(ValueIndex value) const { return turned_[static_cast<size_t>(value)]; }  // depends on a product with a table
+
+ private:
+  using Memo = std::unordered_map<ValueIndex, std::optional<LinearForm>>;
+  std::optional<LinearForm> build(ValueIndex value, int depth, Memo& memo) const;
+  std::optional<LinearForm> expand(const Op& op, int depth, Memo& memo) const;
+  std::optional<LinearForm> read(const Input& input, int depth, Memo& memo) const;
+  std::optional<LinearForm> moved(const Op& op, int depth, Memo& memo) const;
+  std::optional<LinearForm> multiplied(const Op& op, int depth, Memo& memo) const;
+  std::optional<LinearForm> added(const Op& op, int depth, Memo& memo) const;
+  bool can_expand(const Op& op) const;
+
+  const Plan& plan_;
+  std::vector<bool> turned_;
+};
+
+// Pairs (a, b) of each head become (a cos - b sin, b cos + a sin); what lies beyond them stays.
+struct Rotation {
+  int64_t n_heads = 1, head_dim = 0, n_pairs = 0;
+  bool interleaved = false;
+  std::vector<int64_t> from;  // which element of the source stands where
+  // For the first and the second of each pair; equal numbers are to be proved where they name different elements.
+  std::vector<TableElement> cos[2], sin[2];  // [n_pairs]
+  bool negative = false;                     // turns the other way: sin is to be negated
+};
+
+std::optional<Rotation> as_rotation(const LinearForm& form);
+
+}  // namespace kvik::native

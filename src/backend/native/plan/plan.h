@@ -1,0 +1,251 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "backend/native/graph/program.h"
+#include "kernels/cpu/ops.h"
+
+// A program over rows in the few operations that the kernels know. lower() makes it from a Program one operation at a time, right before
+// anything is fused; fusions (fuse.h) are passes over it; place() lays its values out in memory.
+//
+// Every value is made by one operation and is the same number of elements for every row. Reshapes and slices of neighbouring elements are
+// no operations: an Input may name a part of a value.
+namespace kvik::native {
+
+using ValueIndex = int32_t;  // into Plan::values
+using OpIndex = int32_t;     // into Plan::ops
+inline constexpr ValueIndex kNoIndex = -1;
+
+struct PlanValue {
+  std::string name;  // of the value in the graph, for people
+  DType dtype = DType::kF32;
+  int64_t size = 0;                 // elements of a row (of a row that is selected)
+  ValueIndex selection = kNoIndex;  // rows may be without it, an expert's share: the value that tells (itself where an operation finds out)
+
+  // Kept by Plan::index().
+  OpIndex producer = kNoIndex;
+  std::vector<OpIndex> consumers;  // in order, each once
+};
+
+// What an operation reads: elements [offset, offset + size) of each row of a value, of a constant (the same for all rows), or of the row
+// of a position table that belongs to the row's position.
+struct Input {
+  enum class Kind : uint8_t { kNone, kValue, kConstant, kTable };
+  Kind kind = Kind::kNone;
+  int32_t index = -1;
+  int64_t offset = 0, size = 0;
+
+  bool is_value() const { return kind == Kind::kValue; }
+  bool is_constant() const { return kind == Kind::kConstant; }
+  bool is_table() const { return kind == Kind::kTable; }
+  explicit operator bool() const { return kind != Kind::kNone; }
+  friend bool operator==(const Input&, const Input&) = default;
+};
+
+// How an operand of `groups` times `size / groups` elements is read in an elementwise operation.
+enum class Spread : uint8_t {
+  kAll,       // an element each
+  kEvery,     // one group, the same for all of them: a trailing broadcast
+  kPerGroup,  // one element a group
+  kOne,       // one element for everything
+};
+
+// Numbers of a row whose elements are all f32. Booleans are f32 too in a plan: 1 and 0.
+struct Embed {  // row in[0] (i64 or i32) of a table: column in[0] of the matrix
+  int weight = -1;
+};
+struct Matmul {              // in: x, bias or none
+  std::vector<int> weights;  // [groups]; each group of x by its own matrix
+  bool shared = false;       // one x for all groups
+};
+struct UnaryOp {
+  cpu::Unary op = cpu::Unary::kIdentity;
+};
+struct BinaryOp {
+  cpu::Binary op = cpu::Binary::kAdd;
+  Spread a = Spread::kAll, b = Spread::kAll;
+  int64_t groups = 1;
+};
+struct GateOp {  // op(in[0]) * in[1]
+  cpu::Unary op = cpu::Unary::kSilu;
+};
+struct ClipOp {
+  float low = 0, high = 0;
+};
+struct WhereOp {  // in: condition, yes, no
+  Spread condition = Spread::kAll, yes = Spread::kAll, no = Spread::kAll;
+  int64_t groups = 1;
+};
+struct NormOp {          // in: x, weight or none, bias or none (both of one group)
+  bool centred = false;  // subtracts the mean (layer norm); otherwise by root mean square
+  float epsilon = 0;
+  int64_t groups = 1;
+};
+// in: x, skip, (bias); out: norm, then the sum where wanted. Only fusions make it: sum = x + skip (+ bias), then the norm of it.
+// Weight and bias of the norm are in[3] and in[4].
+struct SkipNormOp {
+  NormOp norm;
+};
+struct SoftmaxOp {
+  int64_t groups = 1;
+  bool log = false;
+};
+struct ReduceOp {  // each group to one element
+  cpu::Reduce op = cpu::Reduce::kSum;
+  int64_t groups = 1;
+};
+struct RotaryOp {  // in: x, cos, sin ([pairs])
+  int64_t n_heads = 1, head_dim = 0, n_pairs = 0;
+  bool interleaved = false;
+};
+struct Move {  // to[i] = from[i], in runs; repeats, permutations and concatenations
+  struct Run {
+    int32_t input = 0;  // of the operation
+    int64_t from = 0, to = 0, count = 0;
+  };
+  std::vector<Run> runs;
+};
+struct AppendOp {  // in: k, v; into the cache (of the sequence, or of the source in the source's section), as attention `attend` reads them
+  int attend = -1;
+};
+struct AttendOp {  // in: q [n_heads][key_dim]; out: [n_heads][value_dim]
+  int attend = -1;
+};
+struct ReadRegister {
+  int index = -1;
+};
+struct WriteRegister {
+  int index = -1;
+};
+// Any other node by its reference kernel, row by row: slow and right. Values may be of any type. Behind the node's inputs stand the values
+// that say which rows have them.
+struct ReferenceOp {
+  std::vector<Dims> in_dims;   // of one row, as the node's inputs; -1 where a selection makes it 0 or 1
+  std::vector<Dims> out_dims;  // as the node's outputs
+  std::vector<bool> in_bool;   // inputs that the node wants as booleans
+};
+
+struct Op {
+  using Args = std::variant<Embed, Matmul, UnaryOp, BinaryOp, GateOp, ClipOp, WhereOp, NormOp, SkipNormOp, SoftmaxOp, ReduceOp, RotaryOp,
+                            Move, AppendOp, AttendOp, ReadRegister, WriteRegister, ReferenceOp>;
+  enum class Section : uint8_t {
+    kSource,  // for every position of the source, once
+    kBody,    // for every row
+    kTail,    // only for rows that want logits: nothing of it is remembered (split() finds these)
+  };
+
+  Args args;
+  std::vector<Input> in;
+  std::vector<ValueIndex> out;  // kNoIndex where unwanted
+  Section section = Section::kBody;
+  onnx::NodeId node = onnx::kNoNode;  // it came from, for sentences and for ReferenceOp
+  ValueIndex selection = kNoIndex;    // rows without this value are left out
+  std::string_view fused_by;          // the pass that made it; empty: straight from the graph
+
+  template <class T>
+  const T* as() const {
+    return std::get_if<T>(&args);
+  }
+  template <class T>
+  T* as() {
+    return std::get_if<T>(&args);
+  }
+  std::string_view kind() const;  // "matmul", "norm", …
+};
+
+// How rows are given to a matrix product.
+enum class Activations : uint8_t {
+  kFloats,
+  kBlocks,  // int8 by steps of 32, each with a scale
+  kBytes,   // as DynamicQuantizeLinear does it, a row by itself
+};
+
+// A matrix [k, n] as the graph writes it; nothing has been read yet.
+struct WeightPart {
+  onnx::ValueId value = onnx::kNoValue;  // a constant (Transpose, Cast and their like have been looked through); codes where quantised
+  bool n_major = false;                  // [n][k]; otherwise [k][n]
+  int64_t slice = -1;                    // which matrix of a stack
+  int64_t k = 0, n = 0;
+  // Quantised operators: the tensors beside the codes. kNoValue where there are none.
+  onnx::NodeId quantised_by = onnx::kNoNode;  // MatMulNBits, GatherBlockQuantized, DequantizeLinear, MatMulInteger …
+  onnx::ValueId scales = onnx::kNoValue, zero_points = onnx::kNoValue;
+
+  friend bool operator==(const WeightPart&, const WeightPart&) = default;
+};
+struct PlanWeight {
+  int64_t k = 0, n = 0;
+  std::vector<WeightPart> parts;                   // side by side along n
+  Activations activations = Activations::kFloats;  // as the graph asks for it; the weights' format may ask for more
+};
+
+struct Plan {
+  std::shared_ptr<FlatGraph> flat;
+  std::vector<PlanValue> values;
+  std::vector<Op> ops;            // in an order in which they can be run; the source's first
+  std::vector<Tensor> constants;  // f32 wherever an operation other than ReferenceOp reads them
+  std::vector<PositionTable> tables;
+  std::vector<PlanWeight> weights;
+  std::vector<Attend> attends;  // the maps have become moves
+  struct PlanRegister {
+    DType dtype = DType::kF32;
+    int64_t size = 0;
+  };
+  std::vector<PlanRegister> registers;
+
+  ValueIndex token = kNoIndex;      // i64
+  ValueIndex embedding = kNoIndex;  // f32, where rows come as embeddings
+  struct SourceValue {
+    ValueIndex value = kNoIndex;
+    int port = -1, position_axis = -1;
+  };
+  std::vector<SourceValue> source_inputs;
+  Input output;  // logits, hidden states or embeddings
+
+  bool one_token = false;
+  std::vector<TokenId> forbidden_tokens;
+  std::optional<int64_t> max_positions;
+  std::vector<std::string> notes;
+  std::map<std::string, int, std::less<>> fused;  // by name of the pass: how many it made
+
+  // Sets producers and consumers of all values. Passes call it after they changed operations.
+  void index();
+  // Removes operations whose values nobody reads (and that remember nothing), then index().
+  void drop_unused();
+
+  const PlanValue& value(ValueIndex i) const { return values[static_cast<size_t>(i)]; }
+  ValueIndex add_value(std::string name, int64_t size, DType dtype = DType::kF32);
+  int add_constant(Tensor tensor);
+  Input whole(ValueIndex i) const { return {Input::Kind::kValue, i, 0, value(i).size}; }
+  bool is_whole(const Input& input) const { return input.is_value() && input.offset == 0 && input.size == value(input.index).size; }
+
+  // The operation that makes all of what is read; null for constants, tables, parts of a value and values that are given.
+  const Op* producer(const Input& input) const;
+  Op* producer(const Input& input);
+  // As above, of kind T, and read by nobody but one operation (nor is it the output): may be swallowed by that operation.
+  template <class T>
+  Op* swallow(const Input& input) {
+    Op* op = producer(input);
+    return op != nullptr && op->as<T>() != nullptr && has_one_consumer(input.index) ? op : nullptr;
+  }
+  bool has_one_consumer(ValueIndex i) const;
+  // The elements of a constant input; empty for other inputs.
+  std::span<const float> floats(const Input& input) const;
+  // The number, where the input is a constant of one element or of equal elements.
+  std::optional<float> scalar(const Input& input) const;
+  // Everybody who read `from` reads `to` (as many elements) from now on.
+  void replace(ValueIndex from, const Input& to);
+};
+
+// One operation at a time; fuses nothing. `constants` evaluates the small ones. Throws Refusal.
+class Constants;
+Plan lower(const Program& program, Constants& constants);
+
+// Moves to the tail whatever feeds nothing that is remembered.
+void split(Plan& plan);
+
+}  // namespace kvik::native

@@ -1,0 +1,221 @@
+#include "backend/native/probe/probe.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+
+#include "backend/graph/convert.h"
+
+namespace kvik::native {
+namespace {
+
+using onnx::Node;
+using onnx::NodeId;
+using onnx::ValueId;
+
+constexpr int64_t kLargestKept = int64_t{1} << 26;      // bytes of one result; a mask over a whole context is smaller
+constexpr int64_t kMostKept = int64_t{1} << 29;         // bytes of all results of a probe
+constexpr int64_t kLargestConstant = int64_t{1} << 20;  // of those that are computed
+
+std::string quoted(const FlatGraph& flat, ValueId id) { return fmt::format("'{}'", flat.graph.name_of(id)); }
+
+Tensor shape_from_axes(const Node& node, const Axes& axes, const Sizes& sizes) {
+  const Dims dims = sizes.of(axes);
+  if (node.op == "Size") return Tensor::scalar(element_count(dims));
+  const auto rank = static_cast<int64_t>(dims.size());
+  const auto bound = [&](std::string_view name, int64_t absent) {
+    const int64_t at = node.int_or(name, absent);
+    return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
+  const int64_t start = bound("start", 0), end = std::max(start, bound("end", rank));
+  return Tensor::of<int64_t>({end - start}, std::vector<int64_t>(dims.begin() + start, dims.begin() + end));
+}
+
+}  // namespace
+
+Tensor Constants::load(ValueId id) {
+  const onnx::TensorData* weight = flat_->graph.initializer_of(id);
+  Tensor result = as_f32(onnx::load(*weight));
+  if (result.dtype() != weight->dtype && static_cast<int64_t>(result.size_bytes()) <= kLargestConstant) kept_[id] = result;
+  return result;
+}
+
+Tensor Constants::get(ValueId id) {
+  const auto found = kept_.find(id);
+  if (found != kept_.end()) return found->second;
+  const onnx::Graph& graph = flat_->graph;
+  if (graph.initializer_of(id) != nullptr) return load(id);
+
+  const auto known = [&](ValueId v) { return kept_.contains(v) || graph.initializer_of(v) != nullptr; };
+  const auto missing = [&](ValueId v) {
+    throw Refusal(fmt::format("{} is no constant: it depends on {}", quoted(*flat_, id), quoted(*flat_, v)));
+  };
+  std::unordered_map<ValueId, Tensor> here;
+  const ValueOf value_of = [&](ValueId v) {
+    const auto made = here.find(v);
+    return made != here.end() ? made->second : get(v);
+  };
+  for (const NodeId n : nodes_needed(graph, id, known, missing)) {
+    const Node& node = graph.nodes[static_cast<size_t>(n)];
+    const std::vector<Tensor> outputs = run_node(node, value_of, budget_);
+    for (size_t i = 0; i < node.outputs.size() && i < outputs.size(); ++i) {
+      if (node.outputs[i] == onnx::kNoValue) continue;
+      const bool small = static_cast<int64_t>(outputs[i].size_bytes()) <= kLargestConstant;
+      (small ? kept_ : here)[node.outputs[i]] = outputs[i];
+    }
+  }
+  return value_of(id);
+}
+
+// One evaluation: which values are given, what was computed from them.
+class Probe::Run {
+ public:
+  Run(Probe& probe, std::span<const Given> given, bool has_tokens = false)
+      : probe_(probe), flat_(*probe.labels_->flat), has_tokens_(has_tokens) {
+    for (const Given& value : given) dependent_[value.first] = value.second;
+  }
+
+  Tensor get(ValueId target) {
+    const auto known = [this](ValueId id) { return is_known(id); };
+    const auto missing = [&](ValueId id) { refuse(target, id); };
+    for (const NodeId n : nodes_needed(flat_.graph, target, known, missing)) run(flat_.graph.nodes[static_cast<size_t>(n)]);
+    return value_of(target);
+  }
+
+ private:
+  bool is_known(ValueId id) {
+    if (dependent_.contains(id) || probe_.is_kept(id) || large_.contains(id) || probe_.is_constant(id)) return true;
+    if (const FlatGraph::Input* input = flat_.input_of(id)) {
+      store(id, auxiliary_feed(flat_, *input, probe_.sizes_));
+      return true;
+    }
+    if (const Label* label = label_of(id); label != nullptr && label->token_free && !has_tokens_) {
+      store(id, probe_.get_with_tokens(id, ordinary_tokens(flat_, probe_.sizes_, 1)));
+      return true;
+    }
+    return from_axes(id);
+  }
+
+  const Label* label_of(ValueId id) const {
+    const auto& labels = probe_.labels_->of_value;
+    return static_cast<size_t>(id) < labels.size() ? &labels[static_cast<size_t>(id)] : nullptr;
+  }
+
+  bool from_axes(ValueId id) {
+    const NodeId producer = flat_.graph.value(id).producer;
+    if (producer == onnx::kNoNode) return false;
+    const Node& node = flat_.graph.nodes[static_cast<size_t>(producer)];
+    if (!node.domain.empty() || (node.op != "Shape" && node.op != "Size")) return false;
+    const Label* label = label_of(node.inputs.at(0));
+    if (label == nullptr || label->kind != Label::Kind::kRow) return false;
+    probe_.keep(id, shape_from_axes(node, label->axes, probe_.sizes_));
+    return true;
+  }
+
+  [[noreturn]] void refuse(ValueId target, ValueId id) const {
+    throw Refusal(fmt::format("{} depends on {}, which no row runtime can tell beforehand", quoted(flat_, target), quoted(flat_, id)));
+  }
+
+  Tensor value_of(ValueId id) const {
+    const auto dependent = dependent_.find(id);
+    if (dependent != dependent_.end()) return dependent->second;
+    const auto kept = probe_.kept_.find(id);
+    if (kept != probe_.kept_.end()) return kept->second;
+    const auto large = large_.find(id);
+    return large != large_.end() ? large->second : probe_.constants_->get(id);
+  }
+
+  bool depends_on_given(const Node& node) const {
+    const auto dependent = [this](ValueId id) { return id != onnx::kNoValue && dependent_.contains(id); };
+    return std::any_of(node.inputs.begin(), node.inputs.end(), dependent) ||
+           std::any_of(node.captures.begin(), node.captures.end(), dependent);
+  }
+
+  void run(const Node& node) {
+    const std::vector<Tensor> outputs = run_node(
+        node, [this](ValueId id) { return value_of(id); }, probe_.budget_);
+    const bool dependent = depends_on_given(node);
+    for (size_t i = 0; i < node.outputs.size() && i < outputs.size(); ++i) {
+      const ValueId id = node.outputs[i];
+      if (id == onnx::kNoValue || dependent_.contains(id)) continue;
+      if (dependent) {
+        dependent_[id] = outputs[i];
+        continue;
+      }
+      store(id, outputs[i]);
+    }
+  }
+
+  void store(ValueId id, const Tensor& tensor) {
+    probe_.keep(id, tensor);
+    if (!probe_.is_kept(id)) large_[id] = tensor;
+  }
+
+  Probe& probe_;
+  const FlatGraph& flat_;
+  bool has_tokens_;
+  std::unordered_map<ValueId, Tensor> dependent_;  // given, or computed from what is
+  std::unordered_map<ValueId, Tensor> large_;      // too large to keep beyond this evaluation
+};
+
+Probe::Probe(const Labels& labels, Constants& constants, const Sizes& sizes) : labels_(&labels), constants_(&constants), sizes_(sizes) {}
+
+Tensor Probe::get(ValueId id) { return Run(*this, {}).get(id); }
+
+Tensor Probe::get_with(ValueId target, std::span<const Given> given) { return Run(*this, given).get(target); }
+
+Tensor Probe::get_with_tokens(ValueId target, const Tensor& tokens) {
+  std::vector<Given> given;
+  for (const FlatGraph::Input& input : labels_->flat->inputs) {
+    if (input.port == nullptr || input.port->role != analysis::Role::kTokenIds) continue;
+    const Tensor shaped = input.port->has_shape && input.port->dims.size() == 1 ? tokens.reshaped({tokens.size()}) : tokens;
+    given.emplace_back(input.value, input.port->dtype == DType::kI32 ? backend::cast_integer(shaped, DType::kI32) : shaped);
+  }
+  return Run(*this, given, true).get(target);
+}
+
+void Probe::keep(ValueId id, const Tensor& tensor) {
+  const auto bytes = static_cast<int64_t>(tensor.size_bytes());
+  if (bytes > kLargestKept || kept_bytes_ + bytes > kMostKept) return;
+  kept_bytes_ += bytes;
+  kept_[id] = tensor;
+}
+
+bool Probe::is_constant(ValueId id) const {
+  if (labels_->flat->graph.initializer_of(id) != nullptr) return true;
+  return static_cast<size_t>(id) < labels_->of_value.size() && (*labels_)[id].kind == Label::Kind::kConstant;
+}
+
+Probe& ProbeBank::at(const Sizes& sizes) {
+  for (const auto& probe : probes_) {
+    if (probe->sizes() == sizes) return *probe;
+  }
+  return *probes_.emplace_back(std::make_unique<Probe>(*labels_, *constants_, sizes));
+}
+
+std::span<Probe* const> ProbeBank::triple() {
+  using Triple = std::array<Sizes, 3>;
+  // Every symbol, and what is made of several, has a triple of its own; no past is empty and no sequence one token long.
+  constexpr Triple kWithPast = {Sizes{.batch = 2, .fresh = 3, .past = 4, .source = 6, .selection = 29},
+                                Sizes{.batch = 3, .fresh = 5, .past = 6, .source = 4, .selection = 41},
+                                Sizes{.batch = 2, .fresh = 4, .past = 9, .source = 7, .selection = 67}};
+  constexpr Triple kWithoutPast = {Sizes{.batch = 2, .fresh = 7, .source = 5, .selection = 29},
+                                   Sizes{.batch = 3, .fresh = 11, .source = 13, .selection = 41},
+                                   Sizes{.batch = 2, .fresh = 5, .source = 7, .selection = 67}};
+  constexpr Triple kOneToken = {Sizes{.past = 4, .source = 5, .selection = 29}, Sizes{.past = 6, .source = 4, .selection = 41},
+                                Sizes{.past = 9, .source = 7, .selection = 67}};
+  if (!triple_.empty()) return triple_;
+  if (const int64_t buffer = labels_->flat->buffer; buffer > 0) {
+    for (Sizes sizes : labels_->one_token ? kOneToken : kWithPast) {
+      sizes.buffer = buffer;
+      sizes.past = buffer - sizes.fresh;
+      triple_.push_back(&at(sizes));
+    }
+    return triple_;
+  }
+  for (const Sizes& sizes : labels_->one_token ? kOneToken : labels_->flat->has_past ? kWithPast : kWithoutPast)
+    triple_.push_back(&at(sizes));
+  return triple_;
+}
+
+}  // namespace kvik::native

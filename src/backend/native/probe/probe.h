@@ -1,0 +1,91 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/native/graph/labels.h"
+#include "backend/native/graph/refusal.h"
+#include "backend/native/probe/evaluation.h"
+
+namespace kvik::native {
+
+// Constants of a graph, evaluated when somebody asks. Weights are views into the file; f16, bf16 and f64 come as f32.
+// Large results of constant expressions (a transposed weight) are not kept. Not for use by two threads at a time.
+class Constants {
+ public:
+  explicit Constants(const FlatGraph& flat) : flat_(&flat) {}
+
+  Tensor get(onnx::ValueId id);
+
+ private:
+  Tensor load(onnx::ValueId id);
+
+  const FlatGraph* flat_;
+  std::unordered_map<onnx::ValueId, Tensor> kept_;
+  WorkBudget budget_{.largest_bytes = int64_t{1} << 34, .bytes_left = int64_t{1} << 40};  // weights may be large
+};
+
+// Evaluates whatever does not depend on the contents of rows, with the reference kernels, at one set of sizes. Results are kept,
+// so that one probe serves all layers. `Shape` of a row value comes from its axes. Inputs are fed as a runtime of rows means them:
+// masks of ones, positions past … past + new - 1, write index past, valid length total.
+class Probe {
+ public:
+  using Given = std::pair<onnx::ValueId, Tensor>;
+
+  Probe(const Labels& labels, Constants& constants, const Sizes& sizes);
+
+  const Sizes& sizes() const { return sizes_; }
+  int64_t bytes_spent() const { return WorkBudget{}.bytes_left - budget_.bytes_left; }  // by all evaluations
+
+  // Throws Refusal where it depends on a row value; Error where a kernel fails (a baked-in table that is too small for these sizes,
+  // for instance), and Error(kTooLarge) where it would be absurdly large.
+  Tensor get(onnx::ValueId id);
+
+  // The value of `target` where some values (row values, as a rule) are given. Keeps nothing that depends on them.
+  Tensor get_with(onnx::ValueId target, std::span<const Given> given);
+
+  // The value of `target`, computed from these token ids [batch, new] (i64).
+  Tensor get_with_tokens(onnx::ValueId target, const Tensor& tokens);
+
+ private:
+  class Run;
+
+  bool is_kept(onnx::ValueId id) const { return kept_.contains(id); }
+  void keep(onnx::ValueId id, const Tensor& tensor);
+  bool is_constant(onnx::ValueId id) const;
+
+  const Labels* labels_;
+  Constants* constants_;
+  Sizes sizes_;
+  std::unordered_map<onnx::ValueId, Tensor> kept_;
+  int64_t kept_bytes_ = 0;
+  WorkBudget budget_;
+};
+
+// Token ids [batch, new] (i64) out of the middle of the vocabulary, where no special token is: what a value that turned out not to
+// depend on tokens is computed from.
+Tensor ordinary_tokens(const FlatGraph& flat, const Sizes& sizes, uint32_t seed);
+
+// The tensor for an input that does not depend on rows: masks, positions, lengths, switches. Throws Refusal for the others.
+Tensor auxiliary_feed(const FlatGraph& flat, const FlatGraph::Input& input, const Sizes& sizes);
+
+// The probes of one compilation, by size: what does not depend on a layer is evaluated once.
+class ProbeBank {
+ public:
+  ProbeBank(const Labels& labels, Constants& constants) : labels_(&labels), constants_(&constants) {}
+
+  Probe& at(const Sizes& sizes);
+
+  // The sizes that axes are told apart by: every symbol has another triple of numbers.
+  std::span<Probe* const> triple();
+
+ private:
+  const Labels* labels_;
+  Constants* constants_;
+  std::vector<std::unique_ptr<Probe>> probes_;
+  std::vector<Probe*> triple_;
+};
+
+}  // namespace kvik::native

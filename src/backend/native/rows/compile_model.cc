@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <optional>
+
+#include "backend/native/attention/rule.h"
+#include "backend/native/graph/refusal.h"
+#include "backend/native/rows/compile.h"
+
+// Which graph of a model defines it, and what is tried when that one is no program over rows.
+namespace kvik::native {
+namespace {
+
+using analysis::File;
+using analysis::Signature;
+using analysis::Stage;
+using analysis::State;
+
+struct Candidate {
+  const File* file = nullptr;
+  CompileOptions options;
+  bool has_past = false;
+};
+
+bool has_state(const File& file, bool (*matches)(const State&)) {
+  for (const State& state : file.states) {
+    if (state.input >= 0 && matches(state)) return true;
+  }
+  return false;
+}
+
+bool reads_past(const File& file) {
+  return has_state(file, [](const State& state) { return !state.cross; });
+}
+bool is_recurrent(const File& file) {
+  return has_state(file, [](const State& state) { return state.growth == analysis::Growth::kRecurrent; });
+}
+
+// The graph without a past alone says what a model is: a prompt at once, with its mask. Token by token is right only for a model whose
+// rows follow from each other anyway.
+std::vector<Candidate> candidates(const Signature& signature, int64_t context) {
+  std::vector<Candidate> without_past, with_past, one_token;
+  for (const File& file : signature.files) {
+    const bool merged = file.stage == Stage::kDecoderMerged;
+    if (!merged && file.stage != Stage::kDecoder && file.stage != Stage::kDecoderWithPast) continue;
+    const bool past = reads_past(file);
+    if (merged || !past) without_past.push_back({&file, {.cached_branch = false, .context = context}});
+    if (past) with_past.push_back({&file, {.cached_branch = merged, .context = context}, true});
+    if (past && is_recurrent(file)) one_token.push_back({&file, {.cached_branch = merged, .one_token = true, .context = context}, true});
+  }
+  std::vector<Candidate> all = std::move(without_past);
+  all.insert(all.end(), with_past.begin(), with_past.end());
+  all.insert(all.end(), one_token.begin(), one_token.end());
+  return all;
+}
+
+// Rows that come later are not there yet when a row is generated.
+void require_causal(const Program& program) {
+  for (const Attend& attend : program.attends) {
+    if (!attend.causal && !attend.from_source) throw Refusal(fmt::format("{}: its rows see rows that come after them", attend.node));
+  }
+}
+
+bool near(float a, float b) { return a == b || std::abs(a - b) <= 1e-3f * (1 + std::abs(a)); }
+
+// Both up to `limit` positions.
+bool same_rule(const Attend& a, const Attend& b, int64_t limit) {
+  if (a.from_source != b.from_source || a.n_heads != b.n_heads || a.causal != b.causal) return false;
+  if (!near(a.scale, b.scale) || !near(a.soft_cap, b.soft_cap) || a.sinks.size() != b.sinks.size()) return false;
+  for (size_t i = 0; i < a.sinks.size(); ++i) {
+    if (!near(a.sinks[i], b.sinks[i])) return false;
+  }
+  for (int64_t h = 0; h < a.n_heads && !a.from_source; ++h) {
+    for (int64_t d = 0; d < limit; ++d) {
+      if (!near(bias_of(a, h, d), bias_of(b, h, d))) return false;
+    }
+  }
+  return true;
+}
+
+// A graph without a past computes a mask for all rows of a context together, which is proved for as many as is worth the time. The one
+// with a past, where it has the same rules, says what holds farther on.
+void look_farther(Program& program, const Candidate& other) {
+  const int64_t proved = program.max_positions.value_or(0);
+  try {
+    const Program longer = compile_file(*other.file, other.options);
+    if (longer.attends.size() != program.attends.size()) return;
+    for (size_t i = 0; i < longer.attends.size(); ++i) {
+      if (!same_rule(program.attends[i], longer.attends[i], proved)) return;
+    }
+    for (size_t i = 0; i < longer.attends.size(); ++i) {
+      const Attend& from = longer.attends[i];
+      Attend& to = program.attends[i];
+      to.window = from.window;
+      to.slopes = from.slopes;
+      to.distance_bias = from.distance_bias;
+      to.first_distance = from.first_distance;
+      to.words = from.words;
+    }
+    program.max_positions = longer.max_positions;
+    program.notes.push_back("the graph with a past has the same rules, and says how they go on");
+  } catch (const Error&) {  // what is proved is proved
+  }
+  for (const PositionTable& table : program.tables) {
+    if (table.limit > 0) program.max_positions = std::min(program.max_positions.value_or(table.limit), table.limit);
+  }
+}
+
+}  // namespace
+
+Program compile_decoder(const Signature& signature, int64_t context) {
+  if (context == 0) context = signature.max_positions.value_or(0);
+  std::optional<Refusal> first;
+  const std::vector<Candidate> all = candidates(signature, context);
+  for (const Candidate& candidate : all) {
+    try {
+      Program program = compile_file(*candidate.file, candidate.options);
+      require_causal(program);
+      const bool is_short = program.max_positions && (context == 0 || *program.max_positions < context);
+      const auto other = std::find_if(all.begin(), all.end(), [](const Candidate& one) { return one.has_past; });
+      if (is_short && !candidate.has_past && other != all.end()) look_farther(program, *other);
+      if (program.one_token) program.notes.push_back("only token by token: a state goes from each row to the next");
+      return program;
+    } catch (const Refusal& refusal) {
+      if (!first) first = Refusal(fmt::format("{}: {}", candidate.file->path.filename().string(), refusal.what()));
+    }
+  }
+  throw first ? *first : Refusal(fmt::format("{}: no file is a decoder", signature.folder.string()));
+}
+
+Program compile_encoder(const Signature& signature) {
+  const File* file = signature.encoder();
+  if (file == nullptr) file = signature.file_of(Stage::kEncoder);
+  if (file == nullptr) throw Refusal(fmt::format("{}: no file is an encoder", signature.folder.string()));
+  return compile_file(*file, {.context = file->position_rows.value_or(signature.max_positions.value_or(0))});
+}
+
+}  // namespace kvik::native

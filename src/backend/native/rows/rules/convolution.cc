@@ -1,0 +1,34 @@
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "backend/native/rows/rules.h"
+
+// A convolution whose kernel is one position wide is a product of each row by a weight; any wider one mixes rows.
+namespace kvik::native {
+namespace {
+
+bool all_are(const std::vector<int64_t>& values, int64_t wanted) {
+  return std::all_of(values.begin(), values.end(), [&](int64_t one) { return one == wanted; });
+}
+
+void convolution(Step& step) {
+  Axes axes = step.axes(0);
+  const Dims kernel = step.has(1) && !step.is_row(1) ? step.label(1).dims : Dims();
+  if (kernel.size() < 3 || kernel.size() != axes.size()) step.refuse("convolves by no constant kernel");
+  const bool rows_apart = std::all_of(axes.begin() + 2, axes.end(), [](const Axis& axis) { return has_symbol(axis) || axis.empty(); });
+  const bool one_wide = all_are(std::vector<int64_t>(kernel.begin() + 2, kernel.end()), 1);
+  const bool plain = all_are(step.node().ints_or("pads", {}), 0) && all_are(step.node().ints_or("strides", {}), 1);
+  if (!one_wide || !plain || !rows_apart || step.node().string_or("auto_pad", "NOTSET") != "NOTSET")
+    step.refuse("convolves along an axis of rows: " + to_string(axes));
+  const int64_t group = step.node().int_or("group", 1);
+  if (has_symbol(axes[1]) || row_size(axes[1]) != kernel[1] * group) step.refuse("has other channels than its kernel");
+  axes[1] = canonical({factor(std::max<int64_t>(1, kernel[0]))});
+  step.give(0, std::move(axes), step.dtype(0));
+  step.emit();
+}
+
+}  // namespace
+
+void add_convolution_rules(RuleTable& table) { table.add("Conv", convolution); }
+
+}  // namespace kvik::native

@@ -1,0 +1,241 @@
+#include "backend/native/rows/walk.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "backend/native/graph/specialise.h"
+#include "backend/native/probe/constant_shapes.h"
+#include "backend/native/rows/input_labels.h"
+#include "backend/native/rows/one_row.h"
+#include "backend/native/rows/rules.h"
+#include "backend/native/rows/spell_out.h"
+#include "backend/native/rows/token_free.h"
+
+namespace kvik::native {
+namespace {
+
+using onnx::kNoValue;
+using onnx::Node;
+using onnx::NodeId;
+using onnx::ValueId;
+
+bool is_random(const Node& node) {
+  for (const std::string_view op : {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}) {
+    if (node.op == op) return true;
+  }
+  return false;
+}
+
+bool is_shape(const Node& node) { return node.domain.empty() && (node.op == "Shape" || node.op == "Size"); }
+bool is_if(const Node& node) { return node.domain.empty() && node.op == "If"; }
+
+}  // namespace
+
+Walk::Walk(std::shared_ptr<FlatGraph> flat, Labels& labels, const AttentionContext& attention, Emitter& emitter)
+    : flat_(std::move(flat)), labels_(&labels), attention_(attention), emitter_(&emitter), numbers_(labels) {
+  for (const Probe* probe : probes().triple()) sizes_.push_back(probe->sizes());
+  grow();
+}
+
+void Walk::grow() {
+  labels_->of_value.resize(flat_->graph.values.size());
+  opened_.resize(flat_->graph.nodes.size());
+}
+
+// Depth first with a stack of our own: a graph may be a chain of any length.
+void Walk::reach(ValueId target) {
+  std::vector<ValueId> stack = {target};
+  while (!stack.empty()) {
+    const ValueId value = stack.back();
+    if ((*labels_)[value].kind != Label::Kind::kUnset) {
+      stack.pop_back();
+      continue;
+    }
+    const NodeId producer = flat_->graph.value(value).producer;
+    if (producer == onnx::kNoNode || flat_->graph.value(value).initializer >= 0) {
+      label_source(value);
+      continue;
+    }
+    if (!opened_[static_cast<size_t>(producer)]) {
+      opened_[static_cast<size_t>(producer)] = true;
+      if (push_missing_inputs(producer, stack)) continue;
+    }
+    label_node(producer);
+    if ((*labels_)[value].kind == Label::Kind::kUnset && flat_->graph.value(value).producer == producer)
+      throw Refusal(node(producer), fmt::format("does not say what its output '{}' is", flat_->graph.name_of(value)));
+  }
+}
+
+bool Walk::push_missing_inputs(NodeId id, std::vector<ValueId>& stack) {
+  const Node& reader = node(id);
+  const size_t before = stack.size();
+  const auto push = [&](ValueId value) {
+    if (value != kNoValue && (*labels_)[value].kind == Label::Kind::kUnset) stack.push_back(value);
+  };
+  if (is_if(reader)) {  // which branch, and so what it reads, is not known yet
+    push(reader.inputs.at(0));
+  } else {
+    // The first input's ancestors come first: they stand on top.
+    for (auto value = reader.inputs.rbegin(); value != reader.inputs.rend(); ++value) push(*value);
+    for (const ValueId value : reader.captures) push(value);
+  }
+  return stack.size() > before;
+}
+
+void Walk::label_source(ValueId value) {
+  Label& label = (*labels_)[value];
+  if (const onnx::TensorData* weight = flat_->graph.initializer_of(value)) {
+    label.kind = Label::Kind::kConstant;
+    label.dtype = is_computed_as_f32(weight->dtype) ? DType::kF32 : weight->dtype;
+    label.dims = weight->dims;
+    return;
+  }
+  const FlatGraph::Input* input = flat_->input_of(value);
+  if (input == nullptr) throw Refusal(fmt::format("'{}' is computed by no node", flat_->graph.name_of(value)));
+  label = input_label(*labels_, *input, past_axes);
+}
+
+void Walk::label_node(NodeId id) {
+  for (ValueId& input : flat_->graph.nodes[static_cast<size_t>(id)].inputs) {
+    if (const auto same = same_.find(input); same != same_.end()) input = same->second;
+  }
+  if (rewrite(id)) return;
+  const Node& here = node(id);
+  if (is_random(here)) throw Refusal(here, "draws random numbers");
+  bool rows = false, auxiliaries = false;
+  const auto look = [&](ValueId value) {
+    if (value == kNoValue) return;
+    rows = rows || (*labels_)[value].kind == Label::Kind::kRow;
+    auxiliaries = auxiliaries || (*labels_)[value].kind == Label::Kind::kAuxiliary;
+  };
+  for (const ValueId value : here.inputs) look(value);
+  for (const ValueId value : here.captures) look(value);
+  if (rows && !is_shape(here)) return label_row(id);
+  if (rows && (*labels_)[here.inputs.at(0)].is_empty) throw Refusal(here, "asks for the shape of what has no elements");
+  if (share(id)) return;
+  if (rows || auxiliaries) return label_auxiliary(here);
+  label_constant(here);
+}
+
+// Where another node computes the same already, its values stand for this node's from now on.
+bool Walk::share(NodeId id) {
+  const NodeId first = numbers_.same_as(id);
+  if (first == id) return false;
+  for (size_t i = 0; i < node(id).outputs.size(); ++i) {
+    const ValueId mine = node(id).outputs[i], other = node(first).outputs[i];
+    if (mine == kNoValue) continue;
+    (*labels_)[mine] = (*labels_)[other];
+    same_[mine] = other;
+  }
+  return true;
+}
+
+// An If becomes its branch, an operator that is shorthand the nodes it stands for. Their outputs are then computed by other nodes.
+bool Walk::rewrite(NodeId id) {
+  if (!is_if(node(id))) {
+    if (!spell_out(*this, id)) return false;
+    grow();
+    return true;
+  }
+  const ValueId condition = node(id).inputs.at(0);
+  if ((*labels_)[condition].kind == Label::Kind::kRow) throw Refusal(node(id), "the condition depends on the contents of rows");
+  std::vector<bool> chosen;
+  for (const Tensor& tensor : at_sizes(condition)) {
+    if (tensor.size() != 1) throw Refusal(node(id), "the condition is not a single value");
+    chosen.push_back(tensor.data<bool>()[0]);
+  }
+  for (const bool one : chosen) {
+    if (one != chosen.front()) throw Refusal(node(id), "the condition depends on the sizes");
+  }
+  require_same_branch(id, condition, chosen.front());
+  inline_branch(*flat_, id, chosen.front());
+  grow();
+  return true;
+}
+
+// Some models change their ways beyond a length.
+void Walk::require_same_branch(NodeId id, ValueId condition, bool chosen) {
+  for (Sizes sizes : long_sizes(attention_)) {
+    // Not one token alone: what is only spared there is no other way.
+    if (flat_->has_past && !labels_->one_token) sizes.fresh = 2, --sizes.past;
+    try {
+      const Tensor value = probes().at(sizes).get(condition);
+      if (value.data<bool>()[0] != chosen) throw Refusal(node(id), "the condition depends on the number of tokens");
+    } catch (const Refusal&) { throw; } catch (const Error&) {
+      return;  // the graph has no such length
+    }
+  }
+}
+
+void Walk::label_constant(const Node& made) {
+  const std::vector<ConstantShape> shapes = constant_shapes(*labels_, constants(), made);
+  for (size_t i = 0; i < made.outputs.size(); ++i) {
+    if (made.outputs[i] == kNoValue) continue;
+    Label& label = (*labels_)[made.outputs[i]];
+    label.kind = Label::Kind::kConstant;
+    label.dtype = shapes.at(i).dtype;
+    label.dims = shapes.at(i).dims;
+  }
+}
+
+void Walk::label_auxiliary(const Node& made) {
+  for (const ValueId value : made.outputs) {
+    if (value != kNoValue) (*labels_)[value].kind = Label::Kind::kAuxiliary;
+  }
+}
+
+void Walk::label_row(NodeId id) {
+  try {
+    apply_rule(id);
+  } catch (const Error& error) {
+    grow();
+    if (make_token_free(*this, id)) return;
+    // Perhaps only an operand does not depend on tokens.
+    if (!make_operands_token_free(*this, id)) {
+      if (dynamic_cast<const Refusal*>(&error) != nullptr) throw;
+      throw Refusal(node(id), error.what());
+    }
+    label_node(id);
+  }
+  grow();
+}
+
+void Walk::apply_rule(NodeId id) {
+  Step step(*this, id);
+  const Rule rule = writes_into_past(step) ? write_into_past : rules().find(step.node().domain, step.node().op);
+  if (step.any_empty() && !step.is("Concat")) {
+    step.give_nothing();
+  } else if (rule == nullptr) {
+    label_by_running(step);
+  } else {
+    try {
+      rule(step);
+    } catch (const Refusal&) {
+      // Token by token nothing can be mixed where there is no axis of rows.
+      if (!step.one_token() || step.has_rows()) throw;
+      label_by_running(step);
+    }
+  }
+  choices_.follow(*labels_, probes(), constants(), step.node());
+}
+
+void Walk::note_once(std::string note) {
+  if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
+}
+
+const std::vector<Tensor>& Walk::at_sizes(ValueId value) {
+  const auto [found, is_new] = at_sizes_.try_emplace(value);
+  if (!is_new) return found->second;
+  std::vector<Tensor> tensors;
+  try {
+    for (Probe* probe : probes().triple()) {
+      tensors.push_back((*labels_)[value].kind == Label::Kind::kConstant ? constants().get(value) : probe->get(value));
+    }
+  } catch (...) {
+    at_sizes_.erase(value);
+    throw;
+  }
+  return at_sizes_[value] = std::move(tensors);
+}
+
+}  // namespace kvik::native

@@ -1,0 +1,200 @@
+#include "backend/native/run/weight_sources.h"
+
+#include <algorithm>
+#include <atomic>
+#include <fmt/format.h>
+
+#include "backend/graph/convert.h"
+#include "base/thread_pool.h"
+#include "kvik/error.h"
+
+namespace kvik::native {
+namespace {
+
+constexpr uint64_t kZeros[2] = {0, 0};
+
+[[noreturn]] void bad_tensors(const Plan& plan, const WeightPart& part, std::string_view what) {
+  const onnx::Node& node = plan.flat->graph.nodes[static_cast<size_t>(part.quantised_by)];
+  throw Error(Code::kBadModel, fmt::format("{}: {} for a matrix of {} x {}; the file is broken", node.describe(), what, part.k, part.n));
+}
+
+// An initializer as it lies in the file; anything else evaluated.
+Tensor tensor_of(const Plan& plan, onnx::ValueId value, Constants& constants) {
+  if (const onnx::TensorData* data = plan.flat->graph.initializer_of(value)) return onnx::load(*data);
+  return constants.get(value);
+}
+
+// The bytes of an initializer where they lie in a mapped file.
+std::span<const std::byte> bytes_in_file(const Plan& plan, onnx::ValueId value, const Tensor& tensor) {
+  const onnx::TensorData* data = plan.flat->graph.initializer_of(value);
+  const auto& model = plan.flat->model;
+  if (data == nullptr || model == nullptr || model->path.empty()) return {};
+  const bool mapped = !data->external_file.empty() || data->owner == model->file;
+  const bool viewed = static_cast<const void*>(tensor.bytes().data()) == static_cast<const void*>(data->stored.data());
+  return mapped && viewed ? tensor.bytes() : std::span<const std::byte>();
+}
+
+bool is_plain_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF64; }
+
+WeightSource float_source(const Plan& plan, const WeightPart& part, Constants& constants) {
+  WeightSource source;
+  Tensor tensor = tensor_of(plan, part.value, constants);
+  if (!is_plain_float(tensor.dtype())) tensor = backend::cast_float(tensor, DType::kF32);
+  const int64_t slice = std::max<int64_t>(part.slice, 0);
+  if (tensor.size() < (slice + 1) * part.k * part.n || part.k < 1 || part.n < 1) {
+    throw Error(Code::kBadModel, fmt::format("the weight '{}' has the shape {}; {} x {} was expected", plan.flat->graph.name_of(part.value),
+                                             kvik::to_string(tensor.dims()), part.k, part.n));
+  }
+  const std::byte* data = tensor.bytes().data() + storage_bytes(tensor.dtype(), slice * part.k * part.n);
+  source.floats = cpu::FloatSource{tensor.dtype(), data, part.k, part.n, part.n_major};
+  source.views = {tensor};
+  if (part.slice < 0) source.in_file = bytes_in_file(plan, part.value, tensor);
+  return source;
+}
+
+// Packed codes of n rows, each of whole blocks along k.
+struct Blocked {
+  int64_t block = 0;
+  int bits = 4;
+};
+
+void require_bytes(const Plan& plan, const WeightPart& part, const Tensor& tensor, int64_t bytes, std::string_view what) {
+  if (static_cast<int64_t>(tensor.size_bytes()) < bytes)
+    bad_tensors(plan, part, fmt::format("the {} take {} bytes, {} were expected", what, tensor.size_bytes(), bytes));
+}
+
+WeightSource nbits_source_of(const Plan& plan, const WeightPart& part, const Blocked& blocked, Constants& constants) {
+  WeightSource source;
+  const Tensor codes = tensor_of(plan, part.value, constants), scales = tensor_of(plan, part.scales, constants);
+  const int64_t n_blocks = (part.k + blocked.block - 1) / blocked.block;
+  require_bytes(plan, part, codes, part.n * n_blocks * blocked.block * blocked.bits / 8, "codes");
+  if (scales.size() < part.n * n_blocks || !is_float(scales.dtype())) bad_tensors(plan, part, fmt::format("{} scales", scales.size()));
+  source.views = {codes, scales};
+  source.in_file = bytes_in_file(plan, part.value, codes);
+  const void* zero_points = nullptr;
+  if (part.zero_points != onnx::kNoValue) {
+    source.views.push_back(tensor_of(plan, part.zero_points, constants));
+    require_bytes(plan, part, source.views.back(), part.n * ((n_blocks * blocked.bits + 7) / 8), "zero points");
+    zero_points = source.views.back().bytes().data();
+  }
+  source.codes = cpu::nbits_source(
+      {part.k, part.n, blocked.bits, blocked.block, codes.bytes().data(), scales.bytes().data(), scales.dtype(), zero_points});
+  return source;
+}
+
+// A table of GatherBlockQuantized: as above, but 4-bit types count from 0 where there are no zero points.
+WeightSource table_source(const Plan& plan, const WeightPart& part, const onnx::Node& node, Constants& constants) {
+  const Blocked blocked{node.int_or("block_size", 128), static_cast<int>(node.int_or("bits", 4))};
+  WeightSource source = nbits_source_of(plan, part, blocked, constants);
+  const DType dtype = source.views.front().dtype();
+  if (dtype == DType::kU8) return source;
+  source.codes->codes.dtype = dtype;
+  if (part.zero_points == onnx::kNoValue) {
+    source.codes->zero_points = {kZeros, dtype, 0, 0};
+  } else {  // not padded to bytes
+    source.codes->zero_points = {source.views.back().bytes().data(), dtype, 1, part.k / blocked.block};
+  }
+  return source;
+}
+
+struct Strides {
+  int64_t k = 0, n = 0;
+};
+
+// DequantizeLinear, and the operands of integer products: one scale, one a column, or one a block along k.
+WeightSource linear_source(const Plan& plan, const WeightPart& part, const onnx::Node& node, Constants& constants) {
+  WeightSource source;
+  const Tensor codes = tensor_of(plan, part.value, constants), scales = tensor_of(plan, part.scales, constants);
+  if (codes.size() != part.k * part.n) bad_tensors(plan, part, fmt::format("{} codes", codes.size()));
+  source.views = {codes, scales};
+  const Strides code_strides = part.n_major ? Strides{1, part.k} : Strides{part.n, 1};
+  cpu::QuantSource q{part.k, part.n, part.k};
+  q.codes = {codes.bytes().data(), codes.dtype(), code_strides.k, code_strides.n};
+
+  const bool dequantises = node.op == "DequantizeLinear";
+  const int64_t axis = dequantises ? (node.int_or("axis", 1) + 2) % 2 : 1;
+  const bool along_k = axis == (part.n_major ? 1 : 0);
+  const int64_t block = dequantises ? node.int_or("block_size", 0) : 0;
+  Strides strides;
+  if (scales.size() == 1) {
+    strides = {0, 0};
+  } else if (block > 0 && along_k && scales.size() == part.n * ((part.k + block - 1) / block)) {
+    q.block = block;
+    strides = part.n_major ? Strides{1, (part.k + block - 1) / block} : Strides{part.n, 1};
+  } else if (block == 0 && along_k && scales.size() == part.k) {
+    q.block = 1;
+    strides = {1, 0};
+  } else if (block == 0 && !along_k && scales.size() == part.n) {
+    strides = {0, 1};
+  } else {
+    bad_tensors(plan, part, fmt::format("scales of the shape {}", kvik::to_string(scales.dims())));
+  }
+  if (!is_float(scales.dtype())) bad_tensors(plan, part, "scales that are no floats");
+  q.scales = {scales.bytes().data(), scales.dtype(), strides.k, strides.n};
+  q.zero_points = {kZeros, codes.dtype(), 0, 0};
+  if (part.zero_points != onnx::kNoValue) {
+    const Tensor zero_points = tensor_of(plan, part.zero_points, constants);
+    const bool one = zero_points.size() == 1;
+    if (!one && zero_points.size() != scales.size() && !(scales.size() == 1 && zero_points.size() == part.n))
+      bad_tensors(plan, part, fmt::format("{} zero points", zero_points.size()));
+    source.views.push_back(zero_points);
+    const Strides own = one ? Strides{} : scales.size() == 1 ? Strides{0, 1} : strides;
+    q.zero_points = {zero_points.bytes().data(), zero_points.dtype(), own.k, own.n};
+  }
+  source.codes = q;
+  return source;
+}
+
+// An exponent of ones alone makes an infinity or NaN.
+template <class Bits>
+bool all_finite(const void* data, int64_t first, int64_t n, Bits exponent) {
+  const Bits* x = static_cast<const Bits*>(data) + first;
+  Bits infinite = 0;
+  for (int64_t i = 0; i < n; ++i) infinite = static_cast<Bits>(infinite | ((x[i] & exponent) == exponent ? 1 : 0));
+  return infinite == 0;
+}
+
+bool all_finite(DType dtype, const void* data, int64_t first, int64_t n) {
+  switch (dtype) {
+    case DType::kF32: return all_finite<uint32_t>(data, first, n, 0x7f800000u);
+    case DType::kF16: return all_finite<uint16_t>(data, first, n, 0x7c00u);
+    case DType::kBF16: return all_finite<uint16_t>(data, first, n, 0x7f80u);
+    case DType::kF64: return all_finite<uint64_t>(data, first, n, uint64_t{0x7ff} << 52);
+    default: return true;
+  }
+}
+
+}  // namespace
+
+WeightSource weight_source(const Plan& plan, const WeightPart& part, Constants& constants) {
+  if (part.quantised_by == onnx::kNoNode) return float_source(plan, part, constants);
+  const onnx::Node& node = plan.flat->graph.nodes[static_cast<size_t>(part.quantised_by)];
+  if (node.op == "MatMulNBits") {
+    return nbits_source_of(plan, part, {node.int_or("block_size", 0), static_cast<int>(node.int_or("bits", 4))}, constants);
+  }
+  if (node.op == "GatherBlockQuantized") return table_source(plan, part, node, constants);
+  return linear_source(plan, part, node, constants);
+}
+
+void check_finite(const Plan& plan, const WeightPart& part, const WeightSource& source, ThreadPool& pool) {
+  constexpr int64_t kChunk = 1 << 16;
+  std::atomic<bool> finite = true;
+  const auto check = [&](DType dtype, const void* data, int64_t n) {
+    pool.for_ranges(n, kChunk, [&](int64_t begin, int64_t end) {
+      if (!all_finite(dtype, data, begin, end - begin)) finite = false;
+    });
+  };
+  if (source.floats) check(source.floats->dtype, source.floats->data, part.k * part.n);
+  if (source.codes) check(source.views[1].dtype(), source.views[1].bytes().data(), source.views[1].size());
+  if (finite) return;
+  const onnx::ValueId named = source.floats ? part.value : part.scales;
+  throw Error(Code::kBadModel,
+              fmt::format("the weight '{}' holds a number that is not finite; export the model again", plan.flat->graph.name_of(named)));
+}
+
+DType stored_dtype(const Plan& plan, const WeightPart& part) {
+  if (const onnx::TensorData* data = plan.flat->graph.initializer_of(part.value)) return data->dtype;
+  return part.quantised_by == onnx::kNoNode ? DType::kF32 : DType::kU8;
+}
+
+}  // namespace kvik::native
