@@ -29,7 +29,9 @@ struct Found {
 Found find_tables() {
   Found found;
   [[maybe_unused]] const CpuFeatures features = detect_cpu_features();
-#if defined(__x86_64__)
+#if defined(KVIK_SCALAR_ONLY)
+  // Nothing else was compiled.
+#elif defined(__x86_64__)
   if (features.avx512_vnni) found.tables[found.count++] = &avx512::kernels;
   if (features.avx2) found.tables[found.count++] = &avx2::kernels;
 #elif defined(__aarch64__)
