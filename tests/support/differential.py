@@ -44,8 +44,7 @@ class Case:
         session = onnxruntime.InferenceSession(self.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         by_name = {f"x{i}": array for i, array in enumerate(self.inputs) if array is not None}
         if not in_place:
-            return session.run(None, {
-name: by_name[name] for name in self.fed})
+            return session.run(None, {name: by_name[name] for name in self.fed})
         binding = session.io_binding()
         own = {name: by_name[name].copy() for name in self.fed}  # an OrtValue only points at these
         fed = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in own.items()}
@@ -82,11 +81,9 @@ name: by_name[name] for name in self.fed})
 
 def tolerance_of(array):
     if array.dtype == np.float16:
-        return {
-  "rtol" : 4e-3, "atol" : 2e-3
-}
-if array
-  .dtype.kind == "f" : return { "rtol" : 1e-4, "atol" : 2e-5 }
+        return {"rtol": 4e-3, "atol": 2e-3}
+    if array.dtype.kind == "f":
+        return {"rtol": 1e-4, "atol": 2e-5}
     return {"rtol": 0, "atol": 0}
 
 
