@@ -76,7 +76,11 @@ class Translator {
     while (const size_t n_read = read_sources()) translate_from(lines_.size() - n_read, progress);
     progress.clear();
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    if (terminal_.json) print_json(ms);
+    if (terminal_.json) {
+      print_json(ms);
+    } else if (!terminal_.quiet) {
+      say_timing(ms);
+    }
     return 0;
   }
 
@@ -193,16 +197,26 @@ class Translator {
     std::cout << std::flush;
   }
 
+  size_t n_target_tokens() const {
+    size_t n_tokens = 0;
+    for (const Line& line : lines_) n_tokens += line.found.empty() ? 0 : line.found.front().ids.size();
+    return n_tokens;
+  }
+
+  void say_timing(double ms) const {
+    fmt::print(stderr, "kvik: {} on {}: {} in {:.0f} ms ({:.1f}/s), {} new tokens ({:.1f}/s)\n", model_.backend(), model_.device(),
+               lines_.size() == 1 ? "1 line" : fmt::format("{} lines", lines_.size()), ms, static_cast<double>(lines_.size()) / (ms / 1e3),
+               n_target_tokens(), static_cast<double>(n_target_tokens()) / (ms / 1e3));
+  }
+
   void print_json(double ms) const {
     Json results = Json::array();
-    size_t n_tokens = 0;
     for (const Line& line : lines_) {
       Json entry = {{"source_ids", line.source}, {"ids", Json::array()}, {"text", ""}, {"score", 0.0}, {"finish", "stop"}};
       for (size_t i = 0; i < line.found.size(); ++i) {
         const Json one = to_json(model_, line.found[i], target_, target_options_);
         if (i == 0) entry.update(one);
         if (line.found.size() > 1) entry["hypotheses"].push_back(one);
-        n_tokens += i == 0 ? line.found[i].ids.size() : 0;
       }
       results.push_back(std::move(entry));
     }
@@ -211,7 +225,7 @@ class Translator {
     const Json timing = {{"load_ms", model_.load_ms()},
                          {"translate_ms", ms},
                          {"sentences_per_s", static_cast<double>(lines_.size()) / seconds},
-                         {"tokens_per_s", static_cast<double>(n_tokens) / seconds},
+                         {"tokens_per_s", static_cast<double>(n_target_tokens()) / seconds},
                          {"sources_encoded", work.encoded},
                          {"sources_projected", work.cross_projected}};
     std::cout << Json{{"results", results}, {"backend", model_.backend()}, {"timing", timing}}.dump(-1, ' ', false,
