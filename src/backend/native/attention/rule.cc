@@ -64,6 +64,7 @@ class Inference {
     }
     if (!largest_ok_) throw Refusal(question_.node, fmt::format("its scores cannot be evaluated at any size ({})", failure_));
     if (!question_.from_source) look_far();
+    if (!question_.from_source && context_.labels.flat->buffer > 0) require_empty_places_hidden();
     InferredRule rule;
     rule.limit = limit_;
     const ScoreFunction function = function_.value_or(ScoreFunction{});
@@ -156,6 +157,31 @@ class Inference {
         const float sink = scores.at(0, q, n_keys, h) - scores.at(0, q, reference.key[static_cast<size_t>(q)], h);
         if (static_cast<int64_t>(sinks_.size()) <= h) sinks_.push_back(sink);
         if (!(std::abs(sinks_[static_cast<size_t>(h)] - sink) <= 1e-4f)) throw Refusal(node(), "its sink is not the same for all tokens");
+      }
+    }
+  }
+
+  // Other probes see a full buffer. In one that is not, what nothing was written to must take no weight, and the rule stay what it is.
+  void require_empty_places_hidden() {
+    const int64_t buffer = context_.labels.flat->buffer;
+    for (const Size& size : {Size{0, 1}, Size{0, 3}, Size{5, 1}, Size{3, 4}}) {
+      if (size.past + size.fresh >= buffer || (context_.labels.one_token && size.fresh > 1)) continue;
+      const Sizes sizes = {.fresh = size.fresh, .past = size.past, .buffer = buffer};
+      const float none = 0;
+      const Scores scores = question_.source.softmax_input(sizes, std::span(&none, 1));
+      const Reference reference = reference_of(node(), sizes.past, sizes.total(), scores);
+      observe_biases(sizes.past, sizes.total(), scores, reference);
+      require_hidden(sizes.total(), question_.source.n_keys(sizes), scores, reference);
+    }
+  }
+
+  void require_hidden(int64_t first, int64_t end, const Scores& scores, const Reference& reference) const {
+    for (int64_t q = 0; q < scores.rows; ++q) {
+      for (int64_t k = first; k < end; ++k) {
+        for (int64_t h = 0; h < scores.heads; ++h) {
+          const float seen = scores.at(0, q, reference.key[static_cast<size_t>(q)], h);
+          if (!(scores.at(0, q, k, h) < seen + kHidden)) throw Refusal(node(), "it sees places of its cache that nothing was written to");
+        }
       }
     }
   }

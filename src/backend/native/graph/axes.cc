@@ -82,9 +82,9 @@ int64_t Sizes::of(const Factor& factor) const {
     case Symbol::kBatch: return batch;
     case Symbol::kNew: return fresh;
     case Symbol::kPast: return buffer > 0 ? buffer : past;
-    case Symbol::kTotal: return total();
+    case Symbol::kTotal: return buffer > 0 ? buffer : total();
     case Symbol::kSource: return source;
-    case Symbol::kTotalAndSink: return total() + 1;
+    case Symbol::kTotalAndSink: return of(native::factor(Symbol::kTotal)) + 1;
     case Symbol::kUnknown: return unknown;
     case Symbol::kSelection: return selection + factor.selection;
   }

@@ -55,7 +55,7 @@ struct Sizes {
   int64_t source = 5;
   int64_t unknown = 16;
   int64_t selection = 29;  // the first; each further one is larger by one
-  int64_t buffer = 0;      // positions of the past where it is a buffer of fixed size, whatever is in it; 0: as many as there are
+  int64_t buffer = 0;      // keys where they lie in a buffer of fixed size, however many of them are there; 0: as many as there are
 
   int64_t total() const { return past + fresh; }
   friend bool operator==(const Sizes&, const Sizes&) = default;
