@@ -97,5 +97,20 @@ std::string test_name(const testing::TestParamInfo<Expected>& info) {
 
 INSTANTIATE_TEST_SUITE_P(All, Rules, testing::ValuesIn(all_expected()), test_name);
 
+// Its mask lets the places of the buffer through that nothing was written to yet, and only those.
+TEST(FixedBuffers, MayNotSeePlacesThatNothingWasWrittenTo) {
+  analysis::Signature signature = analysis::analyse(testing_support::fixtures() / "forms" / "fixed-position");
+  analysis::File& file = signature.files.at(0);
+  ASSERT_NO_THROW(native::compile_file(file));
+  auto graph = std::make_shared<onnx::Graph>(*file.model->graph);
+  const auto inverts = std::ranges::find_if(graph->nodes, [](const onnx::Node& node) { return node.op == "Sub"; });
+  ASSERT_NE(inverts, graph->nodes.end());
+  std::swap(inverts->inputs[0], inverts->inputs[1]);  // 1 - mask becomes mask - 1
+  auto model = std::make_shared<onnx::Model>(*file.model);
+  model->graph = std::move(graph);
+  file.model = std::move(model);
+  EXPECT_THROW(native::compile_file(file), native::Refusal);
+}
+
 }  // namespace
 }  // namespace kvik
