@@ -99,14 +99,18 @@ class Layered(NoCache):
         return [self.names(*slot) for slot in self.slots]
 
 
-class Fused(Layered):
-    """Keys and values of a layer side by side: [B, P, 2 D] for one head, [B, H, P, 2 D] for several."""
+class OneALayer(Layered):
+    """Keys and values of a layer in one tensor."""
 
     def declare(self, net: Net, c: Choices) -> None:
         self.c, self.values = c, {}
         self.slots = [(i, 0) for i in range(c.n_layers)]
         for layer, _ in self.slots:
             net.input(self.past(layer, 0), net.onnx_type, self.shape(0, PAST))
+
+
+class Fused(OneALayer):
+    """Keys and values of a layer side by side: [B, P, 2 D] for one head, [B, H, P, 2 D] for several."""
 
     def names(self, layer: int, kind: int) -> tuple[str, str]:
         return f"past_key_values.{layer}.key_value", f"present.{layer}.key_value"
@@ -128,14 +132,8 @@ class Fused(Layered):
         return (net.unsqueeze(k, 1), net.unsqueeze(v, 1)) if self.c.kv_heads == 1 else (k, v)
 
 
-class Stacked(Layered):
+class Stacked(OneALayer):
     """Keys and values of a layer in front of each other: [2, B, H, P, D]."""
-
-    def declare(self, net: Net, c: Choices) -> None:
-        self.c, self.values = c, {}
-        self.slots = [(i, 0) for i in range(c.n_layers)]
-        for layer, _ in self.slots:
-            net.input(self.past(layer, 0), net.onnx_type, self.shape(0, PAST))
 
     def names(self, layer: int, kind: int) -> tuple[str, str]:
         return f"past_{layer}", f"present_{layer}"
