@@ -8,17 +8,6 @@
 #include "text/template/json.h"
 
 namespace kvik {
-namespace {
-
-constexpr int kDefaultNewTokens = 256;
-
-template <class T, class U>
-void set(T& target, const std::optional<U>& wanted) {
-  if (wanted) target = *wanted;
-}
-
-}  // namespace
-
 SampleOptions GenerateOptions::sampling() const {
   return {temperature,          top_k,      top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
           no_repeat_ngram_size, logit_bias, seed};
@@ -26,16 +15,16 @@ SampleOptions GenerateOptions::sampling() const {
 
 sample::SamplingOptions Model::State::sampling(const SampleOptions& wanted) const {
   sample::SamplingOptions chosen = config.sampling;
-  set(chosen.temperature, wanted.temperature);
-  set(chosen.top_k, wanted.top_k);
-  set(chosen.top_p, wanted.top_p);
-  set(chosen.min_p, wanted.min_p);
-  set(chosen.repetition_penalty, wanted.repetition_penalty);
-  set(chosen.presence_penalty, wanted.presence_penalty);
-  set(chosen.frequency_penalty, wanted.frequency_penalty);
-  set(chosen.no_repeat_ngram_size, wanted.no_repeat_ngram_size);
+  set_where_given(chosen.temperature, wanted.temperature);
+  set_where_given(chosen.top_k, wanted.top_k);
+  set_where_given(chosen.top_p, wanted.top_p);
+  set_where_given(chosen.min_p, wanted.min_p);
+  set_where_given(chosen.repetition_penalty, wanted.repetition_penalty);
+  set_where_given(chosen.presence_penalty, wanted.presence_penalty);
+  set_where_given(chosen.frequency_penalty, wanted.frequency_penalty);
+  set_where_given(chosen.no_repeat_ngram_size, wanted.no_repeat_ngram_size);
   if (!wanted.logit_bias.empty()) chosen.logit_bias = wanted.logit_bias;
-  set(chosen.seed, wanted.seed);
+  set_where_given(chosen.seed, wanted.seed);
   return chosen;
 }
 

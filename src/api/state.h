@@ -17,6 +17,13 @@
 // What stands behind the handles of kvik.h.
 namespace kvik {
 
+inline constexpr int kDefaultNewTokens = 256;  // where neither the caller nor the model says
+
+template <class T, class U>
+void set_where_given(T& target, const std::optional<U>& wanted) {
+  if (wanted) target = *wanted;
+}
+
 struct Model::State {
   LoadOptions options;
   analysis::Signature signature;

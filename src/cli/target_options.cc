@@ -12,23 +12,16 @@
 namespace kvik::cli {
 namespace {
 
-constexpr int kDefaultNewTokens = 256;
-
-template <class T, class U>
-void set(T& target, const std::optional<U>& wanted) {
-  if (wanted) target = *wanted;
-}
-
 void set_ids(std::vector<TokenId>& target, const std::optional<std::string>& wanted) {
   if (wanted) target = parse_ids(*wanted);
 }
 
 sample::SamplingOptions sampling_of(const Model& model, const TargetOptions& options) {
   sample::SamplingOptions sampling = ModelAccess::state(model).sampling(options.generate.sampling());
-  set(sampling.min_length, options.min_length);
-  set(sampling.min_new_tokens, options.min_new_tokens);
-  set(sampling.encoder_no_repeat_ngram_size, options.encoder_no_repeat_ngram_size);
-  set(sampling.encoder_repetition_penalty, options.encoder_repetition_penalty);
+  set_where_given(sampling.min_length, options.min_length);
+  set_where_given(sampling.min_new_tokens, options.min_new_tokens);
+  set_where_given(sampling.encoder_no_repeat_ngram_size, options.encoder_no_repeat_ngram_size);
+  set_where_given(sampling.encoder_repetition_penalty, options.encoder_repetition_penalty);
   set_ids(sampling.suppress_tokens, options.suppress);
   set_ids(sampling.begin_suppress_tokens, options.begin_suppress);
   if (options.forced_bos) sampling.forced_bos_token_id = *options.forced_bos < 0 ? std::nullopt : options.forced_bos;

@@ -90,7 +90,7 @@ TEST(FuseCanonical, ARootThatBecameItsInverseIsNotTakenForTheRootAgain) {
   const Input y = b.add(b.unary(Unary::kSquare, b.x()), b.number(1));
   const Input first = b.div(b.x(), b.unary(Unary::kSqrt, y)), second = b.div(y, b.unary(Unary::kSqrt, y));
   Plan plan = b.done(b.add(b.unary(Unary::kTanh, first), second));
-  fuse_and_compare(fuse_canonical, plan);
+  EXPECT_GT(fuse_and_compare(fuse_canonical, plan), 0);
 }
 
 TEST(FuseCanonical, ASmallDivisorIsNotInvertedIntoInfinity) {
