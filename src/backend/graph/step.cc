@@ -99,7 +99,9 @@ StepResult Step::run(const Batch& batch, std::span<const TokenId> tokens) {
       const int index = is_first ? slots_.self[s].first_input : slots_.self[s].later_input;
       return index >= 0 && input.name == opened.file->inputs[static_cast<size_t>(index)].name;
     });
-    group->states.push_back(next_state(slots_.self[s], past == inputs.end() ? nullptr : past->value, outputs[at++], *later_.executor));
+    const int output = is_first ? slots_.self[s].first_output : slots_.self[s].later_output;
+    const Made made{&opened.file->outputs[static_cast<size_t>(output)], outputs[at++]};
+    group->states.push_back(next_state(slots_.self[s], past == inputs.end() ? nullptr : past->value, made, *later_.executor));
   }
   group->sources = sources;
   if (makes_cross) {
@@ -162,9 +164,7 @@ ValuePtr Step::carried_state(size_t slot, const Batch& batch, Executor& executor
   for (size_t i = 0; i < batch.caches.size(); ++i)
     as_it_is = as_it_is && batch.caches[i]->group == group && batch.caches[i]->row == static_cast<int>(i);
   const ValuePtr& value = group->states[slot];
-  const int64_t per_sequence = layout.head_axis == layout.batch_axis ? layout.n_heads : 1;
-  if (as_it_is && value->dims()[static_cast<size_t>(layout.batch_axis)] == static_cast<int64_t>(batch.caches.size()) * per_sequence)
-    return value;
+  if (as_it_is && group->n_sequences == static_cast<int>(batch.caches.size())) return value;
 
   std::vector<StateRow> rows;
   for (const GraphCache* cache : batch.caches) rows.push_back({cache->group->states[slot]->to_host(), cache->row});
@@ -195,9 +195,10 @@ std::shared_ptr<const SourcePack> Step::sources_of(const Batch& batch, Executor&
   return pack_sources(members, slots_, executor);
 }
 
-ValuePtr Step::next_state(const Slot& slot, const ValuePtr& past, const ValuePtr& output, Executor& executor) const {
-  ValuePtr next = output;
-  if (output->dtype() != slot.layout.dtype) next = executor.from_host(cast_float(output->to_host(), slot.layout.dtype));
+ValuePtr Step::next_state(const Slot& slot, const ValuePtr& past, const Made& made, Executor& executor) const {
+  ValuePtr next = made.value;
+  // Told by the declaration, because a runtime that need not look at a value is faster.
+  if (made.port->dtype != slot.layout.dtype) next = executor.from_host(cast_float(next->to_host(), slot.layout.dtype));
   if (slot.layout.growth != analysis::Growth::kDelta || past == nullptr) return next;
   return executor.from_host(append_positions(slot.layout, past->to_host(), next->to_host()));
 }

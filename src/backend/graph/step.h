@@ -48,6 +48,10 @@ class Step {
     const analysis::File* file = nullptr;
     std::shared_ptr<Executor> executor;
   };
+  struct Made {
+    const analysis::Port* port = nullptr;
+    ValuePtr value;
+  };
 
   OpenedFile open(const analysis::File* file, const OpenFile& open) const;
   std::vector<NamedValue> feeds(const OpenedFile& opened, const Batch& batch, std::span<const TokenId> tokens, const SourcePack* sources);
@@ -55,7 +59,7 @@ class Step {
   ValuePtr carried_state(size_t slot, const Batch& batch, Executor& executor) const;
   ValuePtr embeddings(std::span<const TokenId> tokens, const StepShape& shape);
   std::shared_ptr<const SourcePack> sources_of(const Batch& batch, Executor& executor) const;
-  ValuePtr next_state(const Slot& slot, const ValuePtr& past, const ValuePtr& output, Executor& executor) const;
+  ValuePtr next_state(const Slot& slot, const ValuePtr& past, const Made& made, Executor& executor) const;
 
   const analysis::Signature& signature_;
   Slots slots_;

@@ -45,8 +45,8 @@ struct Api {
   explicit Api(const void* const* table) {
     const auto set = [&](auto&... entries) { ((entries.table = table), ...); };
     set(get_error_message, create_env, disable_telemetry, create_session, create_session_from_array, create_session_options,
-        set_log_severity, set_optimization, set_intra_threads, create_tensor_with_data, get_tensor_data, get_element_type,
-        get_dimensions_count, get_dimensions, get_tensor_info, create_memory_info, create_cpu_memory_info, allocator_free,
+        disable_memory_pattern, set_log_severity, set_optimization, set_intra_threads, create_tensor_with_data, get_tensor_data,
+        get_element_type, get_dimensions_count, get_dimensions, get_tensor_info, create_memory_info, create_cpu_memory_info, allocator_free,
         default_allocator, release_env, release_status, release_memory_info, release_session, release_value, release_tensor_info,
         release_session_options, available_providers, release_available_providers, add_session_config, run_with_binding, create_io_binding,
         release_io_binding, bind_input, bind_output_to_device, get_bound_output_values, append_cuda, create_cuda_options,
@@ -59,6 +59,7 @@ struct Api {
   Entry<7, Status*(const Env*, const char*, const SessionOptions*, Session**)> create_session;
   Entry<8, Status*(const Env*, const void*, size_t, const SessionOptions*, Session**)> create_session_from_array;
   Entry<10, Status*(SessionOptions**)> create_session_options;
+  Entry<17, Status*(SessionOptions*)> disable_memory_pattern;
   Entry<22, Status*(SessionOptions*, int)> set_log_severity;
   Entry<23, Status*(SessionOptions*, int)> set_optimization;
   Entry<24, Status*(SessionOptions*, int)> set_intra_threads;
