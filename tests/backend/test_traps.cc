@@ -25,7 +25,7 @@ class Watching final : public Executor {
   Watching(std::unique_ptr<Executor> inner, std::vector<Seen>& seen) : inner_(std::move(inner)), seen_(seen) {}
 
   ValuePtr from_host(Tensor tensor) override { return inner_->from_host(std::move(tensor)); }
-  std::vector<ValuePtr> run(std::span<const NamedValue> inputs, std::span<const std::string_view> outputs) override {
+  std::vector<ValuePtr> run(std::span<const NamedValue> inputs, std::span<const Wanted> outputs) override {
     Seen seen;
     for (const NamedValue& input : inputs) {
       const Tensor tensor = input.value->to_host();

@@ -50,6 +50,17 @@ Tensor gather_rows(const analysis::State& layout, std::span<const StateRow> rows
   return result;
 }
 
+Selection selection_of(const analysis::State& layout, std::span<const int> rows, int64_t n_positions) {
+  const int64_t entries = entries_per_sequence(layout);
+  Selection selection{.axis = layout.batch_axis};
+  for (const int row : rows) {
+    for (int64_t i = 0; i < entries; ++i) selection.entries.push_back(row * entries + i);
+  }
+  const bool cuts = layout.position_axis >= 0 && layout.growth != analysis::Growth::kFixed;
+  if (cuts) selection.position_axis = layout.position_axis, selection.n_positions = n_positions;
+  return selection;
+}
+
 Tensor append_positions(const analysis::State& layout, const Tensor& past, const Tensor& fresh) {
   const auto position = static_cast<size_t>(layout.position_axis);
   const auto batch = static_cast<size_t>(layout.batch_axis);

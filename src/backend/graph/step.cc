@@ -75,9 +75,9 @@ StepResult Step::run(const Batch& batch, std::span<const TokenId> tokens) {
 
   const int logits_at = index_of(opened.file->outputs, Role::kLogits);
   if (logits_at < 0) throw Error(Code::kBadModel, fmt::format("{}: no output was found that holds logits", opened.file->path.string()));
-  std::vector<std::string_view> wanted = {opened.file->outputs[static_cast<size_t>(logits_at)].name};
+  std::vector<Wanted> wanted = {{opened.file->outputs[static_cast<size_t>(logits_at)].name, true}};
   const auto want = [&](int output) {
-    if (output >= 0) wanted.push_back(opened.file->outputs[static_cast<size_t>(output)].name);
+    if (output >= 0) wanted.push_back({opened.file->outputs[static_cast<size_t>(output)].name});
   };
   for (const Slot& slot : slots_.self) want(is_first ? slot.first_output : slot.later_output);
   // Later steps return cross-attention values too in some files, empty or not: those of the first step hold.
@@ -160,11 +160,19 @@ ValuePtr Step::state_feed(const OpenedFile& opened, int input, const Batch& batc
 ValuePtr Step::carried_state(size_t slot, const Batch& batch, Executor& executor) const {
   const std::shared_ptr<const Group>& group = batch.caches.front()->group;
   const analysis::State& layout = slots_.self[slot].layout;
-  bool as_it_is = group->length == batch.shape.n_past;
-  for (size_t i = 0; i < batch.caches.size(); ++i)
-    as_it_is = as_it_is && batch.caches[i]->group == group && batch.caches[i]->row == static_cast<int>(i);
+  bool as_it_is = group->length == batch.shape.n_past && group->n_sequences == static_cast<int>(batch.caches.size());
+  bool of_one_group = true;
+  for (size_t i = 0; i < batch.caches.size(); ++i) {
+    of_one_group = of_one_group && batch.caches[i]->group == group;
+    as_it_is = as_it_is && of_one_group && batch.caches[i]->row == static_cast<int>(i);
+  }
   const ValuePtr& value = group->states[slot];
-  if (as_it_is && group->n_sequences == static_cast<int>(batch.caches.size())) return value;
+  if (as_it_is) return value;
+  if (of_one_group) {
+    std::vector<int> rows;
+    for (const GraphCache* cache : batch.caches) rows.push_back(cache->row);
+    if (ValuePtr selected = executor.select(*value, selection_of(layout, rows, batch.shape.n_past))) return selected;
+  }
 
   std::vector<StateRow> rows;
   for (const GraphCache* cache : batch.caches) rows.push_back({cache->group->states[slot]->to_host(), cache->row});
@@ -179,7 +187,7 @@ ValuePtr Step::embeddings(std::span<const TokenId> tokens, const StepShape& shap
   if (ids == nullptr || file.inputs.size() != 1)
     throw Error(Code::kUnsupported, fmt::format("{}: only token ids can be fed to it", file.path.string()));
   const NamedValue input{ids->name, embedding_.executor->from_host(token_feed(*ids, tokens, shape))};
-  const std::string_view wanted = file.outputs[static_cast<size_t>(output)].name;
+  const Wanted wanted{file.outputs[static_cast<size_t>(output)].name};
   return embedding_.executor->run({&input, 1}, {&wanted, 1}).front();
 }
 
@@ -209,11 +217,11 @@ std::vector<SourcePtr> Step::encode(std::span<const Tensor> inputs) {
   const auto n_sequences = static_cast<int64_t>(inputs.size());
   const std::vector<NamedValue> feeds = encoder_feeds(file, inputs, *encoder_.executor);
 
-  std::vector<std::string_view> wanted;
+  std::vector<Wanted> wanted;
   const int hidden = index_of(file.outputs, Role::kHiddenStates);
-  if (hidden >= 0) wanted.push_back(file.outputs[static_cast<size_t>(hidden)].name);
+  if (hidden >= 0) wanted.push_back({file.outputs[static_cast<size_t>(hidden)].name});
   for (const Slot& slot : slots_.cross) {
-    if (slot.encoder_output >= 0) wanted.push_back(file.outputs[static_cast<size_t>(slot.encoder_output)].name);
+    if (slot.encoder_output >= 0) wanted.push_back({file.outputs[static_cast<size_t>(slot.encoder_output)].name});
   }
   const std::vector<ValuePtr> outputs = encoder_.executor->run(feeds, wanted);
   n_encoded_ += n_sequences;

@@ -148,7 +148,8 @@ SourceStage::Outputs SourceStage::run_encoder(std::span<const Tensor> inputs) {
     for (const Tensor& hidden : run_native_encoder(inputs)) outputs.emplace_back(wanted_.size(), hidden);
     return outputs;
   }
-  const std::vector<std::string_view> names(wanted_.begin(), wanted_.end());
+  std::vector<backend::Wanted> names;
+  for (const std::string& name : wanted_) names.push_back({name, true});
   for (const Tensor& input : inputs) {
     const std::vector<backend::NamedValue> feeds = backend::encoder_feeds(*encoder_file_, {&input, 1}, *other_encoder_);
     outputs.emplace_back();
@@ -219,7 +220,7 @@ std::span<const float> SourceStage::embed(std::span<const int64_t> tokens) {
     throw Error(Code::kUnsupported, fmt::format("{}: only token ids can be fed to it", embedding_file_->path.string()));
   const std::vector<TokenId> narrow(tokens.begin(), tokens.end());
   const backend::NamedValue feed{ids->name, other_embedding_->from_host(backend::token_feed(*ids, narrow, {1, 0, n, true}))};
-  const std::string_view wanted = output != nullptr ? output->name : embedding_file_->outputs.front().name;
+  const backend::Wanted wanted{output != nullptr ? output->name : embedding_file_->outputs.front().name, true};
   const Tensor made = other_embedding_->run({&feed, 1}, {&wanted, 1}).front()->to_host();
   if (made.size() != n * size)
     throw Error(Code::kBadModel, fmt::format("the embeddings have {} numbers; {} were expected", made.size(), n * size));

@@ -50,7 +50,7 @@ struct Api {
         default_allocator, release_env, release_status, release_memory_info, release_session, release_value, release_tensor_info,
         release_session_options, available_providers, release_available_providers, add_session_config, run_with_binding, create_io_binding,
         release_io_binding, bind_input, bind_output_to_device, get_bound_output_values, append_cuda, create_cuda_options,
-        release_cuda_options);
+        update_cuda_options, release_cuda_options);
   }
 
   Entry<2, const char*(const Status*)> get_error_message;
@@ -91,6 +91,7 @@ struct Api {
   Entry<140, Status*(const IoBinding*, Allocator*, Value***, size_t*)> get_bound_output_values;
   Entry<204, Status*(SessionOptions*, const CudaOptions*)> append_cuda;
   Entry<205, Status*(CudaOptions**)> create_cuda_options;
+  Entry<206, Status*(CudaOptions*, const char* const*, const char* const*, size_t)> update_cuda_options;
   Entry<208, void(CudaOptions*)> release_cuda_options;
 };
 

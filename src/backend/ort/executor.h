@@ -2,14 +2,9 @@
 
 #include "analysis/signature.h"
 #include "backend/graph/executor.h"
-#include "backend/ort/library.h"
+#include "backend/ort/session.h"
 
 namespace kvik::backend::ort {
-
-struct SessionSettings {
-  int n_threads = 0;  // 0: the runtime's own choice
-  bool cuda = false;  // asked for and there
-};
 
 // A session on one file. Values stay on the session's device; only what is asked for with to_host() comes back.
 std::unique_ptr<Executor> open_executor(std::shared_ptr<const Library> library, const analysis::File& file,

@@ -29,14 +29,16 @@ MadeValue::Description MadeValue::describe() const {
 }
 
 Tensor MadeValue::to_host() const {
-  if (!on_host_) {
-    throw Error(Code::kUnsupported,
-                "this cache lives on a device, where it can be extended but not cut or joined; run it on the CPU for that");
-  }
-  void* data = nullptr;
-  library_->check(library_->api().get_tensor_data(value_.get(), &data), maker_);
   // The tensor keeps the value whose memory it shows.
-  return Tensor::view(dtype(), dims(), static_cast<const std::byte*>(data), shared_from_this());
+  if (device_ == nullptr) return view(value_.get(), shared_from_this());
+  const auto copied = std::make_shared<ValueHandle>(device_->to_host(value_.get(), dtype()));
+  return view(copied->get(), copied);
+}
+
+Tensor MadeValue::view(Value* value, std::shared_ptr<const void> owner) const {
+  void* data = nullptr;
+  library_->check(library_->api().get_tensor_data(value, &data), maker_);
+  return Tensor::view(dtype(), dims(), static_cast<const std::byte*>(data), std::move(owner));
 }
 
 }  // namespace kvik::backend::ort

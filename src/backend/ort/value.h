@@ -2,9 +2,7 @@
 
 #include <mutex>
 
-#include "backend/graph/executor.h"
-#include "backend/ort/handles.h"
-#include "backend/ort/library.h"
+#include "backend/ort/device.h"
 
 namespace kvik::backend::ort {
 
@@ -34,9 +32,9 @@ class FedValue final : public OrtValue {
 // what it is when somebody wants to know: that takes longer than handing it back.
 class MadeValue final : public OrtValue, public std::enable_shared_from_this<MadeValue> {
  public:
-  // `maker` is the model's path, for errors.
-  MadeValue(ValueHandle value, std::shared_ptr<const Library> library, std::string maker, bool on_host)
-      : OrtValue(std::move(value)), library_(std::move(library)), maker_(std::move(maker)), on_host_(on_host) {}
+  // `maker` is the model's path, for errors; no device is the host.
+  MadeValue(ValueHandle value, std::shared_ptr<const Library> library, std::string maker, std::shared_ptr<Device> device)
+      : OrtValue(std::move(value)), library_(std::move(library)), maker_(std::move(maker)), device_(std::move(device)) {}
   DType dtype() const override { return described().dtype; }
   const Dims& dims() const override { return described().dims; }
   Tensor to_host() const override;
@@ -48,10 +46,11 @@ class MadeValue final : public OrtValue, public std::enable_shared_from_this<Mad
   };
   const Description& described() const;
   Description describe() const;
+  Tensor view(Value* value, std::shared_ptr<const void> owner) const;
 
   std::shared_ptr<const Library> library_;
   std::string maker_;
-  bool on_host_;
+  std::shared_ptr<Device> device_;
   mutable std::once_flag asked_;
   mutable Description description_;
 };

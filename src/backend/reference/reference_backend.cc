@@ -44,15 +44,15 @@ class ReferenceExecutor final : public Executor {
 
   ValuePtr from_host(Tensor tensor) override { return std::make_shared<HostValue>(std::move(tensor)); }
 
-  std::vector<ValuePtr> run(std::span<const NamedValue> inputs, std::span<const std::string_view> outputs) override {
+  std::vector<ValuePtr> run(std::span<const NamedValue> inputs, std::span<const Wanted> outputs) override {
     onnx::Feeds feeds;
     for (const NamedValue& input : inputs) feeds.emplace(input.name, input.value->to_host());
     const std::lock_guard lock(mutex_);
     const std::vector<Tensor> results = evaluator_.run(feeds);
     std::vector<ValuePtr> wanted;
-    for (const std::string_view name : outputs) {
+    for (const Wanted& output : outputs) {
       for (size_t i = 0; i < results.size(); ++i) {
-        if (model_->graph->name_of(model_->graph->outputs[i]) == name) wanted.push_back(std::make_shared<HostValue>(results[i]));
+        if (model_->graph->name_of(model_->graph->outputs[i]) == output.name) wanted.push_back(std::make_shared<HostValue>(results[i]));
       }
     }
     return wanted;

@@ -1,0 +1,85 @@
+#include "backend/ort/session.h"
+
+namespace kvik::backend::ort {
+
+OrtSession::OrtSession(std::shared_ptr<const Library> library, std::string name)
+    : library_(std::move(library)), api_(library_->api()), name_(std::move(name)) {
+  MemoryInfo* memory = nullptr;
+  check(api_.create_cpu_memory_info(AllocatorType::kArena, MemoryType::kDefault, &memory));
+  host_memory_ = MemoryInfoHandle(memory, api_.release_memory_info);
+}
+
+OrtSession::OrtSession(std::shared_ptr<const Library> library, const SessionSettings& settings, const std::filesystem::path& file)
+    : OrtSession(std::move(library), file.string()) {
+  const SessionOptionsHandle options = options_of(settings);
+  Session* session = nullptr;
+  check(api_.create_session(library_->env(), file.c_str(), options.get(), &session));
+  session_ = SessionHandle(session, api_.release_session);
+}
+
+OrtSession::OrtSession(std::shared_ptr<const Library> library, const SessionSettings& settings, std::string_view model, std::string name)
+    : OrtSession(std::move(library), std::move(name)) {
+  const SessionOptionsHandle options = options_of(settings);
+  Session* session = nullptr;
+  check(api_.create_session_from_array(library_->env(), model.data(), model.size(), options.get(), &session));
+  session_ = SessionHandle(session, api_.release_session);
+}
+
+SessionOptionsHandle OrtSession::options_of(const SessionSettings& settings) {
+  SessionOptions* raw = nullptr;
+  check(api_.create_session_options(&raw));
+  SessionOptionsHandle options(raw, api_.release_session_options);
+  check(api_.set_log_severity(raw, static_cast<int>(LoggingLevel::kFatal)));
+  if (settings.n_threads > 0) check(api_.set_intra_threads(raw, settings.n_threads));
+  // Threads wait in a busy loop within a run, not after it: there they would take the cores from the other files' sessions and from
+  // the search between two steps.
+  check(api_.add_session_config(raw, "session.force_spinning_stop", "1"));
+  // A pattern of allocations is remembered for every shape of the inputs, and each step of a growing cache has a shape of its own.
+  check(api_.disable_memory_pattern(raw));
+  if (!settings.cuda) return options;
+  CudaOptions* cuda = nullptr;
+  check(api_.create_cuda_options(&cuda));
+  const CudaOptionsHandle owned(cuda, api_.release_cuda_options);
+  // Products of f32 are to be that: by itself the provider rounds their factors to 11 bits. Older runtimes do not know the option.
+  const char* const key = "use_tf32";
+  const char* const value = "0";
+  if (Status* unknown = api_.update_cuda_options(cuda, &key, &value, 1)) api_.release_status(unknown);
+  check(api_.append_cuda(raw, cuda));
+  MemoryInfo* memory = nullptr;
+  check(api_.create_memory_info("Cuda", AllocatorType::kArena, 0, MemoryType::kDefault, &memory));
+  device_memory_ = MemoryInfoHandle(memory, api_.release_memory_info);
+  return options;
+}
+
+ValueHandle OrtSession::view_of(const Tensor& tensor) const {
+  // The runtime never writes to inputs, so a shared or mapped tensor is safe behind the non-const pointer it wants.
+  void* data = const_cast<std::byte*>(tensor.bytes().data());
+  Value* value = nullptr;
+  check(api_.create_tensor_with_data(host_memory_.get(), data, tensor.size_bytes(), tensor.dims().data(), tensor.dims().size(),
+                                     static_cast<int>(tensor.dtype()), &value));
+  return {value, api_.release_value};
+}
+
+std::vector<ValueHandle> OrtSession::run(std::span<const BoundInput> inputs, std::span<const Wanted> outputs) const {
+  IoBinding* raw = nullptr;
+  check(api_.create_io_binding(session_.get(), &raw));
+  const IoBindingHandle binding(raw, api_.release_io_binding);
+  for (const BoundInput& input : inputs) check(api_.bind_input(raw, std::string(input.name).c_str(), input.value));
+  for (const Wanted& output : outputs) {
+    const MemoryInfo* memory = on_device() && !output.on_host ? device_memory_.get() : host_memory_.get();
+    check(api_.bind_output_to_device(raw, std::string(output.name).c_str(), memory));
+  }
+  check(api_.run_with_binding(session_.get(), nullptr, raw));
+
+  Allocator* allocator = nullptr;
+  check(api_.default_allocator(&allocator));
+  Value** values = nullptr;
+  size_t n_values = 0;
+  check(api_.get_bound_output_values(raw, allocator, &values, &n_values));
+  std::vector<ValueHandle> result;
+  for (size_t i = 0; i < n_values; ++i) result.emplace_back(values[i], api_.release_value);
+  check(api_.allocator_free(allocator, values));
+  return result;
+}
+
+}  // namespace kvik::backend::ort
