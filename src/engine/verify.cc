@@ -162,6 +162,20 @@ class Verifier {
 
 }  // namespace
 
+double moved_by_company(const std::shared_ptr<backend::Backend>& backend, std::span<const TokenId> prompt) {
+  double moved = 0;
+  LawBook book([&](const LawResult& law) { moved = law.relative_difference; });
+  book.law("alone = in company", 0, [&] {
+    Sequence together(backend, 0);
+    together.append_and_see(prompt, [&](int i, std::span<const float> row) {
+      Sequence alone(backend, 0);
+      alone.append(prompt.first(static_cast<size_t>(i) + 1));
+      book.compare(row, alone.logits(), "");
+    });
+  });
+  return moved;
+}
+
 std::vector<LawResult> verify_decoder(std::shared_ptr<backend::Backend> backend, const VerifyOptions& options) {
   if (options.prompt.size() < 2)
     throw Error(Code::kBadArgument, fmt::format("a prompt of {} tokens proves nothing; at least 2 were expected", options.prompt.size()));

@@ -241,6 +241,11 @@ def test_verify_compares_the_other_backends_too():
         assert answer["laws"][-1]["name"] == law and answer["laws"][-1]["holds"]
 
 
+def test_verify_grants_a_file_what_its_own_quantisation_moves():
+    answer = json.loads(succeed("verify", FORMS.parent / "zoo" / "llama-int8", "--backend", "ort", "--json"))
+    assert answer["tolerance"] > 0.25 and all(law["holds"] for law in answer["laws"])
+
+
 @pytest.mark.parametrize("backend", ["native", "ort", "reference"])
 def test_bench_measures_everything_it_names(backend):
     answer = json.loads(succeed("bench", FORMS / "plain", "--backend", backend, "--prompt", 8, "--tokens", 4, "--rounds", 1, "--depth", 20, "--json"))

@@ -33,7 +33,7 @@ class Faulty final : public Executor {
   Faulty(std::unique_ptr<Executor> inner, Change change) : inner_(std::move(inner)), change_(std::move(change)) {}
 
   ValuePtr from_host(Tensor tensor) override { return inner_->from_host(std::move(tensor)); }
-  std::vector<ValuePtr> run(std::span<const NamedValue> inputs, std::span<const std::string_view> outputs) override {
+  std::vector<ValuePtr> run(std::span<const NamedValue> inputs, std::span<const backend::Wanted> outputs) override {
     std::vector<NamedValue> changed;
     for (const NamedValue& input : inputs) changed.push_back({input.name, inner_->from_host(change_(input.name, input.value->to_host()))});
     return inner_->run(changed, outputs);
@@ -44,11 +44,11 @@ class Faulty final : public Executor {
   Change change_;
 };
 
-std::shared_ptr<backend::Backend> faulty_model(const Faulty::Change& change) {
+std::shared_ptr<backend::Backend> faulty_model(const Faulty::Change& change, const char* folder = "qwen2") {
   backend::Traits traits;
   traits.name = "faulty";
   return std::make_shared<backend::GraphBackend>(
-      analysis::analyse(testing_support::fixtures() / "zoo" / "qwen2"), traits,
+      analysis::analyse(testing_support::fixtures() / "zoo" / folder), traits,
       [&](const analysis::File& file) { return std::make_unique<Faulty>(backend::make_reference_executor(file), change); });
 }
 
@@ -89,17 +89,33 @@ TEST(Verify, AMaskThatHidesThePastIsRefuted) {
   EXPECT_THAT(broken_laws(verify_decoder(model, options)), testing::Contains("faulty = reference"));
 }
 
-TEST(Verify, AMaskOfTheNewTokensOnlyIsRefutedAsCachedNotUncached) {
-  int64_t n_new = 0;  // the ids are fed before the mask
-  const auto model = faulty_model([&](std::string_view name, const Tensor& tensor) {
-    if (name == "input_ids") n_new = tensor.size();
+Faulty::Change mask_of_new_tokens_only() {
+  auto n_new = std::make_shared<int64_t>(0);  // the ids are fed before the mask
+  return [n_new](std::string_view name, const Tensor& tensor) {
+    if (name == "input_ids") *n_new = tensor.size();
     if (name != "attention_mask") return tensor;
     Tensor broken = tensor;
-    for (int64_t i = 0; i < tensor.size() - n_new; ++i) broken.mutable_data<int64_t>()[static_cast<size_t>(i)] = 0;
+    for (int64_t i = 0; i < tensor.size() - *n_new; ++i) broken.mutable_data<int64_t>()[static_cast<size_t>(i)] = 0;
     return broken;
-  });
+  };
+}
+
+TEST(Verify, AMaskOfTheNewTokensOnlyIsRefutedAsCachedNotUncached) {
   VerifyOptions options;
   options.prompt = kPrompt;
+  EXPECT_THAT(broken_laws(verify_decoder(faulty_model(mask_of_new_tokens_only()), options)), testing::Contains("cached = uncached"));
+}
+
+TEST(Verify, ARowMovesInCompanyOnlyWhereActivationsAreQuantisedOverAllRows) {
+  EXPECT_LT(moved_by_company(testing_support::open_reference(testing_support::fixtures() / "zoo" / "qwen2"), kPrompt), 1e-4);
+  EXPECT_GT(moved_by_company(testing_support::open_reference(testing_support::fixtures() / "zoo" / "llama-int8"), kPrompt), 1e-2);
+}
+
+TEST(Verify, ABrokenMaskIsRefutedAlsoWhereActivationsAreQuantisedOverAllRows) {
+  VerifyOptions options;
+  options.prompt = kPrompt;
+  options.tolerance = 0.75;
+  const auto model = faulty_model(mask_of_new_tokens_only(), "llama-int8");
   EXPECT_THAT(broken_laws(verify_decoder(model, options)), testing::Contains("cached = uncached"));
 }
 
