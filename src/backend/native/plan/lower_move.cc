@@ -22,15 +22,15 @@ Tensor numbers(const Dims& dims, int64_t first) {
   return tensor;
 }
 
-// Inputs [0, n_data) are moved; the others must be constants.
-bool lower_movement(Lowering& lowering, const LowerItem& item, size_t n_data) {
+// Inputs [0, n_data) are moved, and the one at `also`; the others must be constants.
+bool lower_movement(Lowering& lowering, const LowerItem& item, size_t n_data, size_t also = 0) {
   std::vector<Input> in;
   std::vector<Tensor> tensors;
   int64_t n_elements = 0;
   for (size_t i = 0; i < item.n_inputs(); ++i) {
     if (!item.has(i)) {
       tensors.emplace_back();
-    } else if (i >= n_data) {
+    } else if (i >= n_data && i != also) {
       tensors.push_back(lowering.constant(item, i));
       if (!tensors.back().defined()) return false;
     } else {
@@ -48,6 +48,11 @@ bool lower_movement(Lowering& lowering, const LowerItem& item, size_t n_data) {
 
 bool lower_first_moved(Lowering& lowering, const LowerItem& item) { return lower_movement(lowering, item, 1); }
 bool lower_all_moved(Lowering& lowering, const LowerItem& item) { return lower_movement(lowering, item, item.n_inputs()); }
+
+// Where two parts of what is written share a place, the reference kernel says which one stays.
+bool lower_scatter(Lowering& lowering, const LowerItem& item) {
+  return item.node.string_or("reduction", "none") == "none" && lower_movement(lowering, item, 1, 2);
+}
 
 // Features by constant indices; rows of a constant table by row values are embeddings (lower_product.cc).
 bool lower_gather(Lowering& lowering, const LowerItem& item) {
@@ -109,9 +114,11 @@ Input Lowering::broadcast(const LowerItem& item, const Input& x, const Dims& fro
 
 void add_movement_rules(LowerRules& rules) {
   for (const char* op : {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout"}) rules[{"", op}] = lower_alias;
-  for (const char* op : {"Transpose", "Slice", "Split", "Tile", "GatherElements", "DepthToSpace"}) rules[{"", op}] = lower_first_moved;
+  for (const char* op : {"Transpose", "Slice", "Split", "Tile", "GatherElements", "GatherND", "DepthToSpace"})
+    rules[{"", op}] = lower_first_moved;
   rules[{"", "Concat"}] = lower_all_moved;
   rules[{"", "Gather"}] = lower_gather;
+  rules[{"", "ScatterND"}] = lower_scatter;
 }
 
 }  // namespace kvik::native

@@ -42,6 +42,10 @@ void add_slice_rules(RuleTable& table);
 // A Gather of rows by an index that a selection made.
 void gather_selected(Step& step);
 
+// GatherND and ScatterND by an index that is no row.
+void gather_places(Step& step);
+void scatter_places(Step& step);
+
 // What is new goes into a buffer that holds the past, as ScatterND and ScatterElements put it there.
 bool writes_into_past(Step& step);
 void write_into_past(Step& step);

@@ -155,15 +155,27 @@ bool Walk::rewrite(NodeId id) {
 
 // Some models change their ways beyond a length.
 void Walk::require_same_branch(NodeId id, ValueId condition, bool chosen) {
+  const auto changes_at = [&](Sizes sizes) { return probes().at(sizes).get(condition).data<bool>()[0] != chosen; };
+  int64_t same = 0;
   for (Sizes sizes : long_sizes(attention_)) {
     // Not one token alone: what is only spared there is no other way.
     if (flat_->has_past && !labels_->one_token) sizes.fresh = 2, --sizes.past;
     try {
-      const Tensor value = probes().at(sizes).get(condition);
-      if (value.data<bool>()[0] != chosen) throw Refusal(node(id), "the condition depends on the number of tokens");
-    } catch (const Refusal&) { throw; } catch (const Error&) {
+      if (!changes_at(sizes)) {
+        same = sizes.total();
+        continue;
+      }
+      for (int64_t other = sizes.total(); other - same > 1;) {
+        const int64_t middle = same + (other - same) / 2;
+        const bool has_past = flat_->has_past && middle > 2;
+        const int64_t fresh = has_past ? sizes.fresh : middle;
+        (changes_at({.fresh = fresh, .past = middle - fresh}) ? other : same) = middle;
+      }
+    } catch (const Error&) {
       return;  // the graph has no such length
     }
+    throw Refusal(node(id), same < 2 ? "the condition depends on the number of tokens"
+                                     : fmt::format("the condition changes after {} tokens; with --context {} it never does", same, same));
   }
 }
 

@@ -83,7 +83,7 @@ void join_features(Step& step, size_t at, size_t rank) {
   step.emit();
 }
 
-// Nothing and one other: the other.
+// One by itself, or nothing and one other: that one.
 bool leaves_one(Step& step) {
   size_t kept = step.n_inputs(), n_kept = 0;
   for (size_t i = 0; i < step.n_inputs(); ++i) {
@@ -96,7 +96,7 @@ bool leaves_one(Step& step) {
 }
 
 void concat(Step& step) {
-  if (step.any_empty()) {
+  if (step.any_empty() || step.n_inputs() == 1) {
     if (!leaves_one(step)) step.refuse("joins several rows with one that has no elements");
     return;
   }

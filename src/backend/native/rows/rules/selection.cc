@@ -64,6 +64,7 @@ void require_place(Step& step, const Choices::Places& places, size_t i, const Ax
 
 // One element or row for each list of places: [chosen, n] picks along the first n axes.
 void gather_nd(Step& step) {
+  if (!step.is_row(1)) return gather_places(step);
   if (step.node().int_or("batch_dims", 0) != 0) step.refuse("picks in batches");
   const Axes &data = step.axes(0), &index = step.axes(1);
   const Choices::Places& places = require_places(step, 1);
@@ -102,6 +103,7 @@ void scatter_selected(Step& step) {
 }
 
 void scatter_nd(Step& step) {
+  if (!step.is_row(1)) return scatter_places(step);
   require_known_reduction(step);
   const Axes &index = step.axes(1), &updates = step.axes(2);
   const Choices::Places& places = require_places(step, 1);
