@@ -139,8 +139,6 @@ bool add_named_class(CharacterSet& set, char letter) {
     case 'D': set.items += R"(\P{Nd})"; return true;
     case 'h': set.items += "0-9A-Fa-f"; return true;
     case 'H': set.add_not("0-9A-Fa-f"); return true;
-    case 'R':
-    case 'X': return false;
     default: return false;
   }
 }

@@ -106,6 +106,16 @@ TEST(Template, TheClockIsTheCallers) {
   EXPECT_EQ(render("{{ strftime_now('%d %b %Y %A %j %H:%M é%%') }}"), "04 Mar 2025 Tuesday 063 12:00 é%");
 }
 
+TEST(Template, AMomentIsReadFromADateAndATime) {
+  EXPECT_EQ(parse_moment("2025-03-04")->local.tm_yday, 62);
+  EXPECT_EQ(parse_moment("2025-03-04")->local.tm_hour, 0);
+  EXPECT_EQ(parse_moment("2025-03-04 15:09")->local.tm_min, 9);
+  EXPECT_EQ(parse_moment("2025-03-04T15:09:26.5+01:00")->local.tm_sec, 26);
+  EXPECT_EQ(parse_moment("2025-03-04T15:09:26.5+01:00")->microseconds, 500'000);
+  for (const char* text : {"", "2025", "2025-13-01", "2025-03-04x", "2025-03-04T", "2025-03-04T25:00", "2025-03-04T15:09:", "-2025-03-04"})
+    EXPECT_FALSE(parse_moment(text)) << text;
+}
+
 TEST(Template, WhatCannotBeParsedSaysItsLine) {
   for (const char* source : {"\n{% if x %}", "\n{{ x", "\n{{ 'x }}", "\n{% frob %}", "\n{{ x | nofilter }}", "\n{{ x is notest }}",
                              "\n{# x", "\n{{ ( }}", "\n{% break %}", "\n{% include 'x' %}", "\n{% for loop in x %}{% endfor %}",

@@ -121,7 +121,8 @@ BigInt BigInt::operator-() const { return BigInt(limbs_, !negative_); }
 
 BigInt operator+(const BigInt& a, const BigInt& b) {
   if (a.negative_ == b.negative_) return BigInt(BigInt::add_magnitudes(a.limbs_, b.limbs_), a.negative_);
-  if (BigInt::compare_magnitudes(a.limbs_, b.limbs_) >= 0) return BigInt(BigInt::subtract_magnitudes(a.limbs_, b.limbs_), a.negative_);
+  if (std::is_gteq(BigInt::compare_magnitudes(a.limbs_, b.limbs_)))
+    return BigInt(BigInt::subtract_magnitudes(a.limbs_, b.limbs_), a.negative_);
   return BigInt(BigInt::subtract_magnitudes(b.limbs_, a.limbs_), b.negative_);
 }
 
@@ -241,7 +242,7 @@ void BigInt::divide_magnitudes(const Limbs& a, const Limbs& b, Limbs& quotient, 
       carry = next;
     }
     if (carry != 0) remainder.push_back(carry);
-    if (compare_magnitudes(remainder, b) < 0) continue;
+    if (std::is_lt(compare_magnitudes(remainder, b))) continue;
     remainder = subtract_magnitudes(remainder, b);
     drop_leading_zeros(remainder);
     quotient[bit / kLimbBits] |= uint32_t{1} << (bit % kLimbBits);

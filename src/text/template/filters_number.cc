@@ -13,7 +13,7 @@ namespace {
 
 Value to_int(Runtime& runtime, const Value& value, const Args& args) {
   const Parameters given("int", args, {"default", "base"});
-  const Value otherwise = given[0] == nullptr ? Value::integer(0) : *given[0];
+  Value otherwise = given[0] == nullptr ? Value::integer(0) : *given[0];
   if (value.is_undefined()) fail("{}", value.why_undefined());
   if (value.is_whole()) return runtime.whole(value.as_big());
   if (value.is(Kind::kFloat)) {
@@ -29,7 +29,7 @@ Value to_int(Runtime& runtime, const Value& value, const Args& args) {
 
 Value to_float(Runtime& runtime, const Value& value, const Args& args) {
   const Parameters given("float", args, {"default"});
-  const Value otherwise = given[0] == nullptr ? Value::real(0) : *given[0];
+  Value otherwise = given[0] == nullptr ? Value::real(0) : *given[0];
   if (value.is_undefined()) fail("{}", value.why_undefined());
   if (value.is_number()) {
     if (!value.is(Kind::kFloat) && std::isinf(value.to_double())) fail("int too large to convert to float");

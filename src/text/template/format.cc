@@ -18,7 +18,7 @@ void append(Runtime& runtime, std::string& out, std::string_view part) {
 // str(), repr() or ascii()
 std::string converted(Runtime& runtime, const Value& value, char conversion) {
   if (conversion == 's') return printed(runtime, value);
-  const std::string text = represented(runtime, value);
+  std::string text = represented(runtime, value);
   if (conversion == 'r') return text;
   std::string ascii;
   for (size_t at = 0; at < text.size();) {

@@ -77,7 +77,7 @@ class Cycler final : public Object {
  private:
   static Cycler& of(const Value& value) { return static_cast<Cycler&>(value.as_object()); }
   Value next() {
-    const Value value = items_[at_];
+    Value value = items_[at_];
     at_ = (at_ + 1) % items_.size();
     return value;
   }

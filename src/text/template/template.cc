@@ -1,7 +1,6 @@
 #include "text/template/template.h"
 
 #include <chrono>
-#include <cstdio>
 
 #include "text/template/interpreter.h"
 
@@ -19,6 +18,35 @@ void complete(std::tm& time) {
   time.tm_isdst = -1;
 }
 
+bool take(std::string_view& text, char c) {
+  if (!text.starts_with(c)) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// A number of up to so many digits, off the front of the text; false where there is none.
+bool take_number(std::string_view& text, int most_digits, int& number) {
+  if (text.empty() || !is_digit(text.front())) return false;
+  number = 0;
+  for (int i = 0; i < most_digits && !text.empty() && is_digit(text.front()); ++i) {
+    number = number * 10 + (text.front() - '0');
+    text.remove_prefix(1);
+  }
+  return true;
+}
+
+// What digits after a decimal point stand for.
+int microseconds(std::string_view digits) {
+  int total = 0;
+  for (int unit = 100'000; unit > 0 && !digits.empty() && is_digit(digits.front()); unit /= 10) {
+    total += (digits.front() - '0') * unit;
+    digits.remove_prefix(1);
+  }
+  return total;
+}
+
 }  // namespace
 
 Moment system_clock() {
@@ -32,26 +60,20 @@ Moment system_clock() {
 }
 
 std::optional<Moment> parse_moment(std::string_view iso) {
-  const std::string text(iso);
   Moment moment;
   std::tm& time = moment.local;
-  int year = 0, month = 0, n_read = 0;
-  if (std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &time.tm_mday, &n_read) != 3) return std::nullopt;
-  if (year < 1 || month < 1 || month > 12 || time.tm_mday < 1 || time.tm_mday > 31) return std::nullopt;
-  time.tm_year = year - 1900;
-  time.tm_mon = month - 1;
-  std::string rest = text.substr(static_cast<size_t>(n_read));
-  if (!rest.empty()) {
-    int n_time = 0, n_seconds = 0;
-    if (rest[0] != 'T' && rest[0] != ' ') return std::nullopt;
-    if (std::sscanf(rest.c_str() + 1, "%2d:%2d%n", &time.tm_hour, &time.tm_min, &n_time) != 2) return std::nullopt;
-    rest = rest.substr(static_cast<size_t>(n_time) + 1);
-    if (std::sscanf(rest.c_str(), ":%2d%n", &time.tm_sec, &n_seconds) == 1) rest = rest.substr(static_cast<size_t>(n_seconds));
-    if (!rest.empty() && rest[0] == '.')
-      for (size_t i = 1, unit = 100'000; i < rest.size() && rest[i] >= '0' && rest[i] <= '9'; ++i, unit /= 10)
-        moment.microseconds += (rest[i] - '0') * static_cast<int>(unit);
-    if (time.tm_hour > 23 || time.tm_min > 59 || time.tm_sec > 60 || time.tm_hour < 0 || time.tm_min < 0 || time.tm_sec < 0)
-      return std::nullopt;
+  if (!take_number(iso, 4, time.tm_year) || !take(iso, '-') || !take_number(iso, 2, time.tm_mon) || !take(iso, '-') ||
+      !take_number(iso, 2, time.tm_mday))
+    return std::nullopt;
+  if (time.tm_year < 1 || time.tm_mon < 1 || time.tm_mon > 12 || time.tm_mday < 1 || time.tm_mday > 31) return std::nullopt;
+  time.tm_year -= 1900;
+  time.tm_mon -= 1;
+  if (!iso.empty()) {
+    if (!take(iso, 'T') && !take(iso, ' ')) return std::nullopt;
+    if (!take_number(iso, 2, time.tm_hour) || !take(iso, ':') || !take_number(iso, 2, time.tm_min)) return std::nullopt;
+    if (take(iso, ':') && !take_number(iso, 2, time.tm_sec)) return std::nullopt;
+    if (time.tm_hour > 23 || time.tm_min > 59 || time.tm_sec > 60) return std::nullopt;
+    if (take(iso, '.')) moment.microseconds = microseconds(iso);
   }
   complete(time);
   return moment;
