@@ -19,6 +19,10 @@ class Op {
     node_.outputs = {0};
   }
 
+  Op& in(std::string_view domain) {
+    node_.domain = domain;
+    return *this;
+  }
   Op& outputs(int n) {
     node_.outputs.clear();
     for (int i = 0; i < n; ++i) node_.outputs.push_back(i);
@@ -31,13 +35,13 @@ class Op {
   Op& list(std::string_view name, std::vector<int64_t> values) { return add(name, std::move(values)); }
   Op& list_of_floats(std::string_view name, std::vector<float> values) { return add(name, std::move(values)); }
 
-  std::vector<Tensor> all(const std::vector<Tensor>& inputs) const { return run_kernel(node_, inputs); }
+  std::vector<Tensor> all(const std::vector<Tensor>& inputs, Work work = {}) const { return run_kernel(node_, inputs, {}, work); }
   Tensor run(const std::vector<Tensor>& inputs) const { return all(inputs).at(0); }
 
   // The sentence with which it refuses; empty when it does not.
-  std::string refusal(const std::vector<Tensor>& inputs) const {
+  std::string refusal(const std::vector<Tensor>& inputs, Work work = {}) const {
     try {
-      all(inputs);
+      all(inputs, work);
     } catch (const Error& e) { return e.what(); }
     return {};
   }

@@ -140,7 +140,7 @@ std::vector<Tensor> run_node(const Node& node, const ValueOf& value_of, WorkBudg
     return run_subgraph(graph, given, value_of, budget);
   };
   const std::optional<Node> changed = cast_to_f32(node);
-  std::vector<Tensor> outputs = onnx::run_kernel(changed ? *changed : node, inputs, inner);
+  std::vector<Tensor> outputs = onnx::run_kernel(changed ? *changed : node, inputs, inner, onnx::Work(budget.steps_left));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == onnx::kNoValue) continue;
     if (i >= outputs.size() || !outputs[i].defined())

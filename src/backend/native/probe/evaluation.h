@@ -17,6 +17,7 @@ bool is_computed_as_f32(DType dtype);  // f32, f16, bf16, f64
 struct WorkBudget {
   int64_t largest_bytes = int64_t{1} << 28;  // of one result
   int64_t bytes_left = int64_t{1} << 32;     // read and written by all nodes together
+  int64_t steps_left = int64_t{1} << 30;     // see onnx::Work; the masks of a decoder of 0.5B parameters take 3 million
 };
 
 using ValueOf = std::function<Tensor(onnx::ValueId)>;

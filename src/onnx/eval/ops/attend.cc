@@ -104,6 +104,7 @@ Heads attend(const Heads& q, const Heads& k, const Heads& v, const AttendOptions
   const auto watch = [&](Stage stage, int64_t b, int64_t h, int64_t i, std::span<double> scores) {
     if (options.watch) options.watch(stage, b, h, i, scores);
   };
+  options.work.take({q.batch, q.heads, q.length, std::max<int64_t>(1, k.length), q.size + v.size});
   Heads result(q.batch, q.heads, q.length, v.size);
   std::vector<double> scores(result.data.empty() ? 0 : static_cast<size_t>(k.length));
   for_rows(result, [&](int64_t b, int64_t h, int64_t i) {

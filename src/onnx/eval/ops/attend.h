@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "onnx/eval/kernel.h"
 
 // Scaled dot-product attention, the part that every attention operator shares.
 namespace kvik::onnx {
@@ -46,6 +46,7 @@ Tensor tensor_3d(DType dtype, const Heads& heads);
 Heads joined(const Heads& first, const Heads& second, std::string_view names);
 
 struct AttendOptions {
+  Work work;  // what the products are taken from
   double scale = 1;
   double softcap = 0;  // 0: none
   // Changes the scores of query i after scaling and capping: adds biases, sets -infinity where a key may not be seen.

@@ -134,6 +134,7 @@ std::vector<Tensor> attention(const KernelCall& call) {
   const Visibility visible = visibility(call, q, k, past_length);
 
   AttendOptions options;
+  options.work = call.work;
   options.scale = scale_of(call, q);
   options.softcap = call.node.float_or("softcap", 0.0f);
   options.mask = [&](int64_t b, int64_t h, int64_t i, std::span<double> scores) {
@@ -144,6 +145,7 @@ std::vector<Tensor> attention(const KernelCall& call) {
   };
   KeptScores kept{{}, KeptScores::stage_of(call.node.int_or("qk_matmul_output_mode", 0))};
   if (call.wants(3)) {
+    call.work.take({q.batch, q.heads, q.length, k.length});
     kept.scores = Heads(q.batch, q.heads, q.length, k.length);
     options.watch = [&](AttendOptions::Stage stage, int64_t b, int64_t h, int64_t i, std::span<double> scores) {
       if (stage == kept.stage) std::ranges::copy(scores, kept.scores.row(b, h, i).begin());
@@ -173,8 +175,10 @@ std::vector<Tensor> flex_attention(const KernelCall& call) {
   const Heads q = heads_of_4d(call.input(0), "Q"), k = heads_of_4d(call.input(1), "K"), v = heads_of_4d(call.input(2), "V");
   const DType dtype = call.input(0).dtype(), asked = dtype_attribute(call.node, "softmax_precision");
   const DType precision = asked != DType::kUndefined ? asked : dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  call.work.take({q.batch, q.heads, q.length, k.length});
   Heads scores(q.batch, q.heads, q.length, k.length);
   AttendOptions options;
+  options.work = call.work;
   options.scale = scale_of(call, q);
   options.watch = [&](AttendOptions::Stage stage, int64_t b, int64_t h, int64_t i, std::span<double> row) {
     if (stage == AttendOptions::Stage::kScaled) std::ranges::copy(row, scores.row(b, h, i).begin());

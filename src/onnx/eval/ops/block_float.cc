@@ -50,6 +50,7 @@ std::vector<Tensor> matmul_fp4(const KernelCall& call) {
   require_columns(a, k);
   require(block > 0, "attribute 'block_size' is {}, a positive number was expected", block);
   require_dims(call.input(2), {n, blocks_of(k, block)}, "weight_scale");
+  call.work.take({a.size(), n});
   const std::span<const uint8_t> bytes = b.data<uint8_t>();
   const double global = as_double(call.input(3));
   std::vector<double> weights(static_cast<size_t>(element_count(Dims{n, k})));
@@ -64,6 +65,7 @@ std::vector<Tensor> matmul_fp8(const KernelCall& call) {
   require_columns(a, k);
   require(block > 0, "attribute 'block_size' is {}, a positive number was expected", block);
   require_dims(call.input(2), {n, blocks_of(k, block)}, "b_scale");
+  call.work.take({a.size(), n});
   std::vector<double> x = doubles_of(a);
   if (call.has(3)) {
     const double scale = as_double(call.input(3));

@@ -23,6 +23,7 @@ std::vector<Tensor> matmul_nbits(const KernelCall& call) {
   const NBits shape = {positive_attribute(node, "N"), positive_attribute(node, "K"), positive_attribute(node, "block_size"),
                        node.int_or("bits", 4)};
   const BlockedMatrix w = nbits_matrix(shape, call.input(1), call.input(2), call.optional(3), call.optional(4));
+  call.work.take({call.input(0).size(), shape.n});
   return {multiply_rows(call.input(0), w, bias_values(call.optional(5), shape.n))};
 }
 
@@ -62,6 +63,7 @@ Tensor project(const KernelCall& call, const Tensor& x, size_t first_input, int6
   const Node& node = call.node;
   const NBits shape = {n, positive_attribute(node, "K"), positive_attribute(node, "block_size"), node.int_or("bits", 4)};
   const BlockedMatrix w = nbits_matrix(shape, call.input(first_input), call.input(first_input + 1), Tensor(), Tensor());
+  call.work.take({x.size(), n});
   return multiply_rows(x, w, bias_values(call.optional(first_input + 2), n));
 }
 
@@ -139,6 +141,7 @@ std::vector<Tensor> matmul_bnb4(const KernelCall& call) {
   const std::vector<double> w = bnb4_weights(call, n, k), x = doubles_of(a);
   Dims dims = a.dims();
   dims.back() = outer;
+  call.work.take(dims, {inner});
   std::vector<double> y(static_cast<size_t>(new_tensor(a.dtype(), dims).size()));
   const auto in = static_cast<size_t>(inner), out = static_cast<size_t>(outer);
   for (size_t at = 0; at < y.size(); ++at) {

@@ -39,6 +39,7 @@ Tensors non_max_suppression(const KernelCall& call) {
   const std::vector<double> corners = as_doubles(boxes);
   const std::vector<double> values = as_doubles(scores);
   const int64_t n = boxes.dim(1);
+  call.work.take(scores.dims(), {std::clamp<int64_t>(most, 1, std::max<int64_t>(1, n))});
   std::vector<int64_t> found;
   for (int64_t row = 0; n > 0 && row < scores.dim(0) * scores.dim(1); ++row) {
     const int64_t batch = row / scores.dim(1);
@@ -66,6 +67,7 @@ struct RoiOptions {
   double scale;
   bool half_pixel;
   bool average;
+  Work work;
 };
 
 // Four neighbours of a point in a plane, with their weights; none outside.
@@ -110,6 +112,7 @@ void pool_region(const double* plane, const Dims& sizes, const double* roi, cons
   const double bin_w = w / static_cast<double>(options.width);
   const int64_t rows = samples_per_bin(options, bin_h);
   const int64_t columns = samples_per_bin(options, bin_w);
+  options.work.take({options.height, options.width, rows, columns});
   for (int64_t bin = 0; bin < options.height * options.width; ++bin) {
     double total = 0;
     double most = 0;
@@ -145,10 +148,12 @@ Tensors roi_align(const KernelCall& call) {
                               call.node.int_or("sampling_ratio", 0),
                               call.node.float_or("spatial_scale", 1.0f),
                               call.node.string_or("coordinate_transformation_mode", absent) == "half_pixel",
-                              mode == "avg"};
+                              mode == "avg",
+                              call.work};
   require(mode == "avg" || mode == "max", "mode '{}' is unknown", mode);
   require(options.height > 0 && options.width > 0 && options.sampling < (1 << 20), "the result would be {} by {}", options.height,
           options.width);
+  call.work.take({rois.dim(0), x.dim(1), options.height, options.width});
   Tensor result = new_tensor(DType::kF64, {rois.dim(0), x.dim(1), options.height, options.width});
   if (result.size() == 0) return {cast(result, x.dtype())};
   require(x.size() > 0, "an image of shape {} is empty", to_string(x.dims()));

@@ -71,6 +71,7 @@ Tensors conv(const KernelCall& call) {
   const std::vector<double> bias = call.has(2) ? as_doubles(call.input(2)) : std::vector<double>(static_cast<size_t>(weights.dim(0)), 0.0);
   Dims dims = {x.dim(0), weights.dim(0)};
   dims.insert(dims.end(), window.output.begin(), window.output.end());
+  call.work.take(dims, {std::max<int64_t>(1, channels.in), window.n_taps()});
   Tensor result = new_tensor(x.dtype(), dims);
   if (result.size() == 0) return {result};
   const int64_t in_group = channels.in * element_count(window.input);
@@ -161,6 +162,8 @@ Tensors conv_transpose(const KernelCall& call) {
   require_bias(call.optional(2), groups * channels.out);
   Dims dims = {x.dim(0), groups * channels.out};
   dims.insert(dims.end(), window.input.begin(), window.input.end());
+  call.work.take(dims);
+  call.work.take({x.size(), channels.out, window.n_taps()});
   Tensor result = new_tensor(x.dtype(), dims);
   if (result.size() == 0) return {result};
   const std::vector<double> bias = call.has(2) ? as_doubles(call.input(2)) : std::vector<double>(static_cast<size_t>(dims[1]), 0.0);

@@ -80,7 +80,9 @@ Tensors deform_conv(const KernelCall& call) {
   const int64_t n_out = in.weights.dim(0);
   const int64_t n_in = in.weights.dim(1);
   const int64_t n_taps = in.window.n_taps();
-  Tensor result = new_tensor(DType::kF64, {in.x.dim(0), n_out, in.window.output[0], in.window.output[1]});
+  const Dims dims = {in.x.dim(0), n_out, in.window.output[0], in.window.output[1]};
+  call.work.take(dims, {std::max<int64_t>(1, n_in), n_taps});
+  Tensor result = new_tensor(DType::kF64, dims);
   const auto to = result.mutable_data<double>();
   for (int64_t i = 0; i < result.size(); ++i) {
     const int64_t place = i % in.n_places();

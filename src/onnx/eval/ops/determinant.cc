@@ -32,6 +32,7 @@ double determinant(std::vector<double>& m, size_t n) {
 Tensors det(const KernelCall& call) {
   const Tensor& x = call.input(0);
   require(x.rank() >= 2 && x.dim(-1) == x.dim(-2), "a tensor of shape {} holds no square matrices", to_string(x.dims()));
+  call.work.take(x.dims(), {x.dim(-1)});
   Tensor result = new_tensor(DType::kF64, {x.dims().begin(), x.dims().end() - 2});
   const std::vector<double> values = as_doubles(x);
   const auto n = static_cast<size_t>(x.dim(-1));

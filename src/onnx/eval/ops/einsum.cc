@@ -186,6 +186,8 @@ Tensors einsum(const KernelCall& call) {
   const Loops loops = loops_of(equation, call.inputs);
   const std::optional<int64_t> n_products = checked_elements(loops.dims);
   require(n_products && *n_products < kMostProducts, "it asks for more than {} products", kMostProducts);
+  call.work.take(loops.dims);
+  call.work.take(loops.result_dims);
   return {visit_numeric(call.input(0).dtype(), [&]<class T>(Type<T>) { return Contraction<T>(loops, call.inputs).run(); })};
 }
 

@@ -132,7 +132,7 @@ Tensors run_in_f32(Kernel kernel, const KernelCall& call) {
     input = widened(input);
   }
   if (small == DType::kUndefined) return kernel(call);
-  Tensors results = kernel({call.node, wide, call.run_subgraph});
+  Tensors results = kernel({call.node, wide, call.run_subgraph, call.work});
   for (Tensor& result : results) {
     if (result.dtype() == DType::kF32) result = narrowed(result, small);
   }

@@ -53,7 +53,7 @@ std::vector<Tensor> fused_matmul(const KernelCall& call) {
   require_same_dtype(a, b);
   const Matrices left = operand(a, node.int_or("transA", 0) != 0, node.int_or("transBatchA", 0) != 0);
   const Matrices right = operand(b, node.int_or("transB", 0) != 0, node.int_or("transBatchB", 0) != 0);
-  const MatMulPlan plan = plan_matmul(left.dims, right.dims);
+  const MatMulPlan plan = plan_matmul(left.dims, right.dims, call.work);
   std::vector<double> y = multiply(plan, left.values, right.values);
   const double alpha = node.float_or("alpha", 1.0f);
   const std::function<double(double)> activation = named_activation(node.string_or("activation", ""), parameters(node));
@@ -68,7 +68,7 @@ std::vector<Tensor> fused_gemm(const KernelCall& call) {
   require_rank(b, 2, "B");
   const Matrices left = operand(a, node.int_or("transA", 0) != 0, false);
   const Matrices right = operand(b, node.int_or("transB", 0) != 0, false);
-  const MatMulPlan plan = plan_matmul(left.dims, right.dims);
+  const MatMulPlan plan = plan_matmul(left.dims, right.dims, call.work);
   std::vector<double> y = multiply(plan, left.values, right.values);
   const double alpha = node.float_or("alpha", 1.0f), beta = node.float_or("beta", 1.0f);
   const std::vector<double> c = call.has(2) ? doubles_of(broadcast_to(call.input(2), plan.output)) : std::vector<double>(y.size());
@@ -80,7 +80,7 @@ std::vector<Tensor> fused_gemm(const KernelCall& call) {
 std::vector<Tensor> gemm_fast_gelu(const KernelCall& call) {
   const Tensor &x = call.input(0), &w = call.input(1);
   require_float(x, "X");
-  const MatMulPlan plan = plan_matmul(x.dims(), w.dims());
+  const MatMulPlan plan = plan_matmul(x.dims(), w.dims(), call.work);
   std::vector<double> y = multiply(plan, doubles_of(x), doubles_of(w));
   std::vector<double> bias(1, 0.0);
   if (call.has(2)) {

@@ -218,6 +218,7 @@ std::vector<Tensor> group_query_attention(const KernelCall& call) {
 
   const AttentionBias bias(call.optional(kBias), x.q, all.total);
   AttendOptions options;
+  options.work = call.work;
   options.scale = attention_scale(node, x.q.size);
   options.softcap = node.float_or("softcap", 0.0f);
   options.sinks = sinks_of(call.optional(kHeadSink), node.int_or("smooth_softmax", 0) != 0, n_heads);

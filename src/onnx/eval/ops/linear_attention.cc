@@ -120,6 +120,8 @@ std::vector<Tensor> linear_attention(const KernelCall& call) {
   Dims state_dims = {r.v.batch, r.v.heads, r.k.size, r.v.size};
   const auto n_state = static_cast<size_t>(element_count(state_dims));
   if (r.window > 0) state_dims.insert(state_dims.begin(), r.window);
+  call.work.take(state_dims, {std::max<int64_t>(1, r.q.length)});
+  call.work.take({r.q.batch, r.q.heads, r.q.length, r.k.size, r.v.size});
   std::vector<double> states(static_cast<size_t>(element_count(state_dims)));
   std::vector<double> state(n_state);
   if (call.has(3)) {
@@ -165,6 +167,8 @@ std::vector<Tensor> causal_conv_with_state(const KernelCall& call) {
           "attribute 'activation' is '{}', one of none, silu, swish was expected", activation);
   Dims state_dims = {batch, channels, carried};
   if (window > 0) state_dims.insert(state_dims.begin(), window);
+  call.work.take(state_dims);
+  call.work.take({x.size(), taps});
   const std::vector<double> values = doubles_of(x), kernel = doubles_of(weight);
   std::vector<double> past, bias(static_cast<size_t>(channels));
   if (call.has(2)) {

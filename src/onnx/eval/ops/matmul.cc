@@ -1,5 +1,7 @@
 #include "onnx/eval/ops/matmul.h"
 
+#include <algorithm>
+
 #include "onnx/eval/groups.h"
 #include "onnx/eval/ops/broadcast.h"
 #include "onnx/eval/ops/cast.h"
@@ -53,7 +55,15 @@ Tensor matmul_of(const Tensor& a, const Tensor& b, const MatMulShape& shape) {
   return result;
 }
 
-Tensors matmul_kernel(const KernelCall& call) { return {matmul(call.input(0), call.input(1))}; }
+// As numpy's matmul: batches broadcast, a vector is a row on the left and a column on the right.
+Tensors matmul(const KernelCall& call) {
+  const Tensor& a = call.input(0);
+  const Tensor& b = call.input(1);
+  require_same_dtype(a, b);
+  const MatMulShape shape = shape_of(a, b);
+  call.work.take(shape.result, {std::max<int64_t>(1, shape.k)});
+  return {visit_numeric(a.dtype(), [&]<class T>(Type<T>) { return matmul_of<T>(a, b, shape); })};
+}
 
 template <class T>
 Matrix<T> matrix_of(const Tensor& x, bool transposed) {
@@ -85,6 +95,7 @@ Tensors gemm(const KernelCall& call) {
   require(depth == b.dim(flip_b ? 1 : 0), "shapes {} and {} (transA {}, transB {}) cannot be multiplied", to_string(a.dims()),
           to_string(b.dims()), flip_a, flip_b);
   const Dims dims = {a.dim(flip_a ? 1 : 0), b.dim(flip_b ? 0 : 1)};
+  call.work.take(dims, {std::max<int64_t>(1, depth)});
   Tensor result = new_tensor(a.dtype(), dims);
   if (result.size() == 0) return {result};
   const Tensor c = call.has(2) ? broadcast_to(call.input(2), dims) : Tensor(a.dtype(), dims);
@@ -104,15 +115,9 @@ Tensors gemm(const KernelCall& call) {
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b) {
-  require_same_dtype(a, b);
-  const MatMulShape shape = shape_of(a, b);
-  return visit_numeric(a.dtype(), [&]<class T>(Type<T>) { return matmul_of<T>(a, b, shape); });
-}
-
 void add_matmul(KernelTable& table) {
   table.add("Gemm", in_f32<gemm>);
-  table.add("MatMul", in_f32<matmul_kernel>);
+  table.add("MatMul", in_f32<matmul>);
 }
 
 }  // namespace kvik::onnx

@@ -42,7 +42,4 @@ void multiply_row(const Matrix<T>& a, int64_t i, const Matrix<T>& b, int64_t dep
   }
 }
 
-// As numpy's matmul: batches broadcast, a vector is a row on the left and a column on the right. f32, f64 or whole-byte integers.
-Tensor matmul(const Tensor& a, const Tensor& b);
-
 }  // namespace kvik::onnx

@@ -1,5 +1,7 @@
 #include "onnx/eval/ops/matmul_plan.h"
 
+#include <algorithm>
+
 #include "onnx/eval/ops/common.h"
 
 namespace kvik::onnx {
@@ -29,7 +31,7 @@ std::vector<int64_t> matrices(const Dims& batch, const Dims& own) {
 
 }  // namespace
 
-MatMulPlan plan_matmul(Dims a, Dims b) {
+MatMulPlan plan_matmul(Dims a, Dims b, const Work& work) {
   require_fit(!a.empty() && !b.empty(), a, b);
   const Dims given_a = a, given_b = b;
   if (a.size() == 1) a.insert(a.begin(), 1);
@@ -47,11 +49,12 @@ MatMulPlan plan_matmul(Dims a, Dims b) {
     require_fit(x == y || x == 1 || y == 1, given_a, given_b);
     batch[batch.size() - 1 - i] = x == 1 ? y : x;
   }
-  plan.a_matrix = matrices(batch, batch_a);
-  plan.b_matrix = matrices(batch, batch_b);
   plan.output = batch;
   if (given_a.size() > 1) plan.output.push_back(plan.m);
   if (given_b.size() > 1) plan.output.push_back(plan.n);
+  work.take(plan.output, {std::max<int64_t>(1, plan.k)});
+  plan.a_matrix = matrices(batch, batch_a);
+  plan.b_matrix = matrices(batch, batch_b);
   return plan;
 }
 

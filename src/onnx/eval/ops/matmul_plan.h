@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "tensor/shape.h"
+#include "onnx/eval/kernel.h"
 
 namespace kvik::onnx {
 
@@ -14,8 +14,8 @@ struct MatMulPlan {
   std::vector<int64_t> a_matrix, b_matrix;  // per product: which matrix of a and of b
 };
 
-// Throws Error(kBadModel) for shapes that cannot be multiplied.
-MatMulPlan plan_matmul(Dims a, Dims b);
+// Takes what the products need. Throws Error(kBadModel) for shapes that cannot be multiplied.
+MatMulPlan plan_matmul(Dims a, Dims b, const Work& work);
 
 // Row-major matrices of doubles, one after the other as the plan says.
 std::vector<double> multiply(const MatMulPlan& plan, std::span<const double> a, std::span<const double> b);

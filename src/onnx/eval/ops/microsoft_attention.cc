@@ -57,6 +57,7 @@ Heads attend_multi_head(const MultiHead& x) {
   const PaddingMask padding(x.mask, x.q, x.k.length, x.mask_filter);
   const AttentionBias bias(x.bias, x.q, x.k.length);
   AttendOptions options;
+  options.work = x.work;
   options.scale = x.scale;
   options.mask = [&](int64_t b, int64_t h, int64_t i, std::span<double> scores) {
     padding.add_to(b, i, scores);
@@ -148,6 +149,7 @@ std::vector<Tensor> finish(const KernelCall& call, MultiHead x, const PastInputs
     for (double& value : heads.data) value = rounded_to(in.dtype, value);
     return heads;
   };
+  x.work = call.work;
   x.past_length = past.key.length;
   x.k = joined(past.key, as_stored(x.k), "the past and the new keys");
   x.v = joined(past.value, as_stored(x.v), "the past and the new values");
@@ -192,7 +194,7 @@ std::vector<Tensor> attention(const KernelCall& call) {
   require_float(input, "the input");
   require_rank(input, 3, "the input");
   require_dims(weights, {input.dim(2), -1}, "the weights");
-  const MatMulPlan plan = plan_matmul(input.dims(), weights.dims());
+  const MatMulPlan plan = plan_matmul(input.dims(), weights.dims(), call.work);
   std::vector<double> projected = multiply(plan, doubles_of(input), doubles_of(weights));
   add_bias(projected, call.optional(2), plan.n);
   MultiHead x = split_projection(call.node, projected, plan.output);
@@ -217,7 +219,7 @@ std::vector<Tensor> quantized_attention(const KernelCall& call) {
   require_dims(weights, {input.dim(2), -1}, "the weights");
   require(call.optional(6).size() <= 1, "the zero point of the input has shape {}, one element was expected",
           to_string(call.optional(6).dims()));
-  const MatMulPlan plan = plan_matmul(input.dims(), weights.dims());
+  const MatMulPlan plan = plan_matmul(input.dims(), weights.dims(), call.work);
   std::vector<double> projected =
       multiply(plan, minus_zero_point(input, call.optional(6), "the input"), minus_zero_point(weights, call.optional(7), "the weights"));
   const std::vector<double> scales = doubles_of(scale);

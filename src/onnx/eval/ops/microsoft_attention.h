@@ -24,6 +24,7 @@ class PaddingMask {
 };
 
 struct MultiHead {
+  Work work;
   Heads q, k, v;
   int64_t past_length = 0;  // of k and v, before the new tokens
   bool causal = false;

@@ -118,6 +118,7 @@ std::vector<Tensor> run(const KernelCall& call, const Experts& experts, const Te
   const auto hidden = static_cast<size_t>(experts.hidden), n = static_cast<size_t>(experts.n);
   const size_t tokens = x.size() / hidden;
   require_dims(router, {static_cast<int64_t>(tokens), experts.n}, "router_probs");
+  call.work.take({input.size(), k, experts.first.out + experts.second.in + experts.gate.out});
   std::vector<double> given;
   if (router_weights.defined()) {
     require(router_weights.dims() == router.dims(), "router_weights has shape {}, {} was expected", to_string(router_weights.dims()),

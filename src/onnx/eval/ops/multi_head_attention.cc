@@ -153,6 +153,7 @@ std::vector<Tensor> run(const KernelCall& call, const Inputs& at) {
   for (double& value : in.k.data) value = rounded_to(dtype, value);  // as the cache stores them
   for (double& value : in.v.data) value = rounded_to(dtype, value);
   MultiHead x;
+  x.work = call.work;
   x.k = joined(past.key, in.k, "the past and the new keys");
   x.v = joined(past.value, in.v, "the past and the new values");
   x.q = in.q;

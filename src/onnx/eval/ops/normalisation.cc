@@ -204,6 +204,7 @@ Tensors local_response_normalization(const KernelCall& call) {
   const AxisSplit split = channels_of(x);
   const int64_t size = call.node.int_or("size", 1);
   require(size > 0, "size {} is not positive", size);
+  call.work.take(x.dims(), {std::min(size, std::max<int64_t>(1, split.n))});
   const double alpha = call.node.float_or("alpha", 1e-4f);
   const double beta = call.node.float_or("beta", 0.75f);
   const double bias = call.node.float_or("bias", 1.0f);

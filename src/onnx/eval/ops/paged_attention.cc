@@ -98,8 +98,10 @@ void write(Cache& cache, const Heads& fresh, const Paging& p) {
 }
 
 // What sequence s can read: everything up to its last new token.
-Heads read(Cache& cache, const Paging& p, int64_t s) {
-  Heads rows(1, cache.heads, p.past[static_cast<size_t>(s)] + p.new_tokens(s), cache.size);
+Heads read(Cache& cache, const Paging& p, int64_t s, const Work& work) {
+  const int64_t length = p.past[static_cast<size_t>(s)] + p.new_tokens(s);
+  work.take({cache.heads, length, cache.size});
+  Heads rows(1, cache.heads, length, cache.size);
   for_rows(rows, [&](int64_t, int64_t h, int64_t i) { std::ranges::copy(cache.row(p.slot(s, i), h), rows.row(0, h, i).begin()); });
   return rows;
 }
@@ -157,6 +159,7 @@ std::vector<Tensor> paged_attention(const KernelCall& call) {
   write(values, x.v, p);
   const int64_t window = node.int_or("local_window_size", -1);
   AttendOptions options;
+  options.work = call.work;
   options.scale = attention_scale(node, x.q.size);
   options.softcap = node.float_or("softcap", 0.0f);
   options.sinks = sinks_of(call.optional(kHeadSink), false, n_heads);
@@ -170,7 +173,7 @@ std::vector<Tensor> paged_attention(const KernelCall& call) {
         if (key > position || (window > 0 && position - key >= window)) scores[j] = -std::numeric_limits<double>::infinity();
       }
     };
-    const Heads out = attend(tokens_of(x.q, first, p.new_tokens(s)), read(keys, p, s), read(values, p, s), options);
+    const Heads out = attend(tokens_of(x.q, first, p.new_tokens(s)), read(keys, p, s, call.work), read(values, p, s, call.work), options);
     for_rows(out, [&](int64_t, int64_t h, int64_t i) { std::ranges::copy(out.row(0, h, i), y.row(0, h, first + i).begin()); });
   }
   const Tensor output = tensor_3d(call.input(kQuery).dtype(), y);

@@ -54,7 +54,9 @@ Tensors average_pool(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const Window window = pool_window(call);
   const bool count_padding = call.node.int_or("count_include_pad", 0) != 0;
-  Tensor result = new_tensor(x.dtype(), pooled_dims(x, window.output));
+  const Dims dims = pooled_dims(x, window.output);
+  call.work.take(dims, {window.n_taps()});
+  Tensor result = new_tensor(x.dtype(), dims);
   const int64_t in_plane = element_count(window.input);
   const int64_t out_plane = element_count(window.output);
   visit_float(x.dtype(), [&]<class T>(Type<T>) {
@@ -91,7 +93,9 @@ Tensors max_pool(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const Window window = pool_window(call);
   const bool column_major = call.node.int_or("storage_order", 0) != 0;
-  Tensor result = new_tensor(x.dtype(), pooled_dims(x, window.output));
+  const Dims dims = pooled_dims(x, window.output);
+  call.work.take(dims, {window.n_taps()});
+  Tensor result = new_tensor(x.dtype(), dims);
   Tensor indices = new_tensor(DType::kI64, result.dims());
   const auto places = indices.mutable_data<int64_t>();
   const int64_t in_plane = element_count(window.input);
@@ -122,7 +126,9 @@ Tensors lp_pool(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const Window window = pool_window(call);
   const double p = call.node.opset < 2 ? static_cast<double>(call.node.float_or("p", 2.0f)) : static_cast<double>(call.node.int_or("p", 2));
-  Tensor result = new_tensor(x.dtype(), pooled_dims(x, window.output));
+  const Dims dims = pooled_dims(x, window.output);
+  call.work.take(dims, {window.n_taps()});
+  Tensor result = new_tensor(x.dtype(), dims);
   const int64_t in_plane = element_count(window.input);
   const int64_t out_plane = element_count(window.output);
   visit_float(x.dtype(), [&]<class T>(Type<T>) {
@@ -198,6 +204,7 @@ Tensors max_unpool(const KernelCall& call) {
   const Dims natural = pooled_dims(x, sizes);
   const Dims dims = call.has(2) ? as_ints(call.input(2)) : natural;
   require(dims.size() == natural.size(), "an output of {} does not fit an input of {}", to_string(dims), to_string(x.dims()));
+  call.work.take(dims);
   Tensor result = new_tensor(x.dtype(), dims);
   const int64_t n_natural = element_count(natural);
   const Dims from = strides_of(natural);

@@ -16,7 +16,7 @@ Tensor plain_conv(const KernelCall& call, std::vector<Tensor> inputs) {
   node.op = "Conv";
   node.domain = "";
   node.opset = 22;
-  return reference_kernels().find("", "Conv")({node, inputs, call.run_subgraph})[0];
+  return reference_kernels().find("", "Conv")({node, inputs, call.run_subgraph, call.work})[0];
 }
 
 // Codes minus zero points as f64, in which sums of their products are exact.

@@ -83,7 +83,7 @@ std::vector<Tensor> matmul_integer(const KernelCall& call) {
   const Tensor &a = call.input(0), &b = call.input(1);
   require(is_integer(a.dtype()) && is_integer(b.dtype()), "{} and {} were found, integers were expected", dtype_name(a.dtype()),
           dtype_name(b.dtype()));
-  const MatMulPlan plan = plan_matmul(a.dims(), b.dims());
+  const MatMulPlan plan = plan_matmul(a.dims(), b.dims(), call.work);
   const std::vector<double> sums =
       multiply(plan, centred(a, call.optional(2), PerLine::Side::kLeft), centred(b, call.optional(3), PerLine::Side::kRight));
   // Sums beyond 32 bits wrap, as the operator's 32-bit accumulator does.
@@ -95,7 +95,7 @@ std::vector<Tensor> matmul_integer(const KernelCall& call) {
 
 std::vector<Tensor> qlinear_matmul(const KernelCall& call) {
   const Tensor &a = call.input(0), &b = call.input(3), &y_zero = call.input(7);
-  const MatMulPlan plan = plan_matmul(a.dims(), b.dims());
+  const MatMulPlan plan = plan_matmul(a.dims(), b.dims(), call.work);
   std::vector<double> y =
       multiply(plan, centred(a, call.optional(2), PerLine::Side::kLeft), centred(b, call.optional(5), PerLine::Side::kRight));
   const OutputScale scale(a.dims(), call.input(1), b.dims(), call.input(4), plan);
@@ -117,7 +117,7 @@ void add_bias(std::vector<double>& y, const Tensor& bias, int64_t n) {
 
 std::vector<Tensor> matmul_integer_to_float(const KernelCall& call) {
   const Tensor &a = call.input(0), &b = call.input(1);
-  const MatMulPlan plan = plan_matmul(a.dims(), b.dims());
+  const MatMulPlan plan = plan_matmul(a.dims(), b.dims(), call.work);
   std::vector<double> y =
       multiply(plan, centred(a, call.optional(4), PerLine::Side::kLeft), centred(b, call.optional(5), PerLine::Side::kRight));
   const OutputScale scale(a.dims(), call.input(2), b.dims(), call.input(3), plan);
@@ -128,7 +128,7 @@ std::vector<Tensor> matmul_integer_to_float(const KernelCall& call) {
 
 std::vector<Tensor> dynamic_quantize_matmul(const KernelCall& call) {
   const Tensor &a = call.input(0), &b = call.input(1);
-  const MatMulPlan plan = plan_matmul(a.dims(), b.dims());
+  const MatMulPlan plan = plan_matmul(a.dims(), b.dims(), call.work);
   const DynamicQuantized quantized = quantize_dynamically(a);
   std::vector<double> y = multiply(plan, quantized.centred, centred(b, call.optional(3), PerLine::Side::kRight));
   const OutputScale scale(a.dims(), Tensor::scalar(quantized.scale), b.dims(), call.input(2), plan);
@@ -167,7 +167,7 @@ std::vector<Tensor> qgemm(const KernelCall& call) {
     right = permuted(right, b_dims, kSwap);
     std::swap(b_dims[0], b_dims[1]);
   }
-  const MatMulPlan plan = plan_matmul(a_dims, b_dims);
+  const MatMulPlan plan = plan_matmul(a_dims, b_dims, call.work);
   const PerLine b_zero_of(b_dims, call.input(5), PerLine::Side::kRight, "b_zero_point");
   const std::vector<double> b_zeros = doubles_of(call.input(5));
   for (size_t i = 0; i < right.size(); ++i) right[i] -= b_zeros[b_zero_of.of_element(i)];

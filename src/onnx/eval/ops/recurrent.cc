@@ -158,6 +158,7 @@ class Recurrence {
 
   Tensors run() {
     const Sizes& s = sizes_;
+    call_.work.take({s.steps, s.directions, s.batch, s.hidden, s.gates, s.input + s.hidden});
     const Dims all = options_.batch_first ? Dims{s.batch, s.steps, s.directions, s.hidden} : Dims{s.steps, s.directions, s.batch, s.hidden};
     const Dims states = options_.batch_first ? Dims{s.batch, s.directions, s.hidden} : Dims{s.directions, s.batch, s.hidden};
     y_.assign(static_cast<size_t>(new_tensor(DType::kF64, all).size()), 0.0);

@@ -26,6 +26,7 @@ struct Options {
   bool exclude_outside = false;
   double extrapolation = 0;
   Weights weights;
+  Work work;
 };
 
 std::vector<double> nearest_weights(double ratio, std::string_view mode) {
@@ -128,6 +129,7 @@ std::vector<double> resize_axis(const std::vector<double>& values, const AxisSpl
   std::vector<double> result(static_cast<size_t>(split.outer * plan.size * split.inner));
   for (int64_t y = 0; y < plan.size; ++y) {
     const Point point = point_of(y, split.n, plan, options);
+    options.work.take({split.outer, split.inner, static_cast<int64_t>(point.from.size())});
     for (int64_t o = 0; o < split.outer; ++o) {
       for (int64_t k = 0; k < split.inner; ++k) {
         double total = point.outside ? options.extrapolation : 0.0;
@@ -207,11 +209,13 @@ Tensors resize(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const bool old = call.node.op == "Upsample" || call.node.opset < 11;
   Options options = {old ? "asymmetric" : call.node.string_or("coordinate_transformation_mode", "half_pixel"),
-                     call.node.int_or("exclude_outside", 0) != 0, call.node.float_or("extrapolation_value", 0), weights_of(call)};
+                     call.node.int_or("exclude_outside", 0) != 0, call.node.float_or("extrapolation_value", 0), weights_of(call),
+                     call.work};
   const std::vector<AxisPlan> plans = plans_of(call);
   Dims dims = x.dims();
   Dims result_dims;
   for (const AxisPlan& plan : plans) result_dims.push_back(plan.size);
+  call.work.take(result_dims);
   Tensor result = new_tensor(DType::kF64, result_dims);
   if (result.size() == 0) return {cast(result, x.dtype())};
   require(x.size() > 0, "an empty tensor of shape {} cannot be stretched", to_string(x.dims()));
@@ -222,6 +226,7 @@ Tensors resize(const KernelCall& call) {
     require(plan.scale > 0, "axis {} has a scale of {}", axis, plan.scale);
     const AxisSplit split = split_at(dims, static_cast<int>(axis));
     dims[axis] = plan.size;
+    call.work.take(dims);
     new_tensor(DType::kF64, dims);  // refuses an intermediate result that is too large
     values = resize_axis(values, split, plan, options);
   }

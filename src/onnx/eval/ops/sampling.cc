@@ -100,6 +100,7 @@ Tensors grid_sample(const KernelCall& call) {
           "a grid of shape {} does not fit an input of {}", to_string(grid.dims()), to_string(x.dims()));
   Dims dims = {x.dim(0), x.dim(1)};
   dims.insert(dims.end(), grid.dims().begin() + 1, grid.dims().end() - 1);
+  call.work.take(dims, {int64_t{1} << (2 * plane.size())});  // four taps on every axis, at most
   Tensor result = new_tensor(DType::kF64, dims);
   if (result.size() == 0 || x.size() == 0) return {cast(result, x.dtype())};
   const std::vector<double> values = as_doubles(x);
@@ -134,6 +135,7 @@ Tensors affine_grid(const KernelCall& call) {
   Dims dims = {size[0]};
   dims.insert(dims.end(), plane.begin(), plane.end());
   dims.push_back(rank);
+  call.work.take(dims);
   Tensor result = new_tensor(DType::kF64, dims);
   const std::vector<double> matrices = as_doubles(theta);
   const auto to = result.mutable_data<double>();
@@ -170,6 +172,7 @@ Tensors col2im(const KernelCall& call) {
   const int64_t channels = x.dim(1) / n_taps;
   Dims dims = {x.dim(0), channels};
   dims.insert(dims.end(), image.begin(), image.end());
+  call.work.take(dims);
   Tensor result = new_tensor(DType::kF64, dims);
   if (x.size() == 0) return {cast(result, x.dtype())};
   const std::vector<double> values = as_doubles(x);

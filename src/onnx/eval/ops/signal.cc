@@ -65,6 +65,7 @@ Tensors dft(const KernelCall& call) {
   Dims dims = x.dims();
   dims[static_cast<size_t>(axis)] = plan.n_bins();
   dims.back() = plan.real_result() ? 1 : 2;
+  call.work.take(dims, {plan.length});
   Tensor result = new_tensor(DType::kF64, dims);
   if (result.size() == 0 || x.size() == 0) return {cast(result, x.dtype())};
   const std::vector<double> values = as_doubles(x);
@@ -99,6 +100,7 @@ Tensors stft(const KernelCall& call) {
   require(static_cast<int64_t>(window.size()) <= length, "a window of {} exceeds frames of {}", window.size(), length);
   const DftPlan plan = {length, false, call.node.int_or("onesided", 1) != 0};
   const int64_t n_frames = (x.dim(1) - length) / step + 1;
+  call.work.take({x.dim(0), n_frames, plan.n_bins(), 2, length});
   Tensor result = new_tensor(DType::kF64, {x.dim(0), n_frames, plan.n_bins(), 2});
   const std::vector<double> values = as_doubles(x);
   const auto to = result.mutable_data<double>();
@@ -127,6 +129,7 @@ DType output_type(const KernelCall& call) {
 // a - b cos(2 pi n / N) + c cos(4 pi n / N).
 Tensors cosine_window(const KernelCall& call, double a, double b, double c) {
   const int64_t size = as_int(call.input(0));
+  call.work.take({size});
   Tensor result = new_tensor(DType::kF64, {size});
   const double period = static_cast<double>(call.node.int_or("periodic", 1) != 0 ? size : size - 1);
   const auto to = result.mutable_data<double>();
@@ -153,6 +156,7 @@ Tensors mel_weight_matrix(const KernelCall& call) {
   const double low = mel_of(as_double(call.input(3)));
   const double step = (mel_of(as_double(call.input(4))) - low) / static_cast<double>(n_mels + 2);
   const int64_t n_bins = length / 2 + 1;
+  call.work.take({n_bins, n_mels});
   Tensor result = new_tensor(DType::kF64, {n_bins, n_mels});
   std::vector<int64_t> edges;
   for (int64_t i = 0; i < n_mels + 2; ++i) {

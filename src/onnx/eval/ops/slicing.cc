@@ -137,6 +137,7 @@ Tensors center_crop_pad(const KernelCall& call) {
     begins[axis] = x.dims()[axis] > shape[i] ? (x.dims()[axis] - shape[i]) / 2 : -((shape[i] - x.dims()[axis]) / 2);
     dims[axis] = shape[i];
   }
+  call.work.take(dims);
   const auto source = [&](size_t axis, int64_t i) {
     const int64_t from = i + begins[axis];
     return from >= 0 && from < x.dims()[axis] ? from : kFill;

@@ -86,7 +86,9 @@ std::vector<Tensor> sparse_attention(const KernelCall& call) {
     rotate_from(x.k, table, past, node.int_or("rotary_interleaved", 0) != 0);
   }
   const Heads keys = updated(call.input(3), x.k, past, "past_key"), values = updated(call.input(4), x.v, past, "past_value");
+  call.work.take({x.q.batch, n_heads, x.q.length, keys.length, call.input(6).dim(1)});  // blocks are looked for one by one
   AttendOptions options;
+  options.work = call.work;
   options.scale = attention_scale(node, x.q.size);
   options.mask = [&](int64_t b, int64_t h, int64_t i, std::span<double> scores) {
     const int64_t total = totals[static_cast<size_t>(b)], query = std::min(past[static_cast<size_t>(b)] + i, total - 1);

@@ -28,7 +28,8 @@ void label_by_running(Step& step) {
     total += inputs.back().defined() ? inputs.back().size() : 0;
     if (total > kLargestTried) step.refuse("is too large to be tried");
   }
-  const std::vector<Tensor> outputs = onnx::run_kernel(step.node(), inputs);
+  WorkBudget budget;
+  const std::vector<Tensor> outputs = onnx::run_kernel(step.node(), inputs, {}, onnx::Work(budget.steps_left));
   for (size_t i = 0; i < step.node().outputs.size(); ++i) {
     if (step.node().outputs[i] == onnx::kNoValue) continue;
     if (i >= outputs.size() || !outputs[i].defined()) step.refuse(fmt::format("output {} is computed by no kernel", i));
