@@ -72,8 +72,9 @@ Tensor TableStore::rows_of(Table& table, int64_t first, int64_t count, int64_t n
   return rows;
 }
 
-void TableStore::cover(int64_t end) {
-  for (Table& table : tables_) {
+void TableStore::cover(std::span<const int> tables, int64_t end) {
+  for (const int t : tables) {
+    Table& table = tables_[static_cast<size_t>(t)];
     if (table.limit > 0 && end > table.limit)
       throw Error(Code::kTooLarge, fmt::format("position {} was asked for; the model's own tables hold {}", end - 1, table.limit));
     while (static_cast<int64_t>(table.chunks.size()) * kChunk < end) {
@@ -103,6 +104,10 @@ Runner::Runner(Parts parts)
   add(1, plan().token);
   add(1, plan().embedding);
   for (const Op& op : plan().ops) {
+    std::vector<int>& tables = sections_[static_cast<size_t>(op.section)].tables;
+    for (const Input& input : op.in) {
+      if (input.is_table() && std::ranges::find(tables, input.index) == tables.end()) tables.push_back(input.index);
+    }
     for (const ValueIndex v : op.out) add(static_cast<size_t>(op.section), v);
     const auto* matmul = op.as<Matmul>();
     if (matmul == nullptr) continue;
@@ -112,6 +117,13 @@ Runner::Runner(Parts parts)
     if (shape.activations != Activations::kFloats && std::find(quantised_.begin(), quantised_.end(), shape) == quantised_.end())
       quantised_.push_back(shape);
   }
+}
+
+// A source may well be longer than what the tables of the target's positions hold.
+void Runner::cover_tables(Op::Section section, std::span<const RunRow> rows) {
+  int64_t end = 0;
+  for (const RunRow& row : rows) end = std::max(end, row.position + 1);
+  tables_.cover(sections_[static_cast<size_t>(section)].tables, end);
 }
 
 void Runner::reserve(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences) {
@@ -147,9 +159,8 @@ void Runner::run_section(Op::Section section, std::span<const RunRow> rows, std:
 }
 
 void Runner::run(const RunCall& call) {
-  int64_t end = 0;
-  for (const RunRow& row : call.rows) end = std::max(end, row.position + 1);
-  tables_.cover(end);
+  cover_tables(Op::Section::kBody, call.rows);
+  cover_tables(Op::Section::kTail, call.rows);
   const bool in_order = plan().one_token || !plan().registers.empty();
   const auto same_sequence = [](const RunRow& a, const RunRow& b) { return a.sequence == b.sequence; };
   if (in_order && std::ranges::adjacent_find(call.rows, same_sequence) != call.rows.end()) return run_waves(call);
@@ -240,9 +251,7 @@ void Runner::copy_output(const RunCall& call) {
 
 void Runner::run_source(std::span<const RunRow> rows, std::span<const RunSequence> sources,
                         std::span<const std::span<const float>> inputs) {
-  int64_t end = 0;
-  for (const RunRow& row : rows) end = std::max(end, row.position + 1);
-  tables_.cover(end);
+  cover_tables(Op::Section::kSource, rows);
   reserve(Op::Section::kSource, rows, sources);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueIndex v = plan().source_inputs[i].value;

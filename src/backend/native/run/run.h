@@ -25,8 +25,8 @@ AttendLayouts lay_out(const Plan& plan, cpu::KvFormat format);
 class TableStore {
  public:
   explicit TableStore(const Plan& plan);
-  // Everything for positions below `end`. Not while rows run. Throws Error(kTooLarge) beyond a table's limit.
-  void cover(int64_t end);
+  // These tables for positions below `end`. Not while rows run. Throws Error(kTooLarge) beyond a table's limit.
+  void cover(std::span<const int> tables, int64_t end);
   const std::byte* row(int table, int64_t position) const {
     const Table& t = tables_[static_cast<size_t>(table)];
     return t.chunks[static_cast<size_t>(position / kChunk)].bytes().data() + position % kChunk * t.row_bytes;
@@ -104,6 +104,7 @@ class Runner {
   void run_rows(const RunCall& call);
   void run_waves(const RunCall& call);
   void run_section(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences);
+  void cover_tables(Op::Section section, std::span<const RunRow> rows);
   void reserve(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences);
   void give_inputs(const RunCall& call);
   void enter_tail(const RunCall& call);
@@ -124,6 +125,7 @@ class Runner {
 
   struct SectionMemory {
     std::vector<OpIndex> ops;
+    std::vector<int> tables;         // that they read
     std::vector<ValueIndex> values;  // that lie in its arena
     int64_t row_bytes = 0;
     AlignedBuffer arena;
