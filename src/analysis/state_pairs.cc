@@ -177,6 +177,23 @@ class Pairing {
     return use;
   }
 
+  // What an output's rows are made of: an operator that hands out the keys it was given reads queries too, which say nothing of them.
+  FlowValue rows_of_output(size_t o) const {
+    const FlowValue value = facts_.flow.outputs()[o];
+    const FlowValue root = root_of(facts_.flow, value);
+    const FlowNode* made_by = facts_.flow.producer(root);
+    const StatefulOperator* op = made_by == nullptr ? nullptr : stateful_operator(*made_by);
+    if (op == nullptr) return value;
+    for (const StateSlot& state : op->states) {
+      const bool is_key = state.holds == StateSlot::Holds::kKey, is_value = state.holds == StateSlot::Holds::kValue;
+      if (made_by->output(static_cast<size_t>(state.output)) != root || (!is_key && !is_value)) continue;
+      const int given = is_key ? op->key_input : op->value_input;
+      const bool has_past = state.input >= 0 && made_by->input(static_cast<size_t>(state.input)) != kNone;
+      if (given >= 0 && !has_past && made_by->input(static_cast<size_t>(given)) != kNone) return made_by->input(static_cast<size_t>(given));
+    }
+    return value;
+  }
+
   static void note_made_by(const FlowNode& node, const StatefulOperator& op, FlowValue value, AttentionUse& use) {
     for (const StateSlot& state : op.states) {
       if (node.output(static_cast<size_t>(state.output)) != value) continue;
@@ -277,8 +294,9 @@ class Pairing {
     state.dtype = state.output_dtype = out.dtype;
     state.layer = names_out_[o].layer.value_or(-1);
     state.holds = held(use, names_out_[o], false);
-    const bool from_source = facts_.source_input >= 0 && facts_.depends_on(facts_.flow.outputs()[o], facts_.source_input) &&
-                             !facts_.depends_on(facts_.flow.outputs()[o], facts_.token_input);
+    const FlowValue rows = rows_of_output(o);
+    const bool from_source =
+        facts_.source_input >= 0 && facts_.depends_on(rows, facts_.source_input) && !facts_.depends_on(rows, facts_.token_input);
     state.cross = from_source || (!use.any() && names_out_[o].cross);
     state.growth = state.cross ? Growth::kConstant : state.holds == State::Holds::kRecurrent ? Growth::kRecurrent : Growth::kGrowing;
     return state;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "analysis/mask_use.h"
 #include "analysis/signature.h"
 #include "analysis/tiny_decoder.h"
 #include "kvik/error.h"
@@ -108,6 +109,46 @@ TEST(GraphAnalysis, AGraphThatHoldsTheWholeLoopIsNoDecoder) {
 TEST(GraphAnalysis, HundredsOfLayersArePairedAsAFewAre) {
   const std::string bytes = TinyDecoder{.n_layers = 280, .n_idle_nodes = 160}.bytes();
   EXPECT_EQ(analyse_graph(read(bytes)).states.size(), 560u);
+}
+
+// A decoder of one layer in fused operators: attention to a source, whose keys and values it hands out.
+std::string fused_cross_decoder(bool counts_mask) {
+  ModelWriter writer;
+  const std::string four(4 * 4 * 4, '\0');
+  writer.input("ids", DType::kI64, {"batch", "new"});
+  writer.input("encoder_hidden_states", DType::kF32, {"batch", "source", "4"});
+  writer.input("encoder_attention_mask", DType::kI64, {"batch", "source"});
+  for (const char* name : {"table", "k", "v"}) writer.weight(name, DType::kF32, {4, 4}, four);
+  writer.node("Gather", {"table", "ids"}, {"x"});
+  writer.node("MatMul", {"encoder_hidden_states", "k"}, {"keys"});
+  writer.node("MatMul", {"encoder_hidden_states", "v"}, {"values"});
+  writer.node("Cast", {"encoder_attention_mask"}, {"mask"});
+  writer.node({.op = counts_mask ? "ReduceSum" : "Mul", .inputs = {"mask", "mask"}, .outputs = {"length"}});
+  writer.node({.op = "MultiHeadAttention",
+               .inputs = {"x", "keys", "values", "", "length"},
+               .outputs = {"y", "cross_key", "cross_value"},
+               .domain = "com.microsoft",
+               .ints = {{"num_heads", 2}}});
+  writer.node("MatMul", {"y", "table"}, {"logits"});
+  writer.output("logits", DType::kF32, {"batch", "new", "4"});
+  writer.output("cross_key", DType::kF32, {"batch", "2", "source", "2"});
+  writer.output("cross_value", DType::kF32, {"batch", "2", "source", "2"});
+  return writer.bytes();
+}
+
+TEST(GraphAnalysis, KeysThatAnOperatorHandsOutAreOfTheSourceWhereTheyAreMadeOfIt) {
+  const std::string bytes = fused_cross_decoder(false);
+  const File file = analyse_graph(read(bytes));
+  ASSERT_EQ(file.states.size(), 2u);
+  for (const State& state : file.states) EXPECT_TRUE(state.cross);
+}
+
+TEST(GraphAnalysis, AMaskOfWhichOnlyTheSumMattersIsToldFromOneOfPlaces) {
+  for (const bool counts : {false, true}) {
+    const std::string bytes = fused_cross_decoder(counts);
+    const File file = analyse_graph(read(bytes));
+    EXPECT_EQ(only_counts(file, file.inputs.back()), counts);
+  }
 }
 
 }  // namespace

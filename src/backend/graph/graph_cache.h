@@ -15,8 +15,10 @@ struct ValueRow {
 
 class GraphSource final : public Source {
  public:
-  GraphSource(ValuePtr hidden_states, int row, int n_positions) : hidden_{std::move(hidden_states), row}, n_positions_(n_positions) {}
+  GraphSource(ValuePtr hidden_states, int row, int n_positions, int n_read)
+      : hidden_{std::move(hidden_states), row}, n_positions_(n_positions), n_read_(n_read) {}
   int n_positions() const override { return n_positions_; }
+  int n_read() const { return n_read_; }                     // positions that the encoder read; it may give fewer
   const ValueRow& hidden_states() const { return hidden_; }  // the value is null where the encoder gives keys and values straight away
 
   // Keys and values of cross attention: computed once, by the first decoder step or by the encoder, and kept from then on.
@@ -31,7 +33,7 @@ class GraphSource final : public Source {
 
  private:
   ValueRow hidden_;
-  int n_positions_;
+  int n_positions_, n_read_;
   mutable std::mutex mutex_;
   mutable std::vector<ValueRow> cross_;  // a late result, not a change: whoever computes it gets the same values
 };

@@ -53,15 +53,17 @@ std::shared_ptr<SourcePack> pack_sources(const std::vector<SourcePtr>& members, 
   return pack;
 }
 
-Tensor source_mask(const analysis::Port& port, const SourcePack& pack) {
+Tensor source_mask(const analysis::Port& port, const SourcePack& pack, bool of_what_was_read) {
   const auto n_sequences = static_cast<int64_t>(pack.members.size());
-  const int64_t n_positions = pack.n_positions;
+  const auto length = [&](const SourcePtr& source) { return of_what_was_read ? source->n_read() : source->n_positions(); };
+  int64_t n_positions = 0;
+  for (const SourcePtr& member : pack.members) n_positions = std::max<int64_t>(n_positions, length(member));
   Tensor mask(port.dtype, {n_sequences, n_positions});
   const auto write = [&](auto target) {
     using T = std::remove_reference_t<decltype(target[0])>;
     for (int64_t b = 0; b < n_sequences; ++b) {
       for (int64_t e = 0; e < n_positions; ++e)
-        target[static_cast<size_t>(b * n_positions + e)] = T(e < pack.members[static_cast<size_t>(b)]->n_positions() ? 1 : 0);
+        target[static_cast<size_t>(b * n_positions + e)] = T(e < length(pack.members[static_cast<size_t>(b)]) ? 1 : 0);
     }
   };
   switch (port.dtype) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "analysis/fit.h"
+#include "analysis/mask_use.h"
 #include "backend/graph/batch_tensor.h"
 #include "backend/graph/convert.h"
 #include "backend/graph/encoder_feeds.h"
@@ -63,7 +64,8 @@ Step::Step(const analysis::Signature& signature, const OpenFile& open_file) : si
 
 Step::OpenedFile Step::open(const File* file, const OpenFile& open) const {
   if (file == nullptr) return {};
-  return {file, open(*file)};
+  const Port* mask = file->input_of(Role::kEncoderAttentionMask);
+  return {file, open(*file), mask != nullptr && analysis::only_counts(*file, *mask)};
 }
 
 StepResult Step::run(const Batch& batch, std::span<const TokenId> tokens) {
@@ -129,7 +131,8 @@ std::vector<NamedValue> Step::feeds(const OpenedFile& opened, const Batch& batch
     } else if (port.role == Role::kEncoderHiddenStates || port.role == Role::kEncoderAttentionMask) {
       if (sources == nullptr)
         throw Error(Code::kBadArgument, fmt::format("the decoder reads '{}', so a source must be encoded first", port.name));
-      value = port.role == Role::kEncoderHiddenStates ? sources->hidden_states : executor.from_host(source_mask(port, *sources));
+      value = port.role == Role::kEncoderHiddenStates ? sources->hidden_states
+                                                      : executor.from_host(source_mask(port, *sources, opened.counts_source));
       if (value == nullptr) throw Error(Code::kBadModel, fmt::format("the decoder reads '{}', which the encoder does not give", port.name));
     } else {
       value = executor.from_host(shape_feed(port, batch.shape));
@@ -234,7 +237,8 @@ std::vector<SourcePtr> Step::encode(std::span<const Tensor> inputs) {
 
   std::vector<SourcePtr> sources;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    auto source = std::make_shared<GraphSource>(hidden_states, static_cast<int>(i), static_cast<int>(n_positions));
+    auto source = std::make_shared<GraphSource>(hidden_states, static_cast<int>(i), static_cast<int>(n_positions),
+                                                static_cast<int>(inputs[i].dims().front()));
     std::vector<ValueRow> cross;
     for (size_t s = first_cross; s < outputs.size(); ++s) cross.push_back({outputs[s], static_cast<int>(i)});
     if (!cross.empty()) source->set_cross(std::move(cross));

@@ -47,6 +47,7 @@ class Step {
   struct OpenedFile {
     const analysis::File* file = nullptr;
     std::shared_ptr<Executor> executor;
+    bool counts_source = false;  // its mask of the source is as long as what the encoder read
   };
   struct Made {
     const analysis::Port* port = nullptr;
