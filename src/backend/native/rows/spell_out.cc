@@ -129,11 +129,14 @@ bool multi_head_attention(Speller& s) {
   }
   if (s.has(3)) {
     if (packed || packed_kv) s.refuse("adds a bias to packed rows");
-    const int64_t q = s.last_size(0), v = s.last_size(3) - 2 * q;
-    if (s.rank(1) == 4 || v < 1) s.refuse("adds a bias to keys that it does not compute");
+    // Keys and values by heads are a finished cache: their bias is in it already.
+    const bool cached = s.rank(1) == 4;
+    const int64_t q = s.last_size(0), rest = s.last_size(3) - q;
+    if (rest <= (cached ? 0 : q)) s.refuse("adds a bias that is too short");
+    const std::vector<int64_t> sizes = cached ? std::vector{q, rest} : std::vector{q, q, rest - q};
     const std::vector<ValueId> parts =
-        s.add({.op = "Split", .inputs = {s.input(3), s.ints({q, q, v})}, .attributes = {{"axis", int64_t{0}}}}, 3);
-    for (size_t i = 0; i < 3; ++i) inputs[i] = s.add({.op = "Add", .inputs = {s.input(i), parts[i]}});
+        s.add({.op = "Split", .inputs = {s.input(3), s.ints(sizes)}, .attributes = {{"axis", int64_t{0}}}}, sizes.size());
+    for (size_t i = 0; i < (cached ? 1 : sizes.size()); ++i) inputs[i] = s.add({.op = "Add", .inputs = {s.input(i), parts[i]}});
     inputs[3] = kNoValue;
   }
   if (inputs.size() > 4) inputs[4] = kNoValue;
