@@ -288,8 +288,8 @@ SpecialTokens special_tokens(const Configs& configs) {
 
 std::optional<int64_t> configured_positions(const Configs& configs) {
   if (const auto found = configs.genai_number("context_length")) return found;
-  return configs.number({"max_position_embeddings", "max_target_positions", "n_positions", "n_ctx", "max_sequence_length", "max_seq_len",
-                         "seq_length", "model_max_length", "context_length"});
+  return configs.number({"max_decoder_position_embeddings", "max_position_embeddings", "max_target_positions", "n_positions", "n_ctx",
+                         "max_sequence_length", "max_seq_len", "seq_length", "model_max_length", "context_length"});
 }
 
 }  // namespace kvik::analysis

@@ -157,6 +157,7 @@ struct Signature {
   std::vector<CacheGroup> cross_cache;  // per source position
   std::optional<int64_t> vocab;
   std::optional<int64_t> max_positions;
+  std::optional<int64_t> max_source_positions;  // of an encoder that reads tokens
   SpecialTokens special;
   std::vector<std::string> problems;  // what contradicts what, what is missing: one sentence each
 

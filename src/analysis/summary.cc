@@ -144,6 +144,15 @@ void summarise_positions(Signature& signature, const Configs& configs, const Fil
   if (!signature.max_positions || *rows < *signature.max_positions) signature.max_positions = rows;
 }
 
+void summarise_source_positions(Signature& signature, const Configs& configs) {
+  const File* encoder = signature.encoder();
+  if (encoder == nullptr || encoder->input_of(Role::kTokenIds) == nullptr) return;
+  signature.max_source_positions = configs.number({"max_encoder_position_embeddings", "max_source_positions"});
+  if (!signature.max_source_positions) signature.max_source_positions = configured_positions(configs);
+  if (!encoder->position_rows) return;
+  signature.max_source_positions = std::min(signature.max_source_positions.value_or(*encoder->position_rows), *encoder->position_rows);
+}
+
 }  // namespace
 
 void complete_states(File& file, const Configs& configs) {
@@ -187,6 +196,7 @@ void summarise(Signature& signature, const Configs& configs) {
   signature.special = special_tokens(configs);
   summarise_vocab(signature, configs, decoder);
   summarise_positions(signature, configs, decoder);
+  summarise_source_positions(signature, configs);
   compare_cache(signature, configs);
 }
 

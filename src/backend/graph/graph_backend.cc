@@ -84,7 +84,7 @@ GraphBackend::GraphBackend(analysis::Signature signature, Traits traits, const S
     if (slot.layout.growth == analysis::Growth::kRecurrent) traits_.can_rewind = false;
   }
   traits_.needs_source = signature_.kind == analysis::Kind::kEncoderDecoder;
-  traits_.max_source_positions = traits_.needs_source ? traits_.max_positions : 0;
+  traits_.max_source_positions = static_cast<int>(std::min<int64_t>(signature_.max_source_positions.value_or(0), 1 << 30));
 }
 
 int GraphBackend::preferred_chunk() const {

@@ -104,9 +104,10 @@ SourceStage::SourceStage(const analysis::Signature& signature, const Stages& sta
 }
 
 int SourceStage::max_positions(const analysis::Signature& signature) const {
-  if (encoder_ != nullptr && encoder_->plan().max_positions)
-    return static_cast<int>(std::min<int64_t>(*encoder_->plan().max_positions, 1 << 30));
-  return static_cast<int>(std::min<int64_t>(signature.max_positions.value_or(0), 1 << 30));
+  int64_t most = signature.max_source_positions.value_or(0);
+  const std::optional<int64_t> own = encoder_ == nullptr ? std::nullopt : encoder_->plan().max_positions;
+  if (own) most = most > 0 ? std::min(most, *own) : *own;
+  return static_cast<int>(std::min<int64_t>(most, 1 << 30));
 }
 
 std::vector<Tensor> SourceStage::run_native_encoder(std::span<const Tensor> inputs) {
