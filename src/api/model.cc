@@ -5,9 +5,23 @@
 #include "api/environment.h"
 #include "api/load.h"
 #include "api/state.h"
+#include "engine/speech_tokens.h"
 #include "text/template/json.h"
 
 namespace kvik {
+namespace {
+
+// What the config files leave out and others say.
+void complete_config(engine::GenerationConfig& config, const analysis::Signature& signature, const text::Tokenizer* tokenizer) {
+  const analysis::File* encoder = signature.encoder();
+  if (encoder == nullptr) return;
+  const bool hears = encoder->input_of(analysis::Role::kAudioFeatures) != nullptr;
+  if (hears && tokenizer != nullptr) engine::complete_from_tokenizer(config, *tokenizer);
+  if (!config.decoder_start && signature.special.bos) config.decoder_start = static_cast<TokenId>(*signature.special.bos);
+}
+
+}  // namespace
+
 SampleOptions GenerateOptions::sampling() const {
   return {temperature,          top_k,      top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
           no_repeat_ngram_size, logit_bias, seed};
@@ -25,7 +39,13 @@ sample::SamplingOptions Model::State::sampling(const SampleOptions& wanted) cons
   set_where_given(chosen.no_repeat_ngram_size, wanted.no_repeat_ngram_size);
   if (!wanted.logit_bias.empty()) chosen.logit_bias = wanted.logit_bias;
   set_where_given(chosen.seed, wanted.seed);
+  ban_unreadable(chosen);
   return chosen;
+}
+
+void Model::State::ban_unreadable(sample::SamplingOptions& chosen) const {
+  const std::vector<TokenId>& unreadable = backend->traits().unreadable_tokens;
+  chosen.suppress_tokens.insert(chosen.suppress_tokens.end(), unreadable.begin(), unreadable.end());
 }
 
 int Model::State::max_new_tokens(const GenerateOptions& wanted, int n_prompt) const {
@@ -54,6 +74,7 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
   state->backend = api::open_backend(state->signature, options, environment, log);
   state->config = engine::read_generation_config(state->signature);
   if (text::Tokenizer::is_in(found.folder)) state->tokenizer = text::Tokenizer::load(found.folder);
+  complete_config(state->config, state->signature, state->tokenizer.get());
   state->chat_template = text::ChatTemplate::load(found.folder);
   state->weights_bytes = state->backend->traits().weights_bytes;
   if (state->weights_bytes == 0) state->weights_bytes = api::weights_bytes_of(state->signature);
@@ -137,7 +158,10 @@ std::string Model::detokenize(std::span<const TokenId> ids, bool skip_special) c
   if (state_->tokenizer == nullptr)
     throw Error(Code::kBadArgument,
                 fmt::format("{}: there are no tokenizer files, so ids cannot become text", state_->signature.folder.string()));
-  return state_->tokenizer->decode(ids, skip_special);
+  // A padded vocabulary has ids that no tokenizer knows; they are no text.
+  std::vector<TokenId> known(ids.begin(), ids.end());
+  std::erase_if(known, [&](TokenId id) { return id >= state_->tokenizer->end_id() && id < vocab_size(); });
+  return state_->tokenizer->decode(known, skip_special);
 }
 
 bool Model::has_chat_template() const { return !state_->chat_template.empty(); }

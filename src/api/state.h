@@ -36,6 +36,7 @@ struct Model::State {
 
   // The config's sampling with what the caller set on top, checked.
   sample::SamplingOptions sampling(const SampleOptions& wanted) const;
+  void ban_unreadable(sample::SamplingOptions& chosen) const;  // what the backend cannot continue from
   int max_new_tokens(const GenerateOptions& options, int n_prompt) const;
 };
 

@@ -23,14 +23,16 @@ struct Row {
 
 // What a backend can do is asked, never assumed.
 struct Traits {
-  std::string name;    // "ort", "reference", "native"
-  std::string device;  // "cpu", "cuda"
-  bool exact = false;  // the laws hold bit for bit: a row's logits do not depend on how they were computed
+  std::string name;            // "ort", "reference", "native"
+  std::string device;          // "cpu", "cuda"
+  bool exact = false;          // the laws hold bit for bit: a row's logits do not depend on how they were computed
+  bool exact_sources = false;  // and so is what becomes of a source; not so where another runtime computes the encoder
   bool can_rewind = true;
   bool can_fork = true;
   bool needs_source = false;  // an encoder-decoder: every cache needs a source
   int vocab = 0;
-  int max_positions = 0;  // 0: unknown
+  std::vector<TokenId> unreadable_tokens;  // that it gives logits for and cannot continue from; nothing may choose them
+  int max_positions = 0;                   // 0: unknown
   int max_source_positions = 0;
   // Bytes, where the backend keeps other ones than the files do; 0: as there.
   size_t weights_bytes = 0;

@@ -23,6 +23,7 @@ sample::SamplingOptions sampling_of(const Model& model, const TargetOptions& opt
   set_where_given(sampling.encoder_no_repeat_ngram_size, options.encoder_no_repeat_ngram_size);
   set_where_given(sampling.encoder_repetition_penalty, options.encoder_repetition_penalty);
   set_ids(sampling.suppress_tokens, options.suppress);
+  if (options.suppress) ModelAccess::state(model).ban_unreadable(sampling);
   set_ids(sampling.begin_suppress_tokens, options.begin_suppress);
   if (options.forced_bos) sampling.forced_bos_token_id = *options.forced_bos < 0 ? std::nullopt : options.forced_bos;
   if (options.forced_eos)

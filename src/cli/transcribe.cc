@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "cli/target_options.h"
 #include "engine/speech.h"
+#include "engine/speech_tokens.h"
 
 namespace kvik::cli {
 namespace {
@@ -115,7 +116,20 @@ class Transcriber {
   }
 
   std::string text_of_window(const engine::HeardWindow& window) const {
-    return window.found.empty() ? std::string() : text_of(model_, window.found.front(), options_.target);
+    return window.found.empty() ? std::string() : text_of(model_, spoken(window.found.front()), options_.target);
+  }
+
+  // Without the times between the words, where a model writes such.
+  sample::Hypothesis spoken(sample::Hypothesis heard) const {
+    const auto& tokenizer = state_.tokenizer;
+    if (tokenizer != nullptr) std::erase_if(heard.ids, [&](TokenId id) { return engine::is_time(tokenizer->piece_of(id)); });
+    return heard;
+  }
+
+  Json json_of(const sample::Hypothesis& heard) const {
+    Json entry = to_json(model_, heard, target_, options_.target);
+    entry["text"] = model_.has_tokenizer() ? text_of(model_, spoken(heard), options_.target) : "";
+    return entry;
   }
 
   void print_json(const engine::Transcript& transcript, double ms) const {
@@ -124,7 +138,7 @@ class Transcriber {
     for (const engine::HeardWindow& window : transcript.windows) {
       Json entry = {{"start_s", window.start_s}, {"end_s", window.end_s}};
       for (size_t i = 0; i < window.found.size(); ++i) {
-        const Json one = to_json(model_, window.found[i], target_, options_.target);
+        const Json one = json_of(window.found[i]);
         if (i == 0) entry.update(one);
         if (window.found.size() > 1) entry["hypotheses"].push_back(one);
       }

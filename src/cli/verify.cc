@@ -6,7 +6,9 @@
 #include "api/load.h"
 #include "api/state.h"
 #include "base/json.h"
+#include "cli/made_up_features.h"
 #include "cli/model_options.h"
+#include "cli/target_options.h"
 #include "engine/verify_translator.h"
 
 namespace kvik::cli {
@@ -19,6 +21,7 @@ struct VerifyCommand {
   ModelOptions model;
   std::string prompt;
   std::string ids;
+  std::string features;
   std::string against = "auto";
   double tolerance = 0;
 };
@@ -79,12 +82,14 @@ std::shared_ptr<backend::Backend> open_again(const Model& model, const LoadOptio
   return nullptr;
 }
 
-// A backend that promises equal bits keeps its word for any number of threads and any instruction set.
-std::vector<engine::Peer> exact_peers(const Model& model, const LoadOptions& load, const Log& log) {
+// A backend that promises equal bits keeps its word for any number of threads and any instruction set, as far as all of it is its own.
+std::vector<engine::Peer> exact_peers(const Model& model, const LoadOptions& load, double tolerance, const Log& log) {
   LoadOptions threads = load, scalar = load;
   threads.threads = load.threads == 1 ? 2 : 1;
   scalar.isa = "scalar";
-  return {{"one thread = many", open_again(model, threads, log), 0}, {"scalar = vectors", open_again(model, scalar, log), 0}};
+  if (ModelAccess::state(model).backend->traits().exact_sources) tolerance = 0;
+  return {{"one thread = many", open_again(model, threads, log), tolerance},
+          {"scalar = vectors", open_again(model, scalar, log), tolerance}};
 }
 
 engine::Peer other_backend(const Model& model, LoadOptions load, double tolerance, const Log& log) {
@@ -105,7 +110,7 @@ std::vector<engine::Peer> peers_of(const VerifyCommand& options, const Model& mo
   std::vector<engine::Peer> peers;
   if (options.against == "none") return peers;
   LoadOptions load = options.model.load;
-  if (ModelAccess::state(model).backend->traits().exact) peers = exact_peers(model, load, log);
+  if (ModelAccess::state(model).backend->traits().exact) peers = exact_peers(model, load, tolerance, log);
   peers.push_back(other_backend(model, load, tolerance, log));
   std::erase_if(peers, [](const engine::Peer& peer) { return peer.backend == nullptr; });
   return peers;
@@ -166,14 +171,9 @@ Tensor as_source(std::span<const TokenId> ids) {
   return Tensor::of({static_cast<int64_t>(ids.size())}, std::vector<int64_t>(ids.begin(), ids.end()));
 }
 
-// Numbers between -1 and 1 that are all different things to a model.
-Tensor made_up_features(const analysis::Port& port, int seed) {
-  Dims dims;
-  for (size_t i = 1; i < port.dims.size(); ++i) dims.push_back(port.dims[i].value >= 0 ? port.dims[i].value : i == 1 ? 80 : 3000);
-  Tensor features(DType::kF32, dims);
-  const std::span<float> values = features.mutable_data<float>();
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 37 + static_cast<size_t>(seed) * 53) % 101) / 50.0f - 1.0f;
-  return features;
+std::vector<Tensor> sources_of(const analysis::Port& port, const std::filesystem::path& folder, const std::string& features) {
+  if (!features.empty()) return read_features(features, port.dims.size());
+  return {made_up_features(port, folder, 0), made_up_features(port, folder, 1), made_up_features(port, folder, 2)};
 }
 
 // Three sources; of unequal length where they are texts.
@@ -182,7 +182,7 @@ std::vector<Tensor> made_up_sources(const VerifyCommand& options, const Model& m
   const analysis::File* encoder = state.signature.encoder();
   for (const analysis::Role role : {analysis::Role::kAudioFeatures, analysis::Role::kPixelValues}) {
     const analysis::Port* port = encoder != nullptr ? encoder->input_of(role) : nullptr;
-    if (port != nullptr) return {made_up_features(*port, 0), made_up_features(*port, 1), made_up_features(*port, 2)};
+    if (port != nullptr) return sources_of(*port, state.signature.folder, options.features);
   }
   std::vector<TokenId> ids = wanted_ids(options, model);
   if (ids.size() < 2) ids = made_up_prompt(model.vocab_size(), state.backend->traits().max_source_positions);
@@ -240,6 +240,10 @@ void add_verify(Commands commands) {
                    "The text (of a translator: the source) to prove it on; ids all over the vocabulary without one")
       ->option_text(" ");
   command->add_option("--ids", options->ids, "Token ids instead of text: 1,2,3")->option_text("IDS");
+  command
+      ->add_option("--features", options->features,
+                   "For encoders of sound or pixels: an array of features, batch axis or not; made up without")
+      ->option_text("FILE.npy");
   command
       ->add_option("--against", options->against, "Other ways to open it that must agree (backend, threads, instruction set): auto or none")
       ->check(CLI::IsMember({"auto", "none"}))

@@ -201,7 +201,9 @@ GenerationConfig read_generation_config(const analysis::Signature& signature) {
   // genai writes its largest possible length where others write a wish.
   config.max_length.reset();
   read_file(ConfigFile(signature.folder / "config.json"), config);
-  read_file(ConfigFile(signature.folder / "generation_config.json"), config);
+  const std::filesystem::path own = signature.folder / "generation_config.json";
+  config.has_own_file = std::filesystem::exists(own);
+  read_file(ConfigFile(own), config);
   for (const int64_t id : signature.special.eos) config.sampling.eos_token_id.push_back(static_cast<TokenId>(id));
   if (!config.decoder_start && signature.special.decoder_start)
     config.decoder_start = static_cast<TokenId>(*signature.special.decoder_start);

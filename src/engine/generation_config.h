@@ -28,6 +28,9 @@ struct GenerationConfig {
   std::vector<std::pair<std::string, TokenId>> languages, tasks;
   std::optional<std::string> language, task;
   std::optional<TokenId> no_timestamps;
+  bool speech_tokens_only_if_asked = false;  // the tokenizer names these tokens, but the model's own file generates without them
+
+  bool has_own_file = false;  // generation_config.json is there
 };
 
 // Throws Error(kBadModel) for a value of the wrong type, naming file and key.

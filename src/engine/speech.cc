@@ -28,8 +28,8 @@ TokenId named(const NamedTokens& tokens, const std::string& wanted, const char* 
   }
   if (tokens.empty())
     throw Error(Code::kBadArgument,
-                fmt::format("the {} '{}' was asked for; this model's generation_config.json lists none, so it knows one "
-                            "only",
+                fmt::format("the {} '{}' was asked for; this model's generation_config.json lists none, nor does its tokenizer, so it "
+                            "knows one only",
                             what, wanted));
   throw Error(Code::kBadArgument, fmt::format("the {} '{}' is unknown; this model has: {}", what, wanted, names_of(tokens)));
 }
@@ -66,6 +66,7 @@ std::vector<TokenId> speech_start(const GenerationConfig& config, const SpeechWi
   const std::optional<std::string> task = wish.task ? wish.task : config.task;
   std::vector<std::optional<TokenId>> start = {*config.decoder_start};
   if (!language && !task) add_forced(config, start);
+  if (!language && !task && config.speech_tokens_only_if_asked) return given(start);
 
   std::optional<TokenId> spoken;
   const bool is_open = start.size() < 2 || !start[1];

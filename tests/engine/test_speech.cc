@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/speech.h"
+#include "engine/speech_tokens.h"
 #include "engine/translators.h"
 #include "kvik/error.h"
 
@@ -202,6 +203,50 @@ TEST(Speech, TheLikeliestLanguageIsTheOneOfTheHighestLogit) {
   EXPECT_EQ(likeliest_of(*model.backend, encoded.front(), start, all), 0);  // the first greedy id of the form
   const Ids beyond = {3, 50};
   EXPECT_THAT([&] { likeliest_of(*model.backend, encoded.front(), start, beyond); }, ThrowsMessage<Error>(HasSubstr("token 50")));
+}
+
+// As exporters that write no generation_config.json leave it: only the tokenizer knows.
+std::shared_ptr<const text::Tokenizer> speech_tokenizer() {
+  Json json = Json::parse(R"({"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"},"added_tokens":[],
+    "post_processor":{"type":"TemplateProcessing","pair":[],"special_tokens":{},
+                      "single":[{"SpecialToken":{"id":"<|start|>","type_id":0}},{"Sequence":{"id":"A","type_id":0}},
+                                {"SpecialToken":{"id":"<|end|>","type_id":0}}]}})");
+  int id = 1;
+  for (const char* piece : {"<|end|>", "<|start|>", "<|en|>", "<|haw|>", "<|translate|>", "<|transcribe|>", "<|notimestamps|>"}) {
+    json["added_tokens"].push_back({{"id", id},
+                                    {"content", piece},
+                                    {"special", true},
+                                    {"normalized", false},
+                                    {"single_word", false},
+                                    {"lstrip", false},
+                                    {"rstrip", false}});
+    json["post_processor"]["special_tokens"][piece] = {{"id", piece}, {"ids", {id}}, {"tokens", {piece}}};
+    ++id;
+  }
+  return text::Tokenizer::from_json(json.dump(), "a test");
+}
+
+TEST(Speech, ATokenizerTellsWhatTheConfigFilesLeaveOut) {
+  GenerationConfig config;
+  complete_from_tokenizer(config, *speech_tokenizer());
+  const DetectLanguage second = [](std::span<const TokenId>, std::span<const TokenId> languages) { return languages[1]; };
+  EXPECT_THAT(speech_start(config, {"en", "translate"}, second), ElementsAre(2, 3, 5, 7));
+  EXPECT_THAT(speech_start(config, {}, second), ElementsAre(2, 4, 7));
+}
+
+TEST(Speech, AModelThatGeneratesWithoutLanguageTokensGetsThemOnlyWhenAsked) {
+  GenerationConfig config;
+  config.has_own_file = true;
+  complete_from_tokenizer(config, *speech_tokenizer());
+  EXPECT_THAT(speech_start(config, {}, {}), ElementsAre(2));
+  EXPECT_THAT(speech_start(config, {"haw", {}}, {}), ElementsAre(2, 4, 6, 7));
+}
+
+TEST(Speech, TimesAreNoText) {
+  EXPECT_TRUE(is_time("<|12.34|>"));
+  EXPECT_FALSE(is_time("<|en|>"));
+  EXPECT_FALSE(is_time("12.34"));
+  EXPECT_FALSE(is_time("<||>"));
 }
 
 }  // namespace

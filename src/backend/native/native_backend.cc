@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <mutex>
 #include <thread>
 
@@ -98,10 +99,15 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   sources_ = native::SourceStage(signature_, stages, make, *decoder_, options.open_other);
   forbidden_ = plan.forbidden_tokens;
   std::sort(forbidden_.begin(), forbidden_.end());
+  if (!forbidden_.empty())
+    log.info(fmt::format("token {} means padding to this graph and changes its positions; natively it is never generated",
+                         fmt::join(forbidden_, ", ")));
 
   traits_.name = "native";
   traits_.device = "cpu";
   traits_.exact = true;
+  traits_.exact_sources = sources_.is_native();
+  traits_.unreadable_tokens = forbidden_;
   traits_.can_rewind = plan.registers.empty();
   traits_.needs_source = signature_.kind == analysis::Kind::kEncoderDecoder;
   traits_.vocab = static_cast<int>(decoder_->output_size());

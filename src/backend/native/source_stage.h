@@ -37,6 +37,7 @@ class SourceStage {
   SourceStage(const analysis::Signature& signature, const Stages& stages, const RunnerFactory& make, Runner& decoder,
               const OpenOther& open);
 
+  bool is_native() const { return other_encoder_ == nullptr && other_embedding_ == nullptr; }
   int max_positions(const analysis::Signature& signature) const;
 
   // Keys and values of every cross attention, for token ids [E] (i64) or features (f32), one tensor a source.
