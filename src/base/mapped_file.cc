@@ -53,10 +53,11 @@ MappedFile::~MappedFile() {
 }
 
 void drop_pages(std::span<const std::byte> bytes) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size()) / page * page;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // a hint: nothing is lost where it is not taken
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t before = (page - reinterpret_cast<uintptr_t>(bytes.data()) % page) % page;  // the first page may hold others' bytes
+  if (bytes.size() < before + page) return;
+  const std::span<const std::byte> whole = bytes.subspan(before, (bytes.size() - before) / page * page);
+  madvise(const_cast<std::byte*>(whole.data()), whole.size(), MADV_DONTNEED);  // a hint: nothing is lost where it is not taken
 }
 
 }  // namespace kvik

@@ -199,7 +199,8 @@ void Step::check(const Axes& axes) const {
   int64_t elements = 1;
   for (const Axis& axis : axes) {
     const int64_t size = std::max<int64_t>(1, row_size(axis));
-    if (size > kLargestRow || (elements *= size) > kLargestRow) refuse(fmt::format("a row of {} is too large", to_string(axes)));
+    if (size > kLargestRow / elements) refuse(fmt::format("a row of {} is too large", to_string(axes)));
+    elements *= size;
   }
   if (score_) return;
   const bool query = holds(axes, kNew), past = holds(axes, kPast);
