@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "base/utf8.h"
+#include "support/allocations.h"
 #include "support/paths.h"
-#include "text/count_allocations.h"
 #include "text/stream.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
@@ -61,7 +61,7 @@ TEST(TokenizerLaws, AStreamAllocatesNothingPerToken) {
     for (int round = 0; round < 20; ++round) {
       for (const TokenId id : ids) (void)stream.push(id);
     }
-    const size_t before = testing_support::n_allocations();
+    const int64_t before = testing_support::n_allocations();
     size_t n_bytes = 0;
     for (const TokenId id : ids) n_bytes += stream.push(id).size();
     EXPECT_EQ(testing_support::n_allocations(), before);
