@@ -11,7 +11,7 @@ constexpr int64_t kMost = int64_t{1} << 30;  // of any one parameter, so that pr
 constexpr int64_t kMostTaps = int64_t{1} << 24;
 
 Dims parameter(const Node& node, std::string_view name, size_t rank, int64_t absent, int64_t least) {
-  const Dims values = node.ints_or(name, Dims(rank, absent));
+  Dims values = node.ints_or(name, Dims(rank, absent));
   require(values.size() == rank, "{} has {} values for {} spatial axes", name, values.size(), rank);
   for (const int64_t value : values) require(value >= least && value < kMost, "{} has the value {}", name, value);
   return values;
