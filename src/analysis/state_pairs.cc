@@ -263,11 +263,20 @@ class Pairing {
       if (!a.cut) return Growth::kGrowing;
       if (!attended || (has_no_positions(in) && names_in_[static_cast<size_t>(state.input)].kind == NameKind::kRecurrent))
         return Growth::kRecurrent;
+      if (a.only_new || (has_as_many_as_tokens(out, a.grown_axis) && !has_as_many_as_tokens(in, a.grown_axis))) return Growth::kDelta;
       return same ? Growth::kFixed : Growth::kGrowing;
     }
     if (a.written) return attended ? Growth::kFixed : Growth::kRecurrent;
     if (a.n_arithmetic > 0) return Growth::kRecurrent;
     return attended ? Growth::kConstant : Growth::kRecurrent;
+  }
+
+  // An axis that is declared to be as long as that of the new tokens.
+  bool has_as_many_as_tokens(const Port& port, int axis) const {
+    if (facts_.token_input < 0) return false;
+    const Port& tokens = file_.inputs[static_cast<size_t>(facts_.token_input)];
+    const int64_t size = size_at(tokens, 1);
+    return size >= 0 ? size == size_at(port, axis) : !symbol_at(tokens, 1).empty() && symbol_at(tokens, 1) == symbol_at(port, axis);
   }
 
   Growth growth_by_shape(const State& state, size_t i) const {

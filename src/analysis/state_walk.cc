@@ -19,7 +19,7 @@ constexpr size_t kMostReshapes = 8;
 struct Step {
   FlowValue value = kNone;
   int n_arithmetic = 0;
-  bool grown = false, cut = false, written = false;
+  bool grown = false, cut = false, only_new = false, written = false;
   int grown_axis = -1, written_axis = -1;
   const FlowNode* by = nullptr;
   bool knows_axes = true;
@@ -158,7 +158,7 @@ class Walk {
     if (found == output_of_.end()) return;
     for (const int output : found->second) {
       trace_.arrivals.push_back(
-          {output, step.n_arithmetic, step.grown, step.grown_axis, step.cut, step.written, step.written_axis, step.by});
+          {output, step.n_arithmetic, step.grown, step.grown_axis, step.cut, step.only_new, step.written, step.written_axis, step.by});
     }
   }
 
@@ -210,6 +210,7 @@ class Walk {
     Step next = step;
     follow_axes(flow_, node, next);
     if (step.grown && (node.is("Slice") || node.is("Gather") || node.is("Split"))) next.cut = true;
+    if (step.grown && node.is("Slice") && keeps_only_new(node)) next.only_new = true;
     if (node.is("Reshape") && trace_.reshapes.size() < kMostReshapes) {
       if (auto target = partial_ints(flow_, node.input(1)); !target.empty()) trace_.reshapes.push_back(std::move(target));
     }
@@ -279,6 +280,21 @@ class Walk {
         trace_.fresh.push_back(node.input(static_cast<size_t>(state.fresh)));
       push_value(node.output(static_cast<size_t>(state.output)), std::move(next), false);
     }
+  }
+
+  // A slice that begins where the past ends, or counts back as many as something else has.
+  bool keeps_only_new(const FlowNode& slice) const {
+    FlowValue at = slice.input(1);
+    bool negated = false;
+    for (int depth = 0; depth < 16 && at != kNone; ++depth) {
+      const FlowNode* node = flow_.producer(at);
+      if (node == nullptr) return false;
+      if (node->is("Shape")) return negated ? !comes_from_state(node->input(0)) : root_of(flow_, node->input(0)) == input_;
+      if (node->is("Neg")) negated = !negated;
+      if (!node->is("Neg") && !moves_elements(*node) && !(node->is("Concat") && node->inputs.size() == 1)) return false;
+      at = node->input(0);
+    }
+    return false;
   }
 
   // Whether a value is made of this same state: halves of it that are put together again, layers of it that are stacked.

@@ -11,12 +11,13 @@ namespace kvik::analysis {
 
 // How the contents of an input arrive at an output of the graph.
 struct Arrival {
-  int output = -1;       // index of the graph output
-  int n_arithmetic = 0;  // element-wise operations on the way: a cache has none, a decaying state some
-  bool grown = false;    // new positions were put to its end, by a Concat or an operator
-  int grown_axis = -1;   // axis of the input; -1 when the way there could not be followed
-  bool cut = false;      // some of it was sliced off after that
-  bool written = false;  // new positions were written into it
+  int output = -1;        // index of the graph output
+  int n_arithmetic = 0;   // element-wise operations on the way: a cache has none, a decaying state some
+  bool grown = false;     // new positions were put to its end, by a Concat or an operator
+  int grown_axis = -1;    // axis of the input; -1 when the way there could not be followed
+  bool cut = false;       // some of it was sliced off after that
+  bool only_new = false;  // all that was there before, as lengths in the graph say
+  bool written = false;   // new positions were written into it
   int written_axis = -1;
   const FlowNode* by = nullptr;  // the operator that did either
 };

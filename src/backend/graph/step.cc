@@ -58,8 +58,10 @@ Step::Step(const analysis::Signature& signature, const OpenFile& open_file) : si
   pads_sources_ = later->input_of(Role::kEncoderAttentionMask) != nullptr;
   keeps_last_ = first->input_of(Role::kNumLogitsToKeep) != nullptr;
   const Port* ids = first->input_of(Role::kTokenIds);
-  takes_single_ = signature.kind == analysis::Kind::kEncoderDecoder && ids != nullptr && ids->has_shape && ids->dims.size() == 1 &&
-                  !slots_.self.empty();
+  if (ids == nullptr) ids = first->input_of(Role::kInputsEmbeds);
+  const bool has_shape = ids != nullptr && ids->has_shape && !slots_.self.empty();
+  const bool is_translator = signature.kind == analysis::Kind::kEncoderDecoder;
+  takes_single_ = has_shape && (ids->dims.size() == 1 ? is_translator : ids->dims.size() > 1 && ids->dims[1].value == 1);
 }
 
 Step::OpenedFile Step::open(const File* file, const OpenFile& open) const {

@@ -40,7 +40,7 @@ class Step {
   bool has_cache() const { return !slots_.self.empty(); }
   bool pads_sources() const { return pads_sources_; }  // sources of different lengths can share a batch
   bool keeps_last_logits_only() const { return keeps_last_; }
-  bool takes_single_tokens() const { return takes_single_; }  // its ids have no axis of positions
+  bool takes_single_tokens() const { return takes_single_; }  // its ids have room for no more
   SourceWork source_work() const { return {n_encoded_, n_cross_projected_}; }
 
  private:
