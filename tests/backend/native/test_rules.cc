@@ -74,7 +74,9 @@ TEST_P(Rules, AreReadRightOrRefused) {
   const analysis::Signature signature = analysis::analyse(folder());
   const Expected& expected = GetParam();
   try {
-    const native::Program program = native::compile_file(signature.files.at(0));
+    const analysis::File& file = signature.files.at(0);
+    const bool one_sequence = file.input_of(analysis::Role::kTokenIds)->dims.at(0).value == 1;
+    const native::Program program = native::compile_file(file, {.one_sequence = one_sequence});
     ASSERT_TRUE(expected.words) << "compiled as '" << (program.attends.empty() ? "" : program.attends[0].words) << "'";
     ASSERT_EQ(program.attends.size(), 1);
     EXPECT_THAT(program.attends[0].words, testing::StartsWith(*expected.words));

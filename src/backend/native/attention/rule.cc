@@ -112,7 +112,7 @@ class Inference {
   }
 
   void require_equal_batches(const Sizes& sizes) {
-    if (context_.labels.one_token) return;
+    if (context_.labels.one_token || context_.labels.one_sequence) return;
     Sizes two = sizes;
     two.batch = 2;
     const float none = 0;

@@ -35,6 +35,7 @@ void require_sums_of_one(const Region& region, const Scores& weights) {
 }  // namespace
 
 Sizes sizes_at(const Labels& labels, int64_t past, int64_t fresh, int64_t batch, int64_t source) {
+  if (labels.one_sequence) batch = 1;
   if (const int64_t buffer = labels.flat->buffer; buffer > 0) {
     if (past + fresh > buffer) throw Error(Code::kTooLarge, fmt::format("the cache has room for {} positions", buffer));
     const int64_t first = labels.one_token ? buffer - 1 : past;

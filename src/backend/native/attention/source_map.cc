@@ -85,9 +85,7 @@ class Path {
       const ValueOf value_of = [&](ValueId id) { return id == step.from ? tensor : probe.get(id); };
       tensor = run_node(*step.node, value_of, budget).at(0);
     }
-    const Tensor floats = to_floats(tensor);
-    const std::span<const float> data = floats.data<float>();
-    return {data.begin(), data.end()};
+    return at_first_key(to_floats(tensor));
   }
 
   SourceMap operand_itself() const {
@@ -98,6 +96,24 @@ class Path {
   }
 
  private:
+  // The operand's row. Where a graph spreads rows over all places of a buffer, they stand in each of them.
+  std::vector<float> at_first_key(const Tensor& floats) const {
+    const Axes& axes = context_.labels[operand_].axes;
+    const Dims &whole = floats.dims(), row = row_dims(axes), strides = strides_of(whole);
+    bool fits = whole.size() == row.size();
+    for (size_t i = 0; fits && i < row.size(); ++i) fits = whole[i] == row[i] || axes[i] == Axis{factor(Symbol::kTotal)};
+    if (!fits) return {};
+    std::vector<float> result(static_cast<size_t>(element_count(row)));
+    Dims at(row.size());
+    for (float& x : result) {
+      int64_t offset = 0;
+      for (size_t i = 0; i < row.size(); ++i) offset += at[i] * strides[i];
+      x = floats.data<float>()[static_cast<size_t>(offset)];
+      for (size_t i = row.size(); i-- > 0 && ++at[i] == row[i];) at[i] = 0;
+    }
+    return result;
+  }
+
   const AttentionContext& context_;
   ValueId operand_;
   std::vector<Step> steps_;  // from the operand back

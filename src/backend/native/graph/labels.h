@@ -37,6 +37,7 @@ struct Labels {
   std::map<onnx::ValueId, onnx::NodeId> query_key;  // score values that are products of queries and keys, and the product's node
   bool keys_on_left = false;  // of a product of rows with rows, in a graph without a past: which rows ask cannot be told before
   bool one_token = false;     // batch and new have been dropped from all axes: right token by token, proves nothing about prompts
+  bool one_sequence = false;  // batch has been dropped from all axes: the file declares that there is one sequence
 
   const Label& operator[](onnx::ValueId id) const { return of_value[static_cast<size_t>(id)]; }
   Label& operator[](onnx::ValueId id) { return of_value[static_cast<size_t>(id)]; }

@@ -205,16 +205,19 @@ std::span<Probe* const> ProbeBank::triple() {
   constexpr Triple kOneToken = {Sizes{.past = 4, .source = 5, .selection = 29}, Sizes{.past = 6, .source = 4, .selection = 41},
                                 Sizes{.past = 9, .source = 7, .selection = 67}};
   if (!triple_.empty()) return triple_;
+  const auto add = [&](Sizes sizes) {
+    if (labels_->one_sequence) sizes.batch = 1;
+    triple_.push_back(&at(sizes));
+  };
   if (const int64_t buffer = labels_->flat->buffer; buffer > 0) {
     for (Sizes sizes : labels_->one_token ? kOneToken : kWithPast) {
       sizes.buffer = buffer;
       sizes.past = buffer - sizes.fresh;
-      triple_.push_back(&at(sizes));
+      add(sizes);
     }
     return triple_;
   }
-  for (const Sizes& sizes : labels_->one_token ? kOneToken : labels_->flat->has_past ? kWithPast : kWithoutPast)
-    triple_.push_back(&at(sizes));
+  for (const Sizes& sizes : labels_->one_token ? kOneToken : labels_->flat->has_past ? kWithPast : kWithoutPast) add(sizes);
   return triple_;
 }
 

@@ -82,6 +82,7 @@ class Attempt {
   static std::unique_ptr<Workshop> make_workshop(const FlatGraph& flat, const CompileOptions& options) {
     auto workshop = std::make_unique<Workshop>(flat);
     workshop->labels.one_token = options.one_token;
+    workshop->labels.one_sequence = options.one_sequence;
     return workshop;
   }
 

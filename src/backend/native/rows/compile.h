@@ -10,6 +10,7 @@ namespace kvik::native {
 struct CompileOptions {
   bool cached_branch = false;  // of a merged file; the first-step branch alone defines the model
   bool one_token = false;      // second attempt, for graphs with a past: right token by token
+  bool one_sequence = false;   // for graphs that declare a batch of one, and have it in their shapes
   int64_t context = 0;         // positions that tables and masks must cover; 0: what the model says
 };
 

@@ -36,20 +36,34 @@ bool is_recurrent(const File& file) {
   return has_state(file, [](const State& state) { return state.growth == analysis::Growth::kRecurrent; });
 }
 
+// Every probe of a buffer of fixed size sees it full, so that one token is always the last one: that would prove nothing.
+bool has_buffer(const File& file) {
+  return has_state(file, [](const State& state) { return state.growth == analysis::Growth::kFixed && !state.cross; });
+}
+
+// Of its tokens, [batch, new].
+bool declares_one(const File& file, size_t axis) {
+  const analysis::Port* tokens = file.input_of(analysis::Role::kTokenIds);
+  return tokens != nullptr && tokens->has_shape && tokens->dims.size() == 2 && tokens->dims[axis].value == 1;
+}
+
 // The graph without a past alone says what a model is: a prompt at once, with its mask. Token by token is right only for a model whose
-// rows follow from each other anyway.
+// rows follow from each other anyway, and for a file that takes no more.
 std::vector<Candidate> candidates(const Signature& signature, int64_t context) {
-  std::vector<Candidate> without_past, with_past, one_token;
+  std::vector<Candidate> without_past, with_past, one_sequence, one_token;
   for (const File& file : signature.files) {
     const bool merged = file.stage == Stage::kDecoderMerged;
     if (!merged && file.stage != Stage::kDecoder && file.stage != Stage::kDecoderWithPast) continue;
     const bool past = reads_past(file);
     if (merged || !past) without_past.push_back({&file, {.cached_branch = false, .context = context}});
     if (past) with_past.push_back({&file, {.cached_branch = merged, .context = context}, true});
-    if (past && is_recurrent(file)) one_token.push_back({&file, {.cached_branch = merged, .one_token = true, .context = context}, true});
+    if (declares_one(file, 0)) one_sequence.push_back({&file, {.cached_branch = merged, .one_sequence = true, .context = context}, past});
+    if (past && !has_buffer(file) && (is_recurrent(file) || declares_one(file, 1)))
+      one_token.push_back({&file, {.cached_branch = merged, .one_token = true, .context = context}, true});
   }
   std::vector<Candidate> all = std::move(without_past);
   all.insert(all.end(), with_past.begin(), with_past.end());
+  all.insert(all.end(), one_sequence.begin(), one_sequence.end());
   all.insert(all.end(), one_token.begin(), one_token.end());
   return all;
 }
@@ -119,7 +133,8 @@ Program compile_decoder(const Signature& signature, int64_t context) {
       const bool is_short = program.max_positions && (context == 0 || *program.max_positions < context);
       const auto other = std::find_if(all.begin(), all.end(), [](const Candidate& one) { return one.has_past; });
       if (is_short && !candidate.has_past && other != all.end()) look_farther(program, *other);
-      if (program.one_token) program.notes.push_back("only token by token: a state goes from each row to the next");
+      if (program.one_token && is_recurrent(*candidate.file))
+        program.notes.push_back("only token by token: a state goes from each row to the next");
       return program;
     } catch (const Refusal& refusal) {
       if (!first) first = Refusal(fmt::format("{}: {}", candidate.file->path.filename().string(), refusal.what()));

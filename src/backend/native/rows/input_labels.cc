@@ -71,10 +71,10 @@ Axes state_axes(const Port& port, const State& state) {
   return axes;
 }
 
-// A row by itself has neither: right token by token.
-Axes without_rows(Axes axes) {
+// A sequence by itself has no batch; a row by itself, which is right token by token, nothing new beside it either.
+Axes without_rows(Axes axes, bool one_token) {
   for (Axis& axis : axes) {
-    std::erase_if(axis, [](const Factor& one) { return one == factor(Symbol::kBatch) || one == factor(Symbol::kNew); });
+    std::erase_if(axis, [&](const Factor& one) { return one == factor(Symbol::kBatch) || (one_token && one == factor(Symbol::kNew)); });
     axis = canonical(std::move(axis));
   }
   return axes;
@@ -137,7 +137,7 @@ Label input_label(const Labels& labels, const FlatGraph::Input& input, const std
   Label label = label_by_role(*labels.flat, input);
   if (label.kind != Label::Kind::kRow) return label;
   if (const auto known = past_axes.find(input.value); known != past_axes.end()) label.axes = known->second;
-  if (labels.one_token) label.axes = without_rows(std::move(label.axes));
+  if (labels.one_token || labels.one_sequence) label.axes = without_rows(std::move(label.axes), labels.one_token);
   return label;
 }
 

@@ -50,6 +50,7 @@ bool comes_from_tokens_only(const Labels& labels, ValueId value) {
 
 // What each token gives by itself; the tokens that do not give what most of them do.
 std::vector<TokenId> exceptions(Walk& walk, ValueId value, int64_t vocab) {
+  if (walk.labels().one_sequence) return std::vector<TokenId>(kMostForbidden + 1);  // they cannot be asked side by side
   std::map<std::string, std::vector<TokenId>> tokens_by_result;
   for (int64_t first = 0; first < vocab; first += kTokensAtOnce) {
     const int64_t count = std::min(kTokensAtOnce, vocab - first);
