@@ -1,5 +1,6 @@
 #include "engine/verify.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <iostream>
 
@@ -9,6 +10,7 @@
 #include "cli/made_up_features.h"
 #include "cli/model_options.h"
 #include "cli/target_options.h"
+#include "engine/sequence.h"
 #include "engine/verify_translator.h"
 
 namespace kvik::cli {
@@ -53,14 +55,22 @@ bool computes_in_half(const onnx::Graph& graph) {
   return false;
 }
 
+// What a step hands to the next is rounded, though it computes in f32.
+bool keeps_in_half(const analysis::File& file) {
+  return std::any_of(file.states.begin(), file.states.end(), [](const analysis::State& state) {
+    return storage_bytes(state.dtype, 1) == 2 || storage_bytes(state.output_dtype, 1) == 2;
+  });
+}
+
 // How far two honest ways through the graph may be apart: rounding of the type it computes in, and where weights or activations are
 // quantised on one side only, the error of that.
 double honest_tolerance(const analysis::Signature& signature, const LoadOptions& load) {
-  const onnx::Graph& graph = *signature.later_step()->model->graph;
+  const analysis::File& file = *signature.later_step();
+  const onnx::Graph& graph = *file.model->graph;
   const bool quantised = load.weights == Weights::kQ8 || load.weights == Weights::kQ4 || load.kv == KvStorage::kQ8;
   if (quantised || quantises_activations(graph)) return 0.25;
   const bool halved = load.weights == Weights::kF16 || load.kv == KvStorage::kF16;
-  return halved || computes_in_half(graph) ? 0.02 : 1e-3;
+  return halved || computes_in_half(graph) || keeps_in_half(file) ? 0.02 : 1e-3;
 }
 
 void print_law(const engine::LawResult& law, const Terminal& terminal) {
@@ -92,13 +102,26 @@ std::vector<engine::Peer> exact_peers(const Model& model, const LoadOptions& loa
           {"scalar = vectors", open_again(model, scalar, log), tolerance}};
 }
 
+// Some files open in a runtime that then refuses to run them.
+bool runs(const std::shared_ptr<backend::Backend>& backend, const Log& log) {
+  if (backend == nullptr) return false;
+  const backend::Traits& traits = backend->traits();
+  if (traits.needs_source || traits.vocab <= 0) return true;
+  try {
+    const std::vector<TokenId> tokens = made_up_prompt(traits.vocab, 1);
+    engine::Sequence(backend, 0).append(tokens);
+    return true;
+  } catch (const Error& e) { log.warning(fmt::format("nothing to compare with: {}", e.what())); }
+  return false;
+}
+
 engine::Peer other_backend(const Model& model, LoadOptions load, double tolerance, const Log& log) {
   const bool is_ort = model.backend() == "ort";
   for (const BackendChoice choice : {is_ort ? BackendChoice::kReference : BackendChoice::kOrt, BackendChoice::kReference}) {
     if (choice == BackendChoice::kReference && model.backend() == "reference") break;
     load.backend = choice;
     load.weights = Weights::kAuto, load.kv = KvStorage::kAuto, load.isa = "auto";
-    if (std::shared_ptr<backend::Backend> other = open_again(model, load, log)) {
+    if (std::shared_ptr<backend::Backend> other = open_again(model, load, log); runs(other, log)) {
       const std::string name = fmt::format("{} = {}", model.backend(), other->traits().name);
       return {name, std::move(other), tolerance};
     }

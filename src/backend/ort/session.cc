@@ -34,6 +34,8 @@ SessionOptionsHandle OrtSession::options_of(const SessionSettings& settings) {
   // Threads wait in a busy loop within a run, not after it: there they would take the cores from the other files' sessions and from
   // the search between two steps.
   check(api_.add_session_config(raw, "session.force_spinning_stop", "1"));
+  // A product with weights that are dequantised before it is one of f32; by itself the runtime would round the rows to 8 bits.
+  check(api_.add_session_config(raw, "session.qdq_matmulnbits_accuracy_level", "1"));
   // A pattern of allocations is remembered for every shape of the inputs, and each step of a growing cache has a shape of its own.
   check(api_.disable_memory_pattern(raw));
   if (!settings.cuda) return options;
