@@ -59,7 +59,8 @@ void expect_exported(bool ort) {
   const Loaded model = load(folder, ort);
   KVIK_NEEDS_ORT(model.backend);
   const sample::Sampler sampler(model.config.sampling, static_cast<size_t>(model.backend->traits().vocab));
-  for (const Json& one : read_json_file(folder / "expected.json")["cases"]) {
+  const Json expected = read_json_file(folder / "expected.json");
+  for (const Json& one : expected["cases"]) {
     Dims dims = one["input_features"]["shape"];
     dims.erase(dims.begin());
     const std::vector<Tensor> features = {made_by_formula(dims), made_by_formula(dims)};

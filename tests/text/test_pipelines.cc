@@ -34,7 +34,8 @@ class Pipelines : public testing::TestWithParam<std::string> {
 
 TEST_P(Pipelines, TextsGetTheIdsOfTheReference) {
   const auto tokenizer = Tokenizer::load(folder());
-  for (const Json& c : read_json_file(folder() / "expected.json").at("encoded")) {
+  const Json expected = read_json_file(folder() / "expected.json");
+  for (const Json& c : expected.at("encoded")) {
     const auto text = c.at("text").get<std::string>();
     EXPECT_EQ(tokenizer->encode(text), c.at("ids").get<std::vector<TokenId>>()) << text;
     EXPECT_EQ(tokenizer->encode(text, {.add_special = false}), c.at("ids_plain").get<std::vector<TokenId>>()) << text;
@@ -43,7 +44,8 @@ TEST_P(Pipelines, TextsGetTheIdsOfTheReference) {
 
 TEST_P(Pipelines, IdsGetTheTextOfTheReferenceWholeAndStreamed) {
   const auto tokenizer = Tokenizer::load(folder());
-  for (const Json& c : read_json_file(folder() / "expected.json").at("decoded")) {
+  const Json expected = read_json_file(folder() / "expected.json");
+  for (const Json& c : expected.at("decoded")) {
     const auto ids = c.at("ids").get<std::vector<TokenId>>();
     EXPECT_EQ(tokenizer->decode(ids, false), c.at("text").get<std::string>());
     EXPECT_EQ(tokenizer->decode(ids, true), c.at("text_skip").get<std::string>());
