@@ -138,11 +138,24 @@ int place_of(Stage stage) {
   return 7;
 }
 
+// Tokens that are none of those to be continued, in a graph that holds encoder and decoder.
+const Port* source_beside_target(const File& file) {
+  for (const Port& port : file.inputs) {
+    if (port.role == Role::kUnknown && !is_float(port.dtype) && name_hint(port.name) == NameHint::kTokens) return &port;
+  }
+  return nullptr;
+}
+
 void note_missing_parts(Signature& signature, const Configs& configs) {
   for (std::string& misfit : encoder_misfits(signature)) signature.problems.push_back(std::move(misfit));
   if (signature.kind == Kind::kEncoder && configs.flag("is_encoder_decoder"))
     signature.problems.push_back("config.json describes an encoder-decoder, and only the encoder was found; the decoder file is missing");
   const File* first = signature.first_step();
+  if (const Port* source = first == nullptr ? nullptr : source_beside_target(*first))
+    signature.problems.push_back(fmt::format(
+        "{} reads a source ('{}') beside the target, so that its encoder would run at every step; export encoder and decoder as "
+        "files of their own",
+        first->path.filename().string(), source->name));
   if (first != nullptr && first->stage == Stage::kDecoderWithPast)
     signature.problems.push_back("only the decoder for later steps was found; the file that runs the prompt is missing");
   if (first != nullptr && first->output_of(Role::kLogits) == nullptr)

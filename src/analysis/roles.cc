@@ -111,6 +111,8 @@ class Assignment {
   // Positions of the new tokens; where there is one number for all of them, it is the length of what came before.
   Role position_role(const Port& port, const ControlUses& uses, NameHint hint) const {
     if (hint == NameHint::kSegments) return Role::kTokenTypeIds;
+    // Other tokens than those that are generated: a source.
+    if (hint == NameHint::kTokens && !is_single(port)) return Role::kUnknown;
     const bool scalar = port.has_shape && port.dims.empty();
     if (scalar || (is_single(port) && hint != NameHint::kPositions && hint != NameHint::kCachePosition)) return Role::kKvLength;
     if (port.dims.size() == 1 && (uses.is_compared || hint == NameHint::kCachePosition)) return Role::kCachePosition;

@@ -151,5 +151,25 @@ TEST(GraphAnalysis, AMaskOfWhichOnlyTheSumMattersIsToldFromOneOfPlaces) {
   }
 }
 
+TEST(GraphAnalysis, ASourceBesideTheTargetIsNotTakenForPositions) {
+  ModelWriter writer;
+  writer.input("input_ids", DType::kI64, {"batch", "source"});
+  writer.input("decoder_input_ids", DType::kI64, {"batch", "new"});
+  writer.weight("table", DType::kF32, {40, 4}, std::string(40 * 4 * 4, '\0'));
+  writer.weight("head", DType::kF32, {4, 40}, std::string(40 * 4 * 4, '\0'));
+  writer.node("Gather", {"table", "input_ids"}, {"source_rows"});
+  writer.node("Gather", {"table", "decoder_input_ids"}, {"x"});
+  writer.node({.op = "MultiHeadAttention",
+               .inputs = {"x", "source_rows", "source_rows"},
+               .outputs = {"y"},
+               .domain = "com.microsoft",
+               .ints = {{"num_heads", 2}}});
+  writer.node("MatMul", {"y", "head"}, {"logits"});
+  writer.output("logits", DType::kF32, {"batch", "new", "40"});
+  const std::string bytes = writer.bytes();
+  const File file = analyse_graph(read(bytes));
+  for (const Port& port : file.inputs) EXPECT_NE(port.role, Role::kPositionIds) << port.name;
+}
+
 }  // namespace
 }  // namespace kvik::analysis
