@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <string>
 
+#include "analysis/fit.h"
 #include "analysis/inventory.h"
 #include "backend/native/graph/refusal.h"
 #include "backend/ort/executor.h"
@@ -96,8 +97,18 @@ backend::NativeOptions native_options(const LoadOptions& options) {
   return native;
 }
 
+namespace {
+
+void check_parts(const analysis::Signature& signature) {
+  for (const std::string& misfit : analysis::encoder_misfits(signature))
+    throw Error(Code::kBadModel, fmt::format("{}: {}; export both again", signature.folder.string(), misfit));
+}
+
+}  // namespace
+
 std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signature, const LoadOptions& options,
                                                const Environment& environment, const Log& log) {
+  check_parts(signature);
   switch (options.backend) {
     case BackendChoice::kNative: return open_native(signature, options, environment, log);
     case BackendChoice::kReference: return open_reference(signature, options, log);

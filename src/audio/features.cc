@@ -90,6 +90,11 @@ FeatureOptions read_feature_options(const fs::path& folder, const Dims& shape) {
                             folder.string(), shape.size()));
   constexpr int kMost = 1 << 20;
   const Description said(folder);
+  if (shape.size() == 2 && shape[0] <= 0 && shape[1] > 0)
+    throw Error(Code::kUnsupported,
+                fmt::format("{}: the encoder reads frames of {} features, which are not log-mel features; compute them elsewhere and "
+                            "give them as FILE.npy",
+                            folder.string(), shape[1]));
   FeatureOptions options;
   options.waveform = shape.size() == 1;
   options.mel.rate = said.number("sampling_rate", 16000, kMost);

@@ -83,6 +83,7 @@ TEST(Features, ContradictionsAndOtherKindsAreSentences) {
   refused(R"({"n_fft": 60000, "hop_length": 160, "chunk_length": 1})", {80, -1}, "fewer than half a frame");
   refused(R"([])", {80, -1}, "a JSON object was expected");
   refused(R"({})", {3, 80, 3000}, "3 axes");
+  refused(R"({})", {-1, 80}, "frames of 80 features");
 }
 
 }  // namespace
