@@ -11,17 +11,23 @@ OrtSession::OrtSession(std::shared_ptr<const Library> library, std::string name)
 
 OrtSession::OrtSession(std::shared_ptr<const Library> library, const SessionSettings& settings, const std::filesystem::path& file)
     : OrtSession(std::move(library), file.string()) {
-  const SessionOptionsHandle options = options_of(settings);
-  Session* session = nullptr;
-  check(api_.create_session(library_->env(), file.c_str(), options.get(), &session));
-  session_ = SessionHandle(session, api_.release_session);
+  open(settings, [&](const SessionOptions* options, Session** session) {
+    return api_.create_session(library_->env(), file.c_str(), options, session);
+  });
 }
 
 OrtSession::OrtSession(std::shared_ptr<const Library> library, const SessionSettings& settings, std::string_view model, std::string name)
     : OrtSession(std::move(library), std::move(name)) {
+  open(settings, [&](const SessionOptions* options, Session** session) {
+    return api_.create_session_from_array(library_->env(), model.data(), model.size(), options, session);
+  });
+}
+
+template <class Create>
+void OrtSession::open(const SessionSettings& settings, const Create& create) {
   const SessionOptionsHandle options = options_of(settings);
   Session* session = nullptr;
-  check(api_.create_session_from_array(library_->env(), model.data(), model.size(), options.get(), &session));
+  check(create(options.get(), &session));
   session_ = SessionHandle(session, api_.release_session);
 }
 

@@ -36,6 +36,8 @@ class OrtSession {
 
  private:
   OrtSession(std::shared_ptr<const Library> library, std::string name);
+  template <class Create>  // (options, session) -> status
+  void open(const SessionSettings& settings, const Create& create);
   SessionOptionsHandle options_of(const SessionSettings& settings);
   void check(Status* status) const { library_->check(status, name_); }
 
