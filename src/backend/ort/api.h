@@ -16,7 +16,6 @@ struct RunOptions;
 struct Value;
 struct TypeInfo;
 struct TensorInfo;
-struct Allocator;
 struct IoBinding;
 struct CudaOptions;
 
@@ -37,6 +36,14 @@ struct Entry<kIndex, Result(Args...)> {
   Result operator()(Args... args) const { return reinterpret_cast<Result (*)(Args...)>(const_cast<void*>(table[kIndex]))(args...); }
 };
 
+// The runtime reads only the entries that the version in front had.
+struct Allocator {
+  uint32_t version;
+  void* (*alloc)(Allocator*, size_t);
+  void (*free)(Allocator*, void*);
+  const MemoryInfo* (*info)(const Allocator*);
+};
+
 enum class LoggingLevel : int { kVerbose, kInfo, kWarning, kError, kFatal };
 enum class AllocatorType : int { kDevice = 0, kArena = 1 };
 enum class MemoryType : int { kDefault = 0 };
@@ -49,8 +56,8 @@ struct Api {
         get_element_type, get_dimensions_count, get_dimensions, get_tensor_info, create_memory_info, create_cpu_memory_info, allocator_free,
         default_allocator, release_env, release_status, release_memory_info, release_session, release_value, release_tensor_info,
         release_session_options, available_providers, release_available_providers, add_session_config, run_with_binding, create_io_binding,
-        release_io_binding, bind_input, bind_output_to_device, get_bound_output_values, append_cuda, create_cuda_options,
-        update_cuda_options, release_cuda_options);
+        release_io_binding, bind_input, bind_output_to_device, get_bound_output_values, register_allocator, append_cuda,
+        create_cuda_options, update_cuda_options, release_cuda_options);
   }
 
   Entry<2, const char*(const Status*)> get_error_message;
@@ -89,6 +96,7 @@ struct Api {
   Entry<136, Status*(IoBinding*, const char*, const Value*)> bind_input;
   Entry<138, Status*(IoBinding*, const char*, const MemoryInfo*)> bind_output_to_device;
   Entry<140, Status*(const IoBinding*, Allocator*, Value***, size_t*)> get_bound_output_values;
+  Entry<176, Status*(Env*, Allocator*)> register_allocator;
   Entry<204, Status*(SessionOptions*, const CudaOptions*)> append_cuda;
   Entry<205, Status*(CudaOptions**)> create_cuda_options;
   Entry<206, Status*(CudaOptions*, const char* const*, const char* const*, size_t)> update_cuda_options;

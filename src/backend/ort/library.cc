@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "backend/ort/memory.h"
 #include "kvik/error.h"
 
 namespace kvik::backend::ort {
@@ -55,6 +56,7 @@ Library::Library(Api api, std::string version, fs::path path) : api_(api), versi
   // What fails becomes an Error of ours; the runtime itself is to print nothing.
   check(api_.create_env(LoggingLevel::kFatal, "kvik", &env_), "starting ONNX Runtime");
   check(api_.disable_telemetry(env_), "starting ONNX Runtime");
+  has_huge_pages_ = offer_huge_pages(api_, env_);
 }
 
 std::shared_ptr<const Library> Library::open(const LibrarySearch& search) {

@@ -27,6 +27,8 @@ class Library {
 
   const Api& api() const { return api_; }
   Env* env() const { return env_; }
+  // Sessions may take their memory from ours.
+  bool has_huge_pages() const { return has_huge_pages_; }
   const std::string& version() const { return version_; }
   const std::filesystem::path& path() const { return path_; }
   std::vector<std::string> providers() const;  // "CPUExecutionProvider", …
@@ -39,6 +41,7 @@ class Library {
 
   Api api_;
   Env* env_ = nullptr;
+  bool has_huge_pages_ = false;
   std::string version_;
   std::filesystem::path path_;
 };

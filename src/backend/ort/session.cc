@@ -44,6 +44,7 @@ SessionOptionsHandle OrtSession::options_of(const SessionSettings& settings) {
   check(api_.add_session_config(raw, "session.qdq_matmulnbits_accuracy_level", "1"));
   // A pattern of allocations is remembered for every shape of the inputs, and each step of a growing cache has a shape of its own.
   check(api_.disable_memory_pattern(raw));
+  if (library_->has_huge_pages()) check(api_.add_session_config(raw, "session.use_env_allocators", "1"));
   if (!settings.cuda) return options;
   CudaOptions* cuda = nullptr;
   check(api_.create_cuda_options(&cuda));
