@@ -122,6 +122,10 @@ class Session {
   void rewind(int length);
   void reset() { rewind(0); }
 
+  // Writes everything that Model::load_session() needs to go on from here as if the session had never left, also on another machine:
+  // whole or not at all. Throws Error(kIo).
+  void save(const std::filesystem::path& file) const;
+
   int length() const;
   int capacity() const;  // positions at most; 0: no limit is known
   std::span<const TokenId> tokens() const;
@@ -192,6 +196,9 @@ class Model {
   Generation generate(Session& session, std::span<const TokenId> prompt, const GenerateOptions& options = {}) const;
 
   Session session() const;
+  // What Session::save() wrote, of this model loaded with the same backend, weights and cache storage. Throws for a file that is damaged or
+  // belongs to another model.
+  Session load_session(const std::filesystem::path& file) const;
   // One run for many sessions: a token for each. Gives the logits of each, in order.
   std::vector<std::vector<float>> step(std::span<Session> sessions, std::span<const TokenId> tokens) const;
 

@@ -5,7 +5,10 @@
 #include "api/environment.h"
 #include "api/load.h"
 #include "api/state.h"
+#include "base/hash.h"
 #include "engine/speech_tokens.h"
+#include "kv/cache_file.h"
+#include "onnx/identity.h"
 #include "text/template/json.h"
 
 namespace kvik {
@@ -59,6 +62,16 @@ int Model::State::max_new_tokens(const GenerateOptions& wanted, int n_prompt) co
   return kDefaultNewTokens;
 }
 
+const std::string& Model::State::identity() const {
+  std::call_once(identified_, [this] {
+    Hash hash;
+    for (const analysis::File* file : {signature.first_step(), signature.later_step(), signature.file_of(analysis::Stage::kEmbedding)})
+      if (file != nullptr) hash.add(onnx::identity_of(*file->model));
+    identity_ = hash.hex();
+  });
+  return identity_;
+}
+
 Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   if (options.threads < 0 || options.threads > 1024)
@@ -85,6 +98,27 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
 Session Model::session() const {
   return Session(std::make_unique<Session::State>(
       Session::State{state_, engine::Sequence(state_->backend, state_->options.context), {}, {}, {}, {}, {}}));
+}
+
+Session Model::load_session(const std::filesystem::path& file) const {
+  const kv::SavedCache saved = kv::read_cache(file);
+  const auto expect = [&](const std::string& found, const std::string& expected, const std::string& otherwise) {
+    if (found != expected) throw Error(Code::kBadArgument, fmt::format("{}: {}", file.string(), otherwise));
+  };
+  const std::string& form = state_->backend->traits().cache_form;
+  expect(saved.model, state_->identity(), "the session was saved with another model; load that one, or begin anew");
+  expect(saved.form, form,
+         fmt::format("the session was saved as '{}', and the model is loaded as '{}'; load it the same way", saved.form, form));
+  try {
+    engine::Sequence sequence =
+        engine::Sequence::restored(state_->backend, state_->options.context, saved.tokens, saved.contents, saved.logits);
+    auto state = std::make_unique<Session::State>(Session::State{state_, std::move(sequence), {}, {}, {}, {}, {}});
+    if (saved.random) {
+      state->seed = saved.random->seed;
+      state->rng.emplace(saved.random->seed).seek(saved.random->position);
+    }
+    return Session(std::move(state));
+  } catch (const Error& e) { throw Error(e.code(), fmt::format("{}: {}", file.string(), e.what())); }
 }
 
 Generation Model::generate(std::string_view prompt, const GenerateOptions& options) const {

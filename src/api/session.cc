@@ -2,6 +2,7 @@
 #include <random>
 
 #include "api/state.h"
+#include "kv/cache_file.h"
 #include "sample/choice.h"
 
 namespace kvik {
@@ -43,6 +44,17 @@ Session Session::fork() const {
 }
 
 void Session::rewind(int length) { state_->sequence.rewind(length); }
+
+void Session::save(const std::filesystem::path& file) const {
+  const engine::Sequence& sequence = state_->sequence;
+  kv::SavedCache saved{.model = state_->model->identity(), .form = state_->model->backend->traits().cache_form};
+  saved.tokens.assign(sequence.tokens().begin(), sequence.tokens().end());
+  saved.logits.assign(sequence.known_logits().begin(), sequence.known_logits().end());
+  if (state_->rng) saved.random = {*state_->seed, state_->rng->position()};
+  saved.contents = sequence.contents();
+  kv::write_cache(file, saved);
+}
+
 int Session::length() const { return state_->sequence.length(); }
 int Session::capacity() const { return state_->sequence.capacity(); }
 std::span<const TokenId> Session::tokens() const { return state_->sequence.tokens(); }

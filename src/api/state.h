@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "analysis/signature.h"
@@ -38,6 +39,11 @@ struct Model::State {
   sample::SamplingOptions sampling(const SampleOptions& wanted) const;
   void ban_unreadable(sample::SamplingOptions& chosen) const;  // what the backend cannot continue from
   int max_new_tokens(const GenerateOptions& options, int n_prompt) const;
+  const std::string& identity() const;  // tells its files from those of other models
+
+ private:
+  mutable std::once_flag identified_;
+  mutable std::string identity_;
 };
 
 struct Session::State {

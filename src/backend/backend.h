@@ -34,6 +34,8 @@ struct Traits {
   std::vector<TokenId> unreadable_tokens;  // that it gives logits for and cannot continue from; nothing may choose them
   int max_positions = 0;                   // 0: unknown
   int max_source_positions = 0;
+  // What the contents of its caches depend on beside the model: a backend of the same form can go on with them.
+  std::string cache_form;
   // Bytes, where the backend keeps other ones than the files do; 0: as there.
   size_t weights_bytes = 0;
   size_t weights_bytes_per_token = 0;  // read for one token of one sequence
@@ -104,6 +106,13 @@ class Backend {
 
   // Computes the rows and appends them to their caches. `logits` gets one row for each row that wants them, in order.
   virtual void run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) = 0;
+
+  // What a cache without a source holds, on the host, in a form of the backend's own; valid until the cache changes.
+  virtual std::vector<Tensor> contents(const Cache& cache) = 0;
+
+  // A cache that goes on after `tokens`, whose cache had these contents. Throws Error(kBadArgument) where they do not fit the model; what
+  // they hold is not checked.
+  virtual std::unique_ptr<Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) = 0;
 
   // Runs the encoder: `inputs` are token ids [E] (i64) or features without a batch axis (f32), one tensor a source.
   virtual std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) = 0;

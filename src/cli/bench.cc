@@ -3,9 +3,9 @@
 #include <iostream>
 #include <thread>
 
+#include "base/new_file.h"
 #include "cli/bandwidth.h"
 #include "cli/bench_runs.h"
-#include "cli/write_file.h"
 
 namespace kvik::cli {
 namespace {

@@ -1,11 +1,12 @@
+#include <filesystem>
 #include <fmt/format.h>
 #include <iostream>
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/new_file.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
-#include "cli/write_file.h"
 
 namespace kvik::cli {
 namespace {
@@ -21,8 +22,8 @@ constexpr const char* kHelp =
     "  /undo     forget the last question and its answer\n"
     "  /fork     remember this point; /back returns to it\n"
     "  /back     return to the last /fork\n"
-    "  /save F   write the conversation to a file\n"
-    "  /load F   read one\n"
+    "  /save F   write the conversation to a file, and its cache to F.kv\n"
+    "  /load F   read both; nothing is computed again\n"
     "  /stats    what the last answer cost\n"
     "  /quit     leave (so does the end of input)\n";
 
@@ -146,6 +147,10 @@ class Chat {
   void save(const std::string& file) const {
     if (file.empty()) throw Error(Code::kBadArgument, "/save needs the name of a file");
     write_file(file, messages_.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    session_.save(cache_beside(file));
+    if (!terminal_.quiet)
+      fmt::print(stderr, "kvik: the conversation is in {}, its cache ({:.1f} MB) in {}\n", file,
+                 static_cast<double>(std::filesystem::file_size(cache_beside(file))) / 1e6, cache_beside(file));
   }
 
   void load(const std::string& file) {
@@ -156,7 +161,18 @@ class Chat {
       sound = sound && message.is_object() && message.value("role", Json()).is_string() && message.value("content", Json()).is_string();
     if (!sound) throw Error(Code::kBadArgument, fmt::format("{}: a list of messages with role and content was expected", file));
     messages_ = std::move(read);
+    restore_cache(cache_beside(file));
   }
+
+  // Without it the next answer reads the conversation again.
+  void restore_cache(const std::string& file) {
+    if (!std::filesystem::exists(file)) return;
+    try {
+      session_ = model_.load_session(file);
+    } catch (const Error& e) { fmt::print(stderr, "kvik: the conversation will be read again: {}\n", e.what()); }
+  }
+
+  static std::string cache_beside(const std::string& file) { return file + ".kv"; }
 
   void stats() const {
     fmt::print(stderr,

@@ -82,6 +82,22 @@ Sequence Sequence::fork() const {
   return copy;
 }
 
+Sequence Sequence::restored(std::shared_ptr<backend::Backend> backend, int context, std::span<const TokenId> tokens,
+                            std::span<const Tensor> contents, std::span<const float> logits) {
+  Sequence sequence(std::move(backend), context);
+  const int vocab = sequence.backend_->traits().vocab;
+  if (sequence.capacity_ > 0 && tokens.size() > static_cast<size_t>(sequence.capacity_)) {
+    throw Error(Code::kTooLarge, fmt::format("the saved sequence has {} tokens; the context holds {}", tokens.size(), sequence.capacity_));
+  }
+  const bool in_vocabulary = std::all_of(tokens.begin(), tokens.end(), [&](TokenId token) { return token >= 0 && token < vocab; });
+  const bool fits = in_vocabulary && (logits.empty() || (logits.size() == static_cast<size_t>(vocab) && !tokens.empty()));
+  if (!fits) throw Error(Code::kBadArgument, fmt::format("the saved tokens or logits do not fit a vocabulary of {}", vocab));
+  sequence.cache_ = sequence.backend_->restore(tokens, contents);
+  sequence.tokens_.assign(tokens.begin(), tokens.end());
+  if (!logits.empty()) sequence.last_row_ = std::make_shared<std::vector<float>>(logits.begin(), logits.end());
+  return sequence;
+}
+
 void Sequence::rewind(int length) {
   if (length == static_cast<int>(tokens_.size())) return;
   if (length == 0) {

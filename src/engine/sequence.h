@@ -41,6 +41,14 @@ class Sequence {
   std::span<const float> logits();
 
   Sequence fork() const;
+
+  // What it takes to go on elsewhere as if it had never left: the tokens and these. Logits are empty where they are not known.
+  std::vector<Tensor> contents() const { return backend_->contents(*cache_); }
+  std::span<const float> known_logits() const { return last_row_ == nullptr ? std::span<const float>() : *last_row_; }
+  // A new sequence from those. Throws Error(kBadArgument) where they do not fit the model.
+  static Sequence restored(std::shared_ptr<backend::Backend> backend, int context, std::span<const TokenId> tokens,
+                           std::span<const Tensor> contents, std::span<const float> logits);
+
   void rewind(int length);
 
   // One run for several sequences: a token for each. All or none, as above.

@@ -25,6 +25,7 @@ class Verifier {
     law("reset = new", [&] { reset_is_new(); });
     if (backend_->traits().can_rewind) law("rewound = never happened", [&] { rewound_never_happened(); });
     if (backend_->traits().can_fork) law("forked = fresh", [&] { forked_is_fresh(); });
+    law("saved = never left", [&] { saved_never_left(); });
     law("sessions side by side", [&] { side_by_side(); });
     law("batch = alone", [&] { batch_is_alone(); });
     for (const Peer& peer : options_.peers) book_.law(peer.law, peer.tolerance, [&] { agrees(peer.backend); });
@@ -107,6 +108,18 @@ class Verifier {
       std::vector<TokenId> alone(prompt_.begin(), prompt_.begin() + static_cast<ptrdiff_t>(at));
       alone.push_back(other);
       compare(branch, logits_of(backend_, alone), fmt::format("a branch at {} tokens", at));
+    }
+  }
+
+  void saved_never_left() {
+    for (size_t at = 1; at < prompt_.size(); ++at) {
+      Sequence left = new_sequence();
+      feed(left, tokens(0, at));
+      const std::vector<Tensor> contents = left.contents();
+      Sequence back = Sequence::restored(backend_, options_.context, left.tokens(), contents, {});
+      if (backend_->traits().can_rewind) compare(back, fresh_[at - 1], fmt::format("restored after {} tokens", at));
+      feed(back, tokens(at, prompt_.size()));
+      compare(back, fresh_.back(), fmt::format("restored after {} tokens and continued", at));
     }
   }
 

@@ -277,6 +277,20 @@ def test_chat_keeps_a_conversation_and_saves_it(tmp_path):
     assert "nothing to undo" in done.stderr and "/nonsense" in done.stderr and "reused" in done.stderr
 
 
+def test_a_conversation_that_was_saved_goes_on_without_computing_it_again(tmp_path):
+    saved = tmp_path / "talk.json"
+    stayed = kvik("chat", FABLE, "-n", 4, text=f"Once upon a time\n/save {saved}\nThen the king\n/quit\n")
+    back = kvik("chat", FABLE, "-n", 4, text=f"/load {saved}\nThen the king\n/stats\n/quit\n")
+    assert back.returncode == 0, back.stderr
+    assert back.stdout.splitlines() == stayed.stdout.splitlines()[1:]
+    computed, reused = map(int, re.search(r"(\d+) of the last prompt were computed and (\d+) reused", back.stderr).groups())
+    assert reused > 4 and computed < 8
+    cache = pathlib.Path(f"{saved}.kv")
+    cache.write_bytes(cache.read_bytes()[:-1])
+    damaged = kvik("chat", FABLE, "-n", 4, text=f"/load {saved}\nThen the king\n/quit\n")
+    assert damaged.stdout == back.stdout and "will be read again" in damaged.stderr and "damaged" in damaged.stderr
+
+
 def example(name, *arguments, text=None):
     done = subprocess.run([KVIK.parent / f"example-{name}", FABLE, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -79,6 +79,10 @@ class Faulty : public backend::Backend {
     inner_->run(rows, caches, logits);
     if (fault_ == Fault::kMixesBatches && logits.n_rows() > 1) std::copy(logits.row(0).begin(), logits.row(0).end(), logits.row(1).begin());
   }
+  std::vector<Tensor> contents(const backend::Cache& cache) override { return inner_->contents(cache); }
+  std::unique_ptr<backend::Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) override {
+    return inner_->restore(tokens, contents);
+  }
   std::vector<std::shared_ptr<const backend::Source>> encode(std::span<const Tensor> inputs) override {
     if (fault_ == Fault::kEncodesTwice) inner_->encode(inputs);
     return inner_->encode(inputs);

@@ -71,6 +71,7 @@ struct GraphBackend::Stretch {
 
 GraphBackend::GraphBackend(analysis::Signature signature, Traits traits, const Step::OpenFile& open)
     : signature_(std::move(signature)), traits_(std::move(traits)), step_(signature_, open) {
+  traits_.cache_form = "states of the graph";
   traits_.vocab = static_cast<int>(signature_.vocab.value_or(0));
   if (traits_.vocab <= 0)
     throw Error(Code::kBadModel, fmt::format("{}: the size of the vocabulary cannot be told from the graph or its config files",
@@ -115,6 +116,22 @@ void GraphBackend::rewind(Cache& cache, int length) {
   graph_cache.n_positions = length;
   if (!graph_cache.tokens.empty()) graph_cache.tokens.resize(static_cast<size_t>(length));
   if (length == 0) graph_cache.group = nullptr;
+}
+
+std::vector<Tensor> GraphBackend::contents(const Cache& cache) {
+  const GraphCache& graph_cache = as_graph_cache(cache);
+  if (graph_cache.source != nullptr) throw Error(Code::kUnsupported, "the cache of a decoder that reads a source cannot be saved");
+  return step_.states_of(graph_cache);
+}
+
+std::unique_ptr<Cache> GraphBackend::restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) {
+  std::unique_ptr<Cache> cache = new_cache(nullptr);
+  auto& graph_cache = static_cast<GraphCache&>(*cache);
+  if (tokens.empty()) return cache;
+  graph_cache.n_positions = static_cast<int>(tokens.size());
+  graph_cache.group = step_.group_of(contents, graph_cache.n_positions);
+  if (!step_.has_cache()) graph_cache.tokens.assign(tokens.begin(), tokens.end());
+  return cache;
 }
 
 void GraphBackend::run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) {

@@ -35,6 +35,28 @@ int index_of(const std::vector<Port>& ports, Role role) {
   return found == ports.end() ? -1 : static_cast<int>(found - ports.begin());
 }
 
+// Of a state after `length` positions, along its axis of positions.
+int64_t positions_in(const analysis::State& layout, int64_t length) {
+  return layout.growth == analysis::Growth::kFixed ? layout.capacity : length;
+}
+
+// The shape of one sequence's state; -1 where nothing is said of an axis.
+Dims expected_dims(const analysis::State& layout, const Port& port, int64_t length) {
+  Dims dims;
+  for (const onnx::Dim& dim : port.dims) dims.push_back(dim.value);
+  if (dims.empty()) return dims;
+  dims[static_cast<size_t>(layout.batch_axis)] = layout.head_axis == layout.batch_axis ? layout.n_heads : 1;
+  if (layout.position_axis >= 0) dims[static_cast<size_t>(layout.position_axis)] = positions_in(layout, length);
+  return dims;
+}
+
+bool fits(const Tensor& state, DType dtype, const Dims& expected) {
+  if (state.dtype() != dtype) return false;
+  if (expected.empty()) return true;
+  const auto same = [](int64_t found, int64_t wanted) { return wanted < 0 || found == wanted; };
+  return std::equal(state.dims().begin(), state.dims().end(), expected.begin(), expected.end(), same);
+}
+
 }  // namespace
 
 Step::Step(const analysis::Signature& signature, const OpenFile& open_file) : signature_(signature), slots_(find_slots(signature)) {
@@ -181,8 +203,38 @@ ValuePtr Step::carried_state(size_t slot, const Batch& batch, Executor& executor
 
   std::vector<StateRow> rows;
   for (const GraphCache* cache : batch.caches) rows.push_back({cache->group->states[slot]->to_host(), cache->row});
-  const int64_t n_positions = layout.growth == analysis::Growth::kFixed ? layout.capacity : batch.shape.n_past;
-  return executor.from_host(gather_rows(layout, rows, n_positions));
+  return executor.from_host(gather_rows(layout, rows, positions_in(layout, batch.shape.n_past)));
+}
+
+std::vector<Tensor> Step::states_of(const GraphCache& cache) const {
+  std::vector<Tensor> states;
+  for (size_t s = 0; cache.group != nullptr && s < slots_.self.size(); ++s) {
+    const analysis::State& layout = slots_.self[s].layout;
+    const StateRow row{cache.group->states[s]->to_host(), cache.row};
+    states.push_back(gather_rows(layout, {&row, 1}, positions_in(layout, cache.n_positions)));
+  }
+  return states;
+}
+
+std::shared_ptr<const Group> Step::group_of(std::span<const Tensor> states, int length) const {
+  if (states.size() != slots_.self.size()) {
+    throw Error(Code::kBadArgument,
+                fmt::format("the saved cache has {} states; {} were expected by this model", states.size(), slots_.self.size()));
+  }
+  auto group = std::make_shared<Group>();
+  group->length = length;
+  for (size_t s = 0; s < states.size(); ++s) {
+    const analysis::State& layout = slots_.self[s].layout;
+    const Port& port = later_.file->inputs[static_cast<size_t>(slots_.self[s].later_input)];
+    if (!fits(states[s], layout.dtype, expected_dims(layout, port, length))) {
+      throw Error(Code::kBadArgument, fmt::format("the saved cache has a state of {} {}, which does not fit the input '{}'",
+                                                  dtype_name(states[s].dtype()), to_string(states[s].dims()), port.name));
+    }
+    Tensor own = states[s];
+    own.mutable_bytes();  // makes it so: a file may change while a runtime reads it
+    group->states.push_back(later_.executor->from_host(std::move(own)));
+  }
+  return group;
 }
 
 ValuePtr Step::embeddings(std::span<const TokenId> tokens, const StepShape& shape) {

@@ -36,6 +36,10 @@ class Step {
   // Token ids [E] or features, of one shape each, as one batch.
   std::vector<SourcePtr> encode(std::span<const Tensor> inputs);
 
+  // The states of one sequence, on the host, and a group of that one sequence from them. Throws Error(kBadArgument) where they do not fit.
+  std::vector<Tensor> states_of(const GraphCache& cache) const;
+  std::shared_ptr<const Group> group_of(std::span<const Tensor> states, int length) const;
+
   const Slots& slots() const { return slots_; }
   bool has_cache() const { return !slots_.self.empty(); }
   bool pads_sources() const { return pads_sources_; }  // sources of different lengths can share a batch

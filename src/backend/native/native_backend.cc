@@ -40,6 +40,16 @@ int smaller_limit(int64_t a, int64_t b) {
   return static_cast<int>(std::min<int64_t>(limit, 1 << 30));
 }
 
+// What the bits of a cache depend on beside the model; neither threads nor instruction sets are among it.
+std::string cache_form(const NativeOptions& options, cpu::KvFormat kv) {
+  static constexpr const char* kWeights[] = {"as stored", "f32", "f16", "q8", "q4"};
+  static constexpr const char* kFormats[] = {"f32", "f16", "q8"};
+  std::string form =
+      fmt::format("native pages, cache {}, weights {}", kFormats[static_cast<size_t>(kv)], kWeights[static_cast<size_t>(options.weights)]);
+  if (!options.no_fuse.empty()) form += fmt::format(", without fusing {}", fmt::join(options.no_fuse, ", "));
+  return form;
+}
+
 // What the plans keep and read, in figures.
 void count_bytes(const native::Stages& stages, const NativeOptions& options, cpu::KvFormat kv, Traits& traits) {
   for (const std::shared_ptr<const Plan>& plan : {stages.decoder, stages.encoder, stages.embedding}) {
@@ -62,6 +72,8 @@ class NativeBackend final : public Backend {
   std::unique_ptr<Cache> fork(const Cache& cache) override;
   void rewind(Cache& cache, int length) override;
   void run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) override;
+  std::vector<Tensor> contents(const Cache& cache) override;
+  std::unique_ptr<Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) override;
   std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) override;
   SourceWork source_work() const override;
 
@@ -113,6 +125,7 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   traits_.vocab = static_cast<int>(decoder_->output_size());
   traits_.max_positions = smaller_limit(signature_.max_positions.value_or(0), plan.max_positions.value_or(0));
   if (traits_.needs_source) traits_.max_source_positions = sources_.max_positions(signature_);
+  traits_.cache_form = cache_form(options, make.kv_format);
   count_bytes(stages, options, make.kv_format, traits_);
   try_one_row();
   log.info(fmt::format("native on {} with {} thread{}", kernels.name, pool_.n_threads(), pool_.n_threads() == 1 ? "" : "s"));
@@ -227,6 +240,45 @@ void NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> cache
     cache.pages.commit(ends_[s]);
     std::swap(cache.registers, cache.pending);
   }
+}
+
+// Pages, one tensor each, then the registers.
+std::vector<Tensor> NativeBackend::contents(const Cache& cache) {
+  const auto& native_cache = static_cast<const NativeCache&>(cache);
+  if (native_cache.source != nullptr) throw Error(Code::kUnsupported, "the cache of a decoder that reads a source cannot be saved");
+  const auto bytes_at = [](const std::byte* data, size_t size_bytes) {
+    return Tensor::view(DType::kU8, {static_cast<int64_t>(size_bytes)}, data, nullptr);
+  };
+  std::vector<Tensor> contents;
+  const int n_positions = native_cache.length();
+  const int n_pages = (n_positions + cpu::kPagePositions - 1) / cpu::kPagePositions;
+  for (int i = 0; i < n_pages; ++i) contents.push_back(bytes_at(native_cache.pages.pages()[i], store_->page_bytes()));
+  if (n_positions % cpu::kPagePositions != 0) {  // what others once kept in the rest of the last page is nobody's business
+    std::byte* page = contents.back().mutable_bytes().data();
+    for (const cpu::Attention& attention : decoder_->layouts().of_attend)
+      cpu::clear_positions(attention.layout, page + attention.page_offset, n_positions % cpu::kPagePositions);
+  }
+  const std::span<const std::byte> registers = native_cache.registers.bytes();
+  if (!registers.empty()) contents.push_back(bytes_at(registers.data(), registers.size()));
+  return contents;
+}
+
+std::unique_ptr<Cache> NativeBackend::restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) {
+  std::unique_ptr<Cache> cache = new_cache(nullptr);
+  auto& native_cache = static_cast<NativeCache&>(*cache);
+  const size_t n_pages = (tokens.size() + cpu::kPagePositions - 1) / cpu::kPagePositions;
+  const std::span<std::byte> registers = native_cache.registers.bytes();
+  bool fits = contents.size() == n_pages + (registers.empty() ? 0 : 1);
+  for (size_t i = 0; fits && i < contents.size(); ++i)
+    fits = contents[i].size_bytes() == (i < n_pages ? store_->page_bytes() : registers.size());
+  if (!fits) throw Error(Code::kBadArgument, "the saved cache does not have the pages that this model keeps for its tokens");
+  native_cache.pages.prepare(static_cast<int64_t>(tokens.size()));
+  for (size_t i = 0; i < contents.size(); ++i) {
+    const std::span<const std::byte> bytes = contents[i].bytes();
+    std::copy(bytes.begin(), bytes.end(), i < n_pages ? native_cache.pages.pages()[i] : registers.data());
+  }
+  native_cache.pages.commit(static_cast<int64_t>(tokens.size()));
+  return cache;
 }
 
 std::vector<std::shared_ptr<const Source>> NativeBackend::encode(std::span<const Tensor> inputs) {

@@ -42,6 +42,7 @@ class Registers {
   std::byte* const* addresses() const { return addresses_.data(); }
   size_t size_bytes() const { return memory_.size_bytes(); }
   void copy_from(const Registers& other) { std::copy(other.memory_.bytes().begin(), other.memory_.bytes().end(), memory_.bytes().begin()); }
+  std::span<std::byte> bytes() const { return memory_.bytes(); }
   void clear() { std::fill(memory_.bytes().begin(), memory_.bytes().end(), std::byte{0}); }
   const std::vector<int64_t>& sizes_bytes() const { return sizes_; }
 

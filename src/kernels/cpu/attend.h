@@ -27,6 +27,8 @@ struct KvLayout {
 };
 // Throws Error(kBadArgument) unless all counts are at least 1 and of a sane size.
 KvLayout kv_layout(KvFormat format, int64_t n_kv_heads, int64_t key_dim, int64_t value_dim);
+// Zeros for what one layer keeps of the positions of a page from `first` on; `page` is where the layer begins.
+void clear_positions(const KvLayout& layout, std::byte* page, int first);
 
 // What all rows of one attention share. A score is q.k * scale, then cap * tanh(score / cap), then plus the biases.
 struct AttendRule {

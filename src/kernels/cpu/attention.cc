@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <fmt/core.h>
 #include <limits>
 
@@ -172,6 +173,25 @@ KvLayout kv_layout(KvFormat format, int64_t n_kv_heads, int64_t key_dim, int64_t
   l.head_bytes = round_up(l.value_scales_offset + scales, 64);
   l.page_bytes = l.head_bytes * n_kv_heads;
   return l;
+}
+
+void clear_positions(const KvLayout& l, std::byte* page, int first) {
+  const auto n_cleared = static_cast<size_t>(kPagePositions - first);
+  const size_t size = l.format == KvFormat::kF32 ? 4 : l.format == KvFormat::kF16 ? 2 : 1;
+  const bool quantised = l.format == KvFormat::kQ8;
+  const size_t together = quantised ? 4 : size;  // bytes of one position that stand together in a panel of keys
+  const auto n_panels = static_cast<size_t>(quantised ? (l.key_dim + 3) / 4 : l.key_dim);
+  for (int32_t head = 0; head < l.n_heads; ++head) {
+    std::byte* at = page + head * l.head_bytes;
+    const auto clear = [&](size_t offset, size_t position_bytes) {
+      std::memset(at + offset + static_cast<size_t>(first) * position_bytes, 0, n_cleared * position_bytes);
+    };
+    for (size_t panel = 0; panel < n_panels; ++panel) clear(panel * kPagePositions * together, together);
+    clear(static_cast<size_t>(l.values_offset), static_cast<size_t>(l.value_stride) * size);
+    if (!quantised) continue;
+    clear(static_cast<size_t>(l.key_scales_offset), sizeof(float));
+    clear(static_cast<size_t>(l.value_scales_offset), sizeof(float));
+  }
 }
 
 int64_t attend_scratch_floats(const Attention& attention, int64_t n_rows, int64_t n_keys) {
