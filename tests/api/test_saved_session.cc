@@ -21,7 +21,10 @@ std::vector<TokenId> some_tokens(int n, int vocab) {
   return tokens;
 }
 
-std::vector<float> logits_of(Session& session) { return {session.logits().begin(), session.logits().end()}; }
+std::vector<float> logits_of(Session& session) {
+  if (session.length() == 0) return {};
+  return {session.logits().begin(), session.logits().end()};
+}
 
 class SavedSession : public testing::Test {
  protected:
@@ -39,9 +42,7 @@ TEST_F(SavedSession, GoesOnAsIfItHadNeverLeft) {
       stayed.save(file_);
       Session back = other.load_session(file_);
       ASSERT_EQ(back.length(), length);
-      if (length > 0) {
-        EXPECT_EQ(logits_of(back), logits_of(stayed)) << length;
-      }
+      EXPECT_EQ(logits_of(back), logits_of(stayed)) << length;
       for (const TokenId token : some_tokens(5, model.vocab_size())) {
         stayed.append(token);
         back.append(token);
