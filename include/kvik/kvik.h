@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -80,6 +81,92 @@ struct GenerateOptions {
   std::function<bool()> cancelled;                    // asked between steps
 
   SampleOptions sampling() const;
+};
+
+// When a search that has as many finished targets as beams ends, as in Hugging Face.
+enum class EarlyStopping {
+  kFalse,  // when the best running beam, at its present length, scores below the worst of them
+  kTrue,   // at once
+  kNever,  // when no running beam can score above the worst of them at any length up to the largest
+};
+
+struct Translation;
+
+// How translations are searched for. What is not set here is as generation_config.json says.
+struct TranslateOptions {
+  std::optional<int> beams;  // width of the search; 1: token by token
+  std::optional<double> length_penalty;
+  std::optional<EarlyStopping> early_stopping;
+  std::optional<int> num_return_sequences;  // hypotheses of each source; at most as many as beams, or as many as are drawn
+  std::string language;                     // to translate into, as the model's files write it ("fr", "fra_Latn"), where it has several
+  std::string source_language;              // of the texts, where the model has several
+  std::optional<int> max_tokens;            // new ones; not set: as the config says, else 256
+  std::optional<double> temperature;        // above 0 draws; beams are then not searched
+  std::optional<int> top_k;
+  std::optional<double> top_p;
+  std::optional<double> min_p;
+  std::optional<double> repetition_penalty;
+  std::optional<double> presence_penalty;
+  std::optional<double> frequency_penalty;
+  std::optional<int> no_repeat_ngram_size;
+  std::vector<std::pair<TokenId, double>> logit_bias;
+  std::optional<uint64_t> seed;   // a text draws the same whatever shares its batch
+  std::vector<std::string> stop;  // texts that end a translation and are not part of it
+  std::vector<TokenId> stop_ids;  // beside the model's own end tokens
+  bool ignore_eos = false;
+  std::optional<int> min_length;  // start tokens included
+  std::optional<int> min_new_tokens;
+  std::optional<int> encoder_no_repeat_ngram_size;
+  std::optional<double> encoder_repetition_penalty;
+  std::optional<TokenId> decoder_start_token_id;
+  std::optional<TokenId> forced_bos_token_id, forced_eos_token_id;  // -1: none, whatever the config says
+  std::optional<std::vector<TokenId>> suppress_tokens, begin_suppress_tokens;
+  std::optional<std::vector<std::vector<TokenId>>> bad_words_ids;
+  int batch = 16;         // sources that run together; those of like length, so that little is padded
+  bool truncate = false;  // cut sources that are longer than the model's positions, with a warning; otherwise they are an error
+  std::function<void(int done, int total)> progress;  // after each batch
+  std::function<bool()> cancelled;                    // asked between steps; what is not done then finishes with kCancelled
+  // Each translation in the order of the sources, as soon as it and all before it are known.
+  std::function<void(size_t place, const Translation&)> translated;
+
+  SampleOptions sampling() const;
+};
+
+struct Hypothesis {
+  std::vector<TokenId> ids;  // without the start token, with the end token that stopped it
+  std::string text;          // without the end token; empty where the model has no tokenizer
+  float score = 0;           // sum of log-probabilities / length^length_penalty
+  Finish finish = Finish::kStop;
+};
+
+// The best hypothesis for a source. A blank text has a blank one.
+struct Translation : Hypothesis {
+  std::vector<TokenId> source_ids;
+  std::vector<Hypothesis> hypotheses;  // all that were asked for, best first
+};
+
+struct HeardWindow : Hypothesis {
+  double start_s = 0;
+  double end_s = 0;
+  std::vector<Hypothesis> hypotheses;  // all that were asked for, best first
+};
+
+struct TranscribeOptions {
+  std::string language;     // that is spoken ("de"); empty: as generation_config.json says, and detected where that is silent
+  std::string task;         // "transcribe", or "translate" (into English); empty: as generation_config.json says
+  TranslateOptions search;  // how the words are searched for, and when that is cancelled; what it says of sources is not heard
+  int batch = 4;            // windows of a long sound that run together
+  std::function<void(const HeardWindow& window, int total)> heard;  // each in order, as soon as it is known
+};
+
+// What was said in a sound, window by window.
+struct Transcription {
+  std::string text;                // of all windows; empty where the model has no tokenizer
+  std::vector<TokenId> ids;        // of all windows, with their end tokens
+  std::vector<TokenId> start_ids;  // what the decoder began with: start, language, task, as far as the model has them
+  std::string language;            // among those; empty where the model has none
+  Finish finish = Finish::kStop;   // kLength: a window had more to say; kCancelled: the windows are those that were heard before
+  std::vector<HeardWindow> windows;
 };
 
 struct Metrics {
@@ -201,6 +288,18 @@ class Model {
   Session load_session(const std::filesystem::path& file) const;
   // One run for many sessions: a token for each. Gives the logits of each, in order.
   std::vector<std::vector<float>> step(std::span<Session> sessions, std::span<const TokenId> tokens) const;
+
+  // Of encoder-decoders: translations in the order of the sources, each the same as alone. Sources are checked before anything runs.
+  std::vector<Translation> translate(std::span<const std::string> texts, const TranslateOptions& options = {}) const;
+  std::vector<Translation> translate(std::span<const std::vector<TokenId>> sources, const TranslateOptions& options = {}) const;
+  std::vector<Translation> translate(std::initializer_list<std::string> texts, const TranslateOptions& options = {}) const {
+    return translate(std::span(texts.begin(), texts.size()), options);
+  }
+  Translation translate(std::string_view text, const TranslateOptions& options = {}) const;
+  Translation translate(std::span<const TokenId> source, const TranslateOptions& options = {}) const;
+
+  // Of speech models: one channel, full scale 1, any length and rate (samples a second).
+  Transcription transcribe(std::span<const float> samples, int rate, const TranscribeOptions& options = {}) const;
 
   bool has_tokenizer() const;
   std::vector<TokenId> tokenize(std::string_view text, bool add_special = true) const;

@@ -95,7 +95,14 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
   return Model(std::move(state));
 }
 
+void Model::State::check_continues_prompts() const {
+  if (!backend->traits().needs_source) return;
+  throw Error(Code::kUnsupported,
+              fmt::format("{}: this model starts from a source; use translate, or transcribe for sound", signature.folder.string()));
+}
+
 Session Model::session() const {
+  state_->check_continues_prompts();
   return Session(std::make_unique<Session::State>(
       Session::State{state_, engine::Sequence(state_->backend, state_->options.context), {}, {}, {}, {}, {}}));
 }
@@ -137,6 +144,7 @@ Generation Model::generate(Session& session, std::span<const TokenId> prompt, co
 }
 
 Generation Model::begin(Session* session, std::span<const TokenId> prompt, const GenerateOptions& options) const {
+  state_->check_continues_prompts();
   const sample::SamplingOptions sampling = state_->sampling(options.sampling());
   const uint64_t seed = options.seed ? *options.seed : std::random_device()();
   const auto vocab = static_cast<size_t>(state_->backend->traits().vocab);
@@ -181,22 +189,27 @@ std::vector<std::vector<float>> Model::step(std::span<Session> sessions, std::sp
 
 bool Model::has_tokenizer() const { return state_->tokenizer != nullptr; }
 
-std::vector<TokenId> Model::tokenize(std::string_view text, bool add_special) const {
-  if (state_->tokenizer == nullptr)
+std::vector<TokenId> Model::State::tokenize(std::string_view text, const text::EncodeOptions& how) const {
+  if (tokenizer == nullptr)
     throw Error(Code::kBadArgument,
-                fmt::format("{}: there are no tokenizer files, so text cannot be read; give token ids", state_->signature.folder.string()));
-  return state_->tokenizer->encode(text, {.add_special = add_special});
+                fmt::format("{}: there are no tokenizer files, so text cannot be read; give token ids", signature.folder.string()));
+  return tokenizer->encode(text, how);
 }
 
-std::string Model::detokenize(std::span<const TokenId> ids, bool skip_special) const {
-  if (state_->tokenizer == nullptr)
-    throw Error(Code::kBadArgument,
-                fmt::format("{}: there are no tokenizer files, so ids cannot become text", state_->signature.folder.string()));
+std::string Model::State::detokenize(std::span<const TokenId> ids, bool skip_special) const {
+  if (tokenizer == nullptr)
+    throw Error(Code::kBadArgument, fmt::format("{}: there are no tokenizer files, so ids cannot become text", signature.folder.string()));
   // A padded vocabulary has ids that no tokenizer knows; they are no text.
   std::vector<TokenId> known(ids.begin(), ids.end());
-  std::erase_if(known, [&](TokenId id) { return id >= state_->tokenizer->end_id() && id < vocab_size(); });
-  return state_->tokenizer->decode(known, skip_special);
+  std::erase_if(known, [&](TokenId id) { return id >= tokenizer->end_id() && id < backend->traits().vocab; });
+  return tokenizer->decode(known, skip_special);
 }
+
+std::vector<TokenId> Model::tokenize(std::string_view text, bool add_special) const {
+  return state_->tokenize(text, {.add_special = add_special});
+}
+
+std::string Model::detokenize(std::span<const TokenId> ids, bool skip_special) const { return state_->detokenize(ids, skip_special); }
 
 bool Model::has_chat_template() const { return !state_->chat_template.empty(); }
 

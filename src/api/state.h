@@ -41,6 +41,13 @@ struct Model::State {
   int max_new_tokens(const GenerateOptions& options, int n_prompt) const;
   const std::string& identity() const;  // tells its files from those of other models
 
+  // Throw Error(kBadArgument) where there is no tokenizer.
+  std::vector<TokenId> tokenize(std::string_view text, const text::EncodeOptions& options) const;
+  std::string detokenize(std::span<const TokenId> ids, bool skip_special = true) const;
+
+  // Throws Error(kUnsupported) for a model that continues a source and not a prompt.
+  void check_continues_prompts() const;
+
  private:
   mutable std::once_flag identified_;
   mutable std::string identity_;

@@ -12,8 +12,6 @@
 namespace kvik::audio {
 namespace {
 
-constexpr int kLowestRate = 1000;  // below it, a second is no sound any more; above the other, no converter exists
-constexpr int kHighestRate = 768'000;
 constexpr uint32_t kUnknownSize = 0xFFFFFFFF;  // what programs write that cannot go back: up to the end of the file
 
 uint32_t little(std::span<const std::byte> bytes, size_t at, size_t n) {

@@ -9,6 +9,10 @@
 
 namespace kvik::audio {
 
+// Samples a second: below the one, a second is no sound any more; above the other, no converter exists.
+inline constexpr int kLowestRate = 1000;
+inline constexpr int kHighestRate = 768'000;
+
 // Samples of one channel at one rate, read in any order. Immutable; any thread.
 class Sound {
  public:

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <unistd.h>
 
+#include "api/target.h"
 #include "base/json.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
@@ -90,14 +91,14 @@ Answer stream(const Model& model, const RunOptions& options, std::vector<TokenId
 }
 
 // With beams nothing is certain before the end; the text is shown then.
-Answer search(const Model& model, const RunOptions& options, std::vector<TokenId> prompt, const Terminal& terminal) {
+Answer search(const Model& model, const RunOptions& options, std::vector<TokenId> prompt, const Terminal&) {
   if (options.no_cache) throw Error(Code::kBadArgument, "--no-cache and --beams exclude each other: beams are forks of the cache");
   if (prompt.empty()) throw Error(Code::kBadArgument, "the prompt is empty; at least one token was expected");
   const ModelAccess::State& state = ModelAccess::state(model);
   const int capacity = engine::Sequence(state.backend, options.model.load.context).capacity();
   const int room = capacity > 0 ? capacity - static_cast<int>(prompt.size()) : INT_MAX;
   if (room < 1) throw Error(Code::kTooLarge, fmt::format("the prompt has {} tokens; the context has room for {}", prompt.size(), capacity));
-  Target target = make_target(model, options.target, terminal.log());
+  api::Target target = api::make_target(state, options.target.settled());
   engine::SearchOptions& search = target.translate.search;
   search.start = prompt;
   search.beams.max_length = prompt.size() + static_cast<size_t>(std::min(target.max_new_tokens, room));
@@ -111,8 +112,8 @@ Answer search(const Model& model, const RunOptions& options, std::vector<TokenId
   const auto start = std::chrono::steady_clock::now();
   const sample::Hypothesis best = engine::translate(*state.backend, {&no_source, 1}, sampler, target.translate).front().front();
   const auto ms_between = [](auto from, auto to) { return std::chrono::duration<double, std::milli>(to - from).count(); };
-  const Json described = to_json(model, best, target, options.target);
-  Answer answer{prompt, best.ids, described["text"], described["finish"], {}};
+  const Hypothesis described = api::describe(state, target, best);
+  Answer answer{prompt, best.ids, described.text, std::string(finish_name(described.finish)), {}};
   const auto first = steps.size() > 1 ? steps[1] : std::chrono::steady_clock::now();
   answer.metrics.prefill_ms = answer.metrics.first_token_ms = ms_between(start, first);
   answer.metrics.decode_ms = ms_between(first, std::chrono::steady_clock::now());
@@ -124,13 +125,11 @@ Answer search(const Model& model, const RunOptions& options, std::vector<TokenId
 
 int run(const RunOptions& options, const Terminal& terminal) {
   const Model model = load_model(options.model, terminal);
-  if (ModelAccess::state(model).backend->traits().needs_source)
-    throw Error(Code::kUnsupported,
-                fmt::format("{}: this model starts from a source; use translate, or transcribe for sound", options.model.model));
+  ModelAccess::state(model).check_continues_prompts();
   const Interrupt interrupt;
   std::vector<TokenId> prompt = prompt_ids(model, options);
   if (prompt.empty() && !options.has_ids) prompt = model.start_ids();
-  const bool beams = beams_of(model, options.target, terminal.log()) > 1;
+  const bool beams = api::beams_of(ModelAccess::state(model), options.target.settled()) > 1;
   const Answer answer = (beams ? search : stream)(model, options, std::move(prompt), terminal);
   if (terminal.json) {
     std::cout << to_json(model, answer).dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";

@@ -104,7 +104,7 @@ std::vector<Hypotheses> translate(backend::Backend& backend, std::span<const Enc
   backend::Logits logits;
   sample::Workspace workspace;
   while (collect_rows(works, rows, caches), !rows.empty()) {
-    if (options.cancelled && options.cancelled()) throw Error(Code::kBadArgument, "translation was interrupted");
+    if (options.cancelled && options.cancelled()) throw Cancelled();
     backend.run(rows, caches, logits);
     int at = 0;
     for (Work& work : works) {

@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "engine/search.h"
+#include "kvik/error.h"
 
 namespace kvik::engine {
 
@@ -14,6 +15,12 @@ struct TranslateOptions {
   bool always_beams = false;  // a search of one beam instead of choosing token by token, which must be the same
   uint64_t seed = 0;
   std::function<bool()> cancelled;  // asked between steps
+};
+
+// Thrown where `cancelled` said so.
+class Cancelled : public Error {
+ public:
+  Cancelled() : Error(Code::kBadArgument, "translation was interrupted") {}
 };
 
 // A source that went through the encoder.

@@ -291,8 +291,8 @@ def test_a_conversation_that_was_saved_goes_on_without_computing_it_again(tmp_pa
     assert damaged.stdout == back.stdout and "will be read again" in damaged.stderr and "damaged" in damaged.stderr
 
 
-def example(name, *arguments, text=None):
-    done = subprocess.run([KVIK.parent / f"example-{name}", FABLE, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=120)
+def example(name, *arguments, model=FABLE, text=None):
+    done = subprocess.run([KVIK.parent / f"example-{name}", model, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -305,6 +305,9 @@ def test_the_examples_do_what_they_say():
     assert "5012 forks" in search
     likelihoods = [float(line.split()[0]) for line in search.splitlines()[:3]]
     assert likelihoods == sorted(likelihoods, reverse=True)
+    known = [json.loads(line) for line in (ROOT / "tests/fixtures/models-expected/en-zh/expected.jsonl").read_text().splitlines()[:3]]
+    lines = example("translate", model=ROOT / "models" / "en-zh", text="\n".join(entry["source"] for entry in known)).splitlines()
+    assert [line.rsplit("  (", 1)[0] for line in lines] == [entry["beam4_text"] for entry in known]
 
 
 def test_tokenize_answers_every_line_in_its_place():

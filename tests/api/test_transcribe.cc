@@ -1,0 +1,78 @@
+#include <gmock/gmock.h>
+
+#include "kvik/kvik.h"
+#include "support/paths.h"
+
+namespace kvik {
+namespace {
+
+// A tiny speech model without a tokenizer that hears windows of one second.
+class Transcribe : public testing::Test {
+ protected:
+  static Model speech() {
+    static const testing_support::TemporaryFolder kFolder;
+    static const Model kModel = [] {
+      for (const auto& part : std::filesystem::directory_iterator(testing_support::fixtures() / "forms" / "speech"))
+        std::filesystem::copy(part.path(), kFolder.path() / part.path().filename());
+      kFolder.write("preprocessor_config.json",
+                    R"({"feature_size": 8, "n_fft": 400, "hop_length": 800, "chunk_length": 1, "sampling_rate": 16000})");
+      return Model::load(kFolder.path().string(), {.backend = BackendChoice::kReference});
+    }();
+    return kModel;
+  }
+
+  static std::vector<float> tone(size_t n) {
+    std::vector<float> samples(n);
+    for (size_t i = 0; i < n; ++i) samples[i] = static_cast<float>(static_cast<int>(i * 37 % 200) - 100) / 300.0f;
+    return samples;
+  }
+};
+
+TEST_F(Transcribe, HearsWindowAfterWindowWhateverTheBatch) {
+  const std::vector<float> samples = tone(40000);
+  std::vector<TokenId> told;
+  TranscribeOptions options{.search = {.max_tokens = 5}};
+  options.heard = [&](const HeardWindow& window, int total) {
+    told.insert(told.end(), window.ids.begin(), window.ids.end());
+    EXPECT_EQ(total, 3);
+  };
+  const Transcription heard = speech().transcribe(samples, 16000, options);
+  ASSERT_EQ(heard.windows.size(), 3u);
+  EXPECT_EQ(heard.windows[1].start_s, 1.0);
+  EXPECT_EQ(heard.windows[2].end_s, 2.5);
+  EXPECT_EQ(heard.ids, told);
+  EXPECT_FALSE(heard.ids.empty());
+  EXPECT_EQ(heard.text, "");
+  EXPECT_EQ(speech().transcribe(samples, 16000, {.search = {.max_tokens = 5}, .batch = 1}).ids, heard.ids);
+  const std::span<const float> second = std::span(samples).subspan(16000, 16000);
+  EXPECT_EQ(speech().transcribe(second, 16000, {.search = {.max_tokens = 5}}).ids, heard.windows[1].ids);
+}
+
+TEST_F(Transcribe, HearsAnyRateAndSilence) {
+  EXPECT_EQ(speech().transcribe(tone(44100), 44100, {.search = {.max_tokens = 5}}).windows.size(), 1u);
+  EXPECT_TRUE(speech().transcribe({}, 16000).windows.empty());
+}
+
+TEST_F(Transcribe, CancellationLeavesTheWindowsHeardBefore) {
+  bool enough = false;
+  TranscribeOptions options{.search = {.max_tokens = 5}, .batch = 1};
+  options.heard = [&](const HeardWindow&, int) { enough = true; };
+  options.search.cancelled = [&] { return enough; };
+  const Transcription heard = speech().transcribe(tone(40000), 16000, options);
+  EXPECT_EQ(heard.finish, Finish::kCancelled);
+  EXPECT_EQ(heard.windows.size(), 1u);
+}
+
+TEST_F(Transcribe, WhatCannotBeIsASentence) {
+  const auto refusal = [](const char* sentence) { return testing::ThrowsMessage<Error>(testing::HasSubstr(sentence)); };
+  const std::vector<float> samples = tone(100);
+  const Model fable = Model::load((testing_support::source_root() / "models" / "fable").string());
+  EXPECT_THAT([&] { fable.transcribe(samples, 16000); }, refusal("does not listen"));
+  EXPECT_THAT([&] { speech().translate("a"); }, refusal("use transcribe"));
+  EXPECT_THAT([&] { speech().transcribe(samples, 0); }, refusal("0 samples a second"));
+  EXPECT_THAT([&] { speech().transcribe(samples, 16000, {.language = "de"}); }, refusal("lists none"));
+  EXPECT_THAT([&] { speech().transcribe(samples, 16000, {.batch = 0}); }, refusal("batch is 0"));
+}
+
+}  // namespace
+}  // namespace kvik
