@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,22 +29,57 @@ std::vector<fs::path> split_path(const std::string& list) {
   return parts;
 }
 
-fs::path folder_of_program() {
+fs::path this_program() {
   std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  return fs::read_symlink("/proc/self/exe", ignored);
 }
 
+// The shared library that this code is in; empty where it is part of the program.
+fs::path this_library() {
+  Dl_info found{};
+  std::error_code missing;
+  if (dladdr(reinterpret_cast<const void*>(&read_environment), &found) == 0 || found.dli_fname == nullptr) return {};
+  fs::path library = fs::canonical(found.dli_fname, missing);
+  return library == this_program() ? fs::path() : library;
+}
+
+// The program `kvik` that a shell would start.
+fs::path kvik_on_path() {
+  std::error_code missing;
+  for (const fs::path& folder : split_path(variable("PATH"))) {
+    if (fs::is_regular_file(folder / "kvik", missing)) return fs::canonical(folder / "kvik", missing);
+  }
+  return {};
+}
+
+fs::path users_data() {
+  if (const std::string data = variable("XDG_DATA_HOME"); !data.empty()) return data;
+  const std::string home = variable("HOME");
+  return home.empty() ? fs::path() : fs::path(home) / ".local" / "share";
+}
+
+std::vector<fs::path> systems_data() {
+  const std::string data = variable("XDG_DATA_DIRS");
+  return split_path(data.empty() ? "/usr/local/share:/usr/share" : data);
+}
+
+// A program that links a static library is in no installation: what it has are the places that every program has.
 std::vector<fs::path> model_folders() {
-  std::vector<fs::path> folders = split_path(variable("KVIK_MODELS"));
-  if (const fs::path program = folder_of_program(); !program.empty()) {
-    folders.push_back(program.parent_path() / "models");                     // build/kvik beside models/
-    folders.push_back(program.parent_path() / "share" / "kvik" / "models");  // bin/kvik of an installation
-  }
-  if (const std::string data = variable("XDG_DATA_HOME"); !data.empty()) {
-    folders.push_back(fs::path(data) / "kvik" / "models");
-  } else if (const std::string home = variable("HOME"); !home.empty()) {
-    folders.push_back(fs::path(home) / ".local" / "share" / "kvik" / "models");
-  }
+  std::vector<fs::path> folders;
+  const auto add = [&](const fs::path& base, const fs::path& below) {
+    const fs::path folder = (below.empty() ? base : base / below).lexically_normal();
+    if (!base.empty() && std::find(folders.begin(), folders.end(), folder) == folders.end()) folders.push_back(folder);
+  };
+  const auto add_beside = [&](const fs::path& program) {
+    add(program.parent_path(), "../models");  // build/kvik of a checkout
+    add(program.parent_path(), KVIK_MODELS_FROM_BIN);
+  };
+  for (const fs::path& folder : split_path(variable("KVIK_MODELS"))) add(folder, {});
+  add_beside(this_program());
+  add(this_library().parent_path(), KVIK_MODELS_FROM_LIB);
+  add(users_data(), "kvik/models");
+  add_beside(kvik_on_path());
+  for (const fs::path& data : systems_data()) add(data, "kvik/models");
   return folders;
 }
 

@@ -9,7 +9,8 @@ namespace kvik::api {
 
 // What the process's surroundings say. Read here and nowhere else; handed down from there.
 struct Environment {
-  std::vector<std::filesystem::path> model_folders;    // $KVIK_MODELS, models/ of the installation, the user's data folder
+  // $KVIK_MODELS, models of this program's or library's installation, the user's data folder, installations that all programs share.
+  std::vector<std::filesystem::path> model_folders;
   std::filesystem::path ort_library;                   // $KVIK_ORT_LIB; empty when not set
   std::vector<std::filesystem::path> python_prefixes;  // environments that may have the onnxruntime package
 };

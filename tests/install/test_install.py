@@ -1,0 +1,87 @@
+"""An installation as others use it: moved elsewhere, found by CMake and by pkg-config, with the programs that the README prints."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+BUILD = pathlib.Path(os.environ["KVIK_BINARY_DIR"])
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STORY = " there lived a king who had a son"
+
+
+def run(*command, folder, **variables):
+    """In an environment that knows nothing of this checkout."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), **variables}
+    done = subprocess.run([str(word) for word in command], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def readme_block(kind, first_words):
+    blocks = re.findall(rf"^```{kind}\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    [block] = [block for block in blocks if block.startswith(first_words)]
+    return block
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("install")
+    run("cmake", "--install", BUILD, "--prefix", folder / "first", folder=folder)
+    (folder / "moved").mkdir()
+    yield shutil.move(folder / "first", folder / "moved" / "kvik")
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def library_folder(installed):
+    [config] = installed.glob("lib*/**/cmake/kvik/kvikConfig.cmake")
+    return config.parents[2]
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "story.cc").write_text(readme_block("cpp", "#include <iostream>"))
+    return tmp_path
+
+
+def test_the_installed_command_finds_its_models_from_anywhere(installed, tmp_path):
+    kvik = installed / "bin" / "kvik"
+    assert run(kvik, "run", "fable", "Once upon a time", "-n", 40, folder=tmp_path).startswith(STORY)
+    (tmp_path / "link").symlink_to(kvik)
+    assert "en-zh" in run("./link", "models", folder=tmp_path)
+
+
+def test_a_program_finds_the_package_with_cmake(installed, project):
+    (project / "CMakeLists.txt").write_text(readme_block("cmake", "cmake_minimum_required"))
+    run("cmake", "-G", "Ninja", "-B", "build", f"-DCMAKE_PREFIX_PATH={installed}", folder=project)
+    run("cmake", "--build", "build", folder=project)
+    path = f"{installed / 'bin'}:{os.environ['PATH']}"
+    assert run("build/story", folder=project, PATH=path).startswith(STORY)
+    assert run("build/story", folder=project, XDG_DATA_DIRS=str(installed / "share")).startswith(STORY)
+
+
+def test_a_program_finds_the_library_with_pkg_config(installed, library_folder, project):
+    command = readme_block("", "g++")
+    run("bash", "-c", command, folder=project, PKG_CONFIG_PATH=str(library_folder / "pkgconfig"))
+    variables = {"LD_LIBRARY_PATH": str(library_folder), "KVIK_MODELS": str(installed / "share/kvik/models")}
+    assert run("./story", folder=project, **variables).startswith(STORY)
+
+
+def test_nothing_that_is_installed_names_the_folder_it_was_built_in(installed):
+    texts = [file for file in installed.rglob("*") if file.suffix in (".cmake", ".pc", ".h")]
+    assert len(texts) > 6
+    for file in texts:
+        assert str(ROOT) not in file.read_text() and "/first" not in file.read_text(), file
+
+
+def test_a_project_can_take_the_sources_in_and_needs_no_command_line_for_it(project):
+    story = readme_block("cmake", "cmake_minimum_required").replace("find_package(kvik REQUIRED)", f'add_subdirectory("{ROOT}" kvik)')
+    (project / "CMakeLists.txt").write_text(story)
+    run("cmake", "-G", "Ninja", "-B", "build", folder=project)
+    commands = run("ninja", "-C", "build", "-t", "commands", "story", folder=project)
+    assert "libicuuc" in commands.splitlines()[-1], "what a static library needs is linked too"
+    assert "src/cli" not in commands
+    assert "tests/" not in run("ninja", "-C", "build", "-t", "targets", "all", folder=project)
