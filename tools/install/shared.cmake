@@ -1,4 +1,4 @@
-# A shared libkvik shows what kvik.h declares. Everything else in it, and all that it is made with, is its own.
+# A shared libkvik shows what kvik.h and kvik_c.h declare. Everything else in it, and all that it is made with, is its own.
 set(header ${PROJECT_SOURCE_DIR}/include/kvik/kvik.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
 file(STRINGS ${header} types REGEX "^(class|struct) .*{$")
@@ -8,7 +8,7 @@ list(TRANSFORM functions REPLACE ".* ([a-z_]+)\\(.*" "      kvik::\\1*")
 list(APPEND shown ${types} ${functions} "      \"typeinfo for kvik::Error\"" "      \"typeinfo name for kvik::Error\"" "      \"vtable for kvik::Error\"")
 string(REPLACE ";" ";\n" shown "${shown}")
 set(map ${PROJECT_BINARY_DIR}/kvik.map)
-file(CONFIGURE OUTPUT ${map} CONTENT "{\n  global:\n    extern \"C++\" {\n${shown};\n    };\n  local: *;\n};\n")
+file(CONFIGURE OUTPUT ${map} CONTENT "{\n  global:\n    kvik_*;\n    extern \"C++\" {\n${shown};\n    };\n  local: *;\n};\n")
 
 target_link_options(kvik PRIVATE -Wl,--version-script=${map} -Wl,--no-undefined)
 set_target_properties(kvik PROPERTIES LINK_DEPENDS ${map})

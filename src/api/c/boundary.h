@@ -1,0 +1,132 @@
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "kvik/kvik.h"
+#include "kvik/kvik_c.h"
+
+// What every call of kvik_c.h shares: the handles, the checks of what comes in, and the end of every exception.
+struct kvik_model {
+  kvik::Model model;
+  std::string backend, device;
+  std::vector<kvik::TokenId> eos_ids;
+};
+
+struct kvik_session {
+  kvik::Session session;
+  bool busy = false;    // inside a call that gave the word to a callback
+  bool doomed = false;  // was freed there
+};
+
+struct kvik_generation {
+  std::string text;
+  std::vector<kvik::TokenId> ids, prompt_ids;
+  kvik::Finish finish;
+  kvik::Metrics metrics;
+};
+
+struct kvik_translations {
+  std::vector<kvik::Translation> list;
+};
+
+namespace kvik::c {
+
+// Keeps a sentence for kvik_last_error() of this thread.
+kvik_status fail(kvik_status status, const char* sentence) noexcept;
+// The same for the exception that is being handled.
+kvik_status fail_with_current_exception() noexcept;
+
+// Runs the body of a call. It gives a status, or nothing for KVIK_OK.
+template <class Body>
+kvik_status guarded(Body&& body) noexcept {
+  try {
+    if constexpr (std::is_void_v<decltype(body())>) {
+      body();
+      return KVIK_OK;
+    } else {
+      return body();
+    }
+  } catch (...) { return fail_with_current_exception(); }
+}
+
+// The thing itself; throws Error(kBadArgument) where it is NULL.
+template <class T>
+T& given(T* thing, const char* name) {
+  if (thing == nullptr) throw Error(Code::kBadArgument, fmt::format("{} is NULL", name));
+  return *thing;
+}
+
+// A session that nobody is using; throws as above.
+template <class T>
+T& free_session(T* session, const char* name = "session") {
+  if (given(session, name).busy)
+    throw Error(Code::kBadArgument, fmt::format("{} is in use by the call that this callback belongs to", name));
+  return *session;
+}
+
+template <class T>
+std::span<const T> list(const T* first, size_t n, const char* name) {
+  if (first == nullptr && n > 0) throw Error(Code::kBadArgument, fmt::format("{} is NULL, and {} entries were announced", name, n));
+  if (n > std::vector<std::remove_const_t<T>>().max_size())
+    throw Error(Code::kBadArgument, fmt::format("{} has {} entries, more than any memory holds", name, n));
+  return {first, n};
+}
+
+// A struct of the caller, which may be older and so shorter than ours, on top of our defaults. Throws for a newer one and for one that
+// was never filled.
+template <class T>
+void read_struct(const T* theirs, T& ours, const char* name) {
+  if (theirs == nullptr) return;
+  size_t size = 0;
+  std::memcpy(&size, theirs, sizeof size);
+  if (size < sizeof size || size > sizeof(T))
+    throw Error(Code::kBadArgument,
+                fmt::format("{} says it has {} bytes; {} to {} were expected: fill it with its _init", name, size, sizeof size, sizeof(T)));
+  std::memcpy(static_cast<void*>(&ours), theirs, size);
+}
+
+// The other way: as much as the caller's struct has room for.
+template <class T>
+void write_struct(T* theirs, T ours, const char* name) {
+  size_t size = 0;
+  std::memcpy(&size, &given(theirs, name), sizeof size);
+  if (size < sizeof size || size > sizeof(T))
+    throw Error(Code::kBadArgument, fmt::format("{} says it has {} bytes; {} to {} were expected: set size to that of the struct", name,
+                                                size, sizeof size, sizeof(T)));
+  ours.size = size;
+  std::memcpy(static_cast<void*>(theirs), &ours, size);
+}
+
+// For _init: as much of the defaults as the caller's struct has room for. One that is newer than we are stays refused.
+template <class T>
+void write_defaults(T* theirs, size_t size, T defaults) noexcept {
+  if (theirs == nullptr || size < sizeof size) return;
+  defaults.size = size <= sizeof(T) ? size : 0;
+  std::memcpy(static_cast<void*>(theirs), &defaults, std::min(size, sizeof(T)));
+}
+
+// Copies a result of `n` entries and `n_more` beyond them (the end of a text) where there is room; see kvik_tokenize() in kvik_c.h.
+template <class T>
+kvik_status hand_over(const T* first, size_t n, size_t n_more, T* target, size_t capacity, size_t* n_written) {
+  given(n_written, "the place for the size") = n;
+  if (target == nullptr && capacity == 0) return KVIK_OK;
+  given(target, "the buffer");
+  if (capacity < n + n_more)
+    return fail(KVIK_BUFFER_TOO_SMALL, fmt::format("the buffer has room for {} entries; {} are needed", capacity, n + n_more).c_str());
+  std::copy_n(first, n + n_more, target);
+  return KVIK_OK;
+}
+
+SampleOptions sample_options(const kvik_sample_options* theirs);
+GenerateOptions generate_options(const kvik_generate_options& ours);
+TranslateOptions translate_options(const kvik_translate_options* theirs);
+LoadOptions load_options(const kvik_load_options* theirs);
+
+kvik_generate_options default_generate_options();
+
+}  // namespace kvik::c

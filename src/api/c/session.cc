@@ -1,0 +1,123 @@
+#include <algorithm>
+
+#include "api/c/boundary.h"
+
+namespace kvik::c {
+namespace {
+
+// Sessions of handles, side by side as Model::step() takes them; back in their handles at the end, whatever happens.
+class Gathered {
+ public:
+  Gathered(kvik_session* const* handles, size_t n) : handles_(list(handles, n, "sessions")) {
+    std::vector<kvik_session*> seen(handles_.begin(), handles_.end());
+    for (kvik_session* handle : seen) free_session(handle, "a session");
+    std::ranges::sort(seen);
+    if (std::ranges::adjacent_find(seen) != seen.end())
+      throw Error(Code::kBadArgument, "a session occurs twice in one step; one token for each was expected");
+    sessions_.reserve(n);
+    for (kvik_session* handle : handles_) sessions_.push_back(std::move(handle->session));
+  }
+  ~Gathered() {
+    for (size_t i = 0; i < sessions_.size(); ++i) handles_[i]->session = std::move(sessions_[i]);
+  }
+  Gathered(const Gathered&) = delete;
+  Gathered& operator=(const Gathered&) = delete;
+
+  std::span<Session> sessions() { return sessions_; }
+
+ private:
+  std::span<kvik_session* const> handles_;
+  std::vector<Session> sessions_;
+};
+
+}  // namespace
+}  // namespace kvik::c
+
+using namespace kvik::c;
+
+kvik_status kvik_session_new(const kvik_model* model, kvik_session** session) {
+  return guarded([&] {
+    given(session, "session") = nullptr;
+    *session = new kvik_session{given(model, "model").model.session()};
+  });
+}
+
+void kvik_session_free(kvik_session* session) {
+  if (session != nullptr && session->busy) {
+    session->doomed = true;
+    return;
+  }
+  delete session;
+}
+
+kvik_status kvik_session_append(kvik_session* session, const int32_t* ids, size_t n_ids) {
+  return guarded([&] {
+    kvik::Session& own = free_session(session).session;
+    if (own.append(list(ids, n_ids, "ids")) == kvik::Appended::kDone) return KVIK_OK;
+    return fail(KVIK_CONTEXT_FULL, fmt::format("the session has {} of {} positions left; {} tokens were to be appended",
+                                               own.capacity() - own.length(), own.capacity(), n_ids)
+                                       .c_str());
+  });
+}
+
+kvik_status kvik_session_logits(kvik_session* session, const float** logits, size_t* n_logits) {
+  return guarded([&] {
+    given(logits, "logits");
+    given(n_logits, "n_logits");
+    const std::span<const float> row = free_session(session).session.logits();
+    *logits = row.data();
+    *n_logits = row.size();
+  });
+}
+
+kvik_status kvik_session_sample(kvik_session* session, const kvik_sample_options* options, int32_t* token) {
+  return guarded([&] {
+    given(token, "token");
+    *token = free_session(session).session.sample(sample_options(options));
+  });
+}
+
+kvik_status kvik_session_fork(const kvik_session* session, kvik_session** branch) {
+  return guarded([&] {
+    given(branch, "branch") = nullptr;
+    *branch = new kvik_session{free_session(session).session.fork()};
+  });
+}
+
+kvik_status kvik_session_rewind(kvik_session* session, int32_t length) {
+  return guarded([&] { free_session(session).session.rewind(length); });
+}
+
+kvik_status kvik_session_length(const kvik_session* session, int32_t* length) {
+  return guarded([&] { given(length, "length") = free_session(session).session.length(); });
+}
+
+kvik_status kvik_session_capacity(const kvik_session* session, int32_t* capacity) {
+  return guarded([&] { given(capacity, "capacity") = free_session(session).session.capacity(); });
+}
+
+kvik_status kvik_session_tokens(const kvik_session* session, const int32_t** ids, size_t* n_ids) {
+  return guarded([&] {
+    given(ids, "ids");
+    given(n_ids, "n_ids");
+    const std::span<const kvik::TokenId> tokens = free_session(session).session.tokens();
+    *ids = tokens.data();
+    *n_ids = tokens.size();
+  });
+}
+
+kvik_status kvik_step(const kvik_model* model, kvik_session* const* sessions, const int32_t* tokens, size_t n, float* logits,
+                      size_t capacity) {
+  return guarded([&] {
+    const kvik::Model& loaded = given(model, "model").model;
+    const std::span<const int32_t> given_tokens = list(tokens, n, "tokens");
+    Gathered gathered(sessions, n);
+    const auto vocab = static_cast<size_t>(loaded.vocab_size());
+    if (logits != nullptr && capacity / std::max<size_t>(vocab, 1) < n)
+      return fail(KVIK_BUFFER_TOO_SMALL,
+                  fmt::format("the buffer has room for {} logits; {} rows of {} are needed", capacity, n, vocab).c_str());
+    const std::vector<std::vector<float>> rows = loaded.step(gathered.sessions(), given_tokens);
+    for (size_t i = 0; logits != nullptr && i < n; ++i) std::ranges::copy(rows[i], logits + i * vocab);
+    return KVIK_OK;
+  });
+}

@@ -1,0 +1,22 @@
+#pragma once
+
+// Checks of kvik_c.h in C. Each is given a model's folder and gives the first expression that was false, or NULL.
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+const char* c_generates(const char* fable);
+const char* c_callbacks_stop(const char* fable);
+const char* c_continues_a_session(const char* fable);
+const char* c_forks_and_rewinds(const char* fable);
+const char* c_steps_many_sessions(const char* fable);
+const char* c_translates(const char* translator);
+const char* c_copies_into_buffers(const char* fable);
+const char* c_refuses_null(const char* fable);
+const char* c_refuses_what_cannot_be(const char* fable);
+const char* c_refuses_sessions_in_use(const char* fable);
+const char* c_structs_grow(const char* fable);
+
+#ifdef __cplusplus
+}
+#endif

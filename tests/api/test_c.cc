@@ -1,0 +1,45 @@
+#include <gmock/gmock.h>
+#include <thread>
+
+#include "c_program.h"
+#include "kvik/kvik_c.h"
+#include "support/paths.h"
+
+namespace kvik {
+namespace {
+
+std::string folder_of(const char* model) { return (testing_support::source_root() / "models" / model).string(); }
+
+TEST(C, GeneratesThePiecesOfTheWholeText) { EXPECT_STREQ(c_generates(folder_of("fable").c_str()), nullptr); }
+TEST(C, CallbacksAndStopTextsEndAGeneration) { EXPECT_STREQ(c_callbacks_stop(folder_of("fable").c_str()), nullptr); }
+TEST(C, AGenerationContinuesASession) { EXPECT_STREQ(c_continues_a_session(folder_of("fable").c_str()), nullptr); }
+TEST(C, SessionsForkAndRewind) { EXPECT_STREQ(c_forks_and_rewinds(folder_of("fable").c_str()), nullptr); }
+TEST(C, ManySessionsInOneStepAreAsEachAlone) { EXPECT_STREQ(c_steps_many_sessions(folder_of("fable").c_str()), nullptr); }
+TEST(C, TranslatesTextsAndIds) { EXPECT_STREQ(c_translates(folder_of("en-zh").c_str()), nullptr); }
+TEST(C, BuffersAreFilledWholeOrNotAtAll) { EXPECT_STREQ(c_copies_into_buffers(folder_of("fable").c_str()), nullptr); }
+TEST(C, NullIsAnErrorEverywhere) { EXPECT_STREQ(c_refuses_null(folder_of("fable").c_str()), nullptr); }
+TEST(C, WhatCannotBeIsAnErrorWithASentence) { EXPECT_STREQ(c_refuses_what_cannot_be(folder_of("fable").c_str()), nullptr); }
+TEST(C, ASessionInUseIsLeftAlone) { EXPECT_STREQ(c_refuses_sessions_in_use(folder_of("fable").c_str()), nullptr); }
+TEST(C, StructsMayGrow) { EXPECT_STREQ(c_structs_grow(folder_of("fable").c_str()), nullptr); }
+
+TEST(C, EachThreadHasItsOwnLastError) {
+  kvik_model* model = nullptr;
+  ASSERT_EQ(kvik_model_load("no-such-model", nullptr, &model), KVIK_IO);
+  std::string elsewhere = "unread";
+  std::thread([&] { elsewhere = kvik_last_error(); }).join();
+  EXPECT_EQ(elsewhere, "");
+  EXPECT_THAT(kvik_last_error(), testing::HasSubstr("no-such-model"));
+}
+
+TEST(C, NoExceptionLeavesACall) {
+  kvik_model* model = nullptr;
+  ASSERT_EQ(kvik_model_load(folder_of("fable").c_str(), nullptr, &model), KVIK_OK);
+  kvik_generate_options options;
+  kvik_generate_options_init(&options, sizeof options);
+  options.piece = [](void*, const char*, size_t) -> bool { throw 7; };
+  EXPECT_EQ(kvik_generate(model, "The king", &options, nullptr), KVIK_INTERNAL);
+  kvik_model_free(model);
+}
+
+}  // namespace
+}  // namespace kvik
