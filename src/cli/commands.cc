@@ -13,6 +13,8 @@ void add_bench(Commands commands);
 void add_score(Commands commands);
 void add_tokenize(Commands commands);
 void add_render(Commands commands);
+void add_completion(Commands commands);
+void add_manual(Commands commands);
 
 void add_all(Commands commands) {
   add_run(commands);
@@ -26,6 +28,8 @@ void add_all(Commands commands) {
   add_score(commands);
   add_tokenize(commands);
   add_render(commands);
+  add_completion(commands);
+  add_manual(commands);
 }
 
 }  // namespace kvik::cli

@@ -54,6 +54,28 @@ def test_the_installed_command_finds_its_models_from_anywhere(installed, tmp_pat
     assert "en-zh" in run("./link", "models", folder=tmp_path)
 
 
+def test_bash_completes_commands_options_their_values_and_models(installed, tmp_path):
+    script = f"""source {installed}/share/bash-completion/completions/kvik
+        complete_words() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _kvik; echo "${{COMPREPLY[*]}}"; }}
+        complete_words kvik trans
+        complete_words kvik run --back
+        complete_words kvik run fable --backend n
+        complete_words {installed}/bin/kvik run fab
+        complete_words kvik completion z"""
+    words = run("bash", "-c", script, folder=tmp_path).splitlines()
+    assert words == ["translate transcribe", "--backend", "native", "fable", "zsh"]
+
+
+def test_every_command_has_a_manual_page_that_names_its_options(installed, tmp_path):
+    commands = re.findall(r"^  (\w+) ", run(installed / "bin" / "kvik", "--help", folder=tmp_path).split("Subcommands:")[1], re.MULTILINE)
+    pages = installed / "share" / "man" / "man1"
+    assert {page.name for page in pages.iterdir()} == {"kvik.1", *(f"kvik-{command}.1" for command in commands)}
+    for command in commands:
+        page = (pages / f"kvik-{command}.1").read_text()
+        options = re.findall(r"--[a-z-]+", run(installed / "bin" / "kvik", command, "--help", folder=tmp_path))
+        assert options and all(f"\\fB{option.replace('-', chr(92) + '-')}\\fR" in page for option in options)
+
+
 def test_a_program_finds_the_package_with_cmake(installed, project):
     (project / "CMakeLists.txt").write_text(readme_block("cmake", "cmake_minimum_required"))
     run("cmake", "-G", "Ninja", "-B", "build", f"-DCMAKE_PREFIX_PATH={installed}", folder=project)

@@ -9,6 +9,25 @@ if(KVIK_BUILD_CLI)
   install(TARGETS kvik_cli)
 endif()
 
+# The command line writes its own manual pages and completions.
+if(KVIK_BUILD_CLI AND NOT CMAKE_CROSSCOMPILING)
+  set(pages ${PROJECT_BINARY_DIR}/pages)
+  add_custom_command(
+    OUTPUT ${pages}/kvik.1 ${pages}/kvik ${pages}/_kvik ${pages}/kvik.fish
+    DEPENDS kvik_cli
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${pages}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${pages}
+    COMMAND kvik_cli manual --folder ${pages}
+    COMMAND kvik_cli completion bash > ${pages}/kvik
+    COMMAND kvik_cli completion zsh > ${pages}/_kvik
+    COMMAND kvik_cli completion fish > ${pages}/kvik.fish)
+  add_custom_target(kvik_pages ALL DEPENDS ${pages}/kvik.1)
+  install(DIRECTORY ${pages}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+  install(FILES ${pages}/kvik DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${pages}/_kvik DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${pages}/kvik.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()
+
 # find_package(kvik)
 set(kvik_package ${CMAKE_INSTALL_LIBDIR}/cmake/kvik)
 get_target_property(kvik_type kvik TYPE)

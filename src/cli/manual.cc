@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <cctype>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/new_file.h"
+#include "cli/help_texts.h"
+#include "kvik/error.h"
+#include "kvik/version.h"
+
+namespace kvik::cli {
+namespace {
+
+// A text in which nothing is a request of troff; dashes stay those that a user types.
+std::string escaped(const std::string& text) {
+  std::string safe = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
+  for (const char c : text) {
+    if (c == '\\') {
+      safe += "\\e";
+    } else if (c == '-') {
+      safe += "\\-";
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
+std::string bold(const std::string& text) { return "\\fB" + escaped(text) + "\\fR"; }
+std::string italic(const std::string& text) { return "\\fI" + escaped(text) + "\\fR"; }
+
+std::string head(const std::string& name, const std::string& description) {
+  std::string upper = name;
+  std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return fmt::format(".TH \"{}\" 1 \"\" \"kvik {}\" \"Kvik\"\n.SH NAME\n{} \\- {}\n", escaped(upper), escaped(std::string(kVersion)),
+                     escaped(name), escaped(description));
+}
+
+std::string option_entry(const OptionText& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.names) names.push_back(option.positional ? italic(name) : bold(name));
+  std::string argument;
+  if (const auto choices = option.choices(); !choices.empty()) {
+    std::vector<std::string> words;
+    for (const std::string& choice : choices) words.push_back(bold(choice));
+    argument = fmt::format(" {}", fmt::join(words, "|"));
+  } else if (!option.argument.empty()) {
+    argument = " " + italic(option.argument);
+  }
+  return fmt::format(".TP\n{}{}\n{}\n", fmt::join(names, ", "), argument, escaped(option.description));
+}
+
+std::string option_list(const std::vector<OptionText>& options, bool positional) {
+  std::string list;
+  for (const OptionText& option : options) {
+    if (option.positional == positional) list += option_entry(option);
+  }
+  return list;
+}
+
+std::string synopsis(const CommandText& command) {
+  std::string line = fmt::format(".SH SYNOPSIS\n{} {} [{}]", bold("kvik"), bold(command.name), italic("OPTIONS"));
+  for (const OptionText& option : command.options) {
+    const std::string name = italic(option.names[0]);
+    if (option.positional) line += option.required ? " " + name : " [" + name + "]";
+  }
+  return line + "\n";
+}
+
+std::string command_page(const CommandText& command) {
+  std::string page = head("kvik-" + command.name, command.description) + synopsis(command);
+  const std::string positionals = option_list(command.options, true);
+  if (!positionals.empty()) page += ".SH ARGUMENTS\n" + positionals;
+  return page + ".SH OPTIONS\n" + option_list(command.options, false) + ".SH SEE ALSO\n" + bold("kvik") + "(1)\n";
+}
+
+constexpr const char* kRest = R"(.SH EXIT STATUS
+0: done; 1: failed, with one sentence on standard error that says what was found, what was expected and what to do; 2: wrong usage.
+.SH ENVIRONMENT
+.TP
+\fBKVIK_MODELS\fR
+Folders that hold models by their names, separated by colons; searched before those of the installation and of the user.
+.TP
+\fBKVIK_ORT_LIB\fR
+The shared library of ONNX Runtime.
+.TP
+\fBNO_COLOR\fR
+Print no colours.
+)";
+
+std::string main_page(const CLI::App& app) {
+  const CommandText program = text_of(app);
+  std::string page = head("kvik", "runs generative ONNX models with a key/value cache");
+  page += fmt::format(".SH SYNOPSIS\n{} {} [{}] ...\n.SH DESCRIPTION\n{}\n", bold("kvik"), italic("COMMAND"), italic("OPTIONS"),
+                      escaped(program.description));
+  std::vector<std::string> others;
+  page += ".SH COMMANDS\n";
+  for (const CommandText& command : texts_of_commands(app)) {
+    page += fmt::format(".TP\n{}\n{}\n", bold(command.name), escaped(command.description));
+    others.push_back(bold("kvik-" + command.name) + "(1)");
+  }
+  return page + ".SH OPTIONS\n" + option_list(program.options, false) + kRest + fmt::format(".SH SEE ALSO\n{}\n", fmt::join(others, ", "));
+}
+
+int write_pages(const CLI::App& app, const std::filesystem::path& folder) {
+  write_file(folder / "kvik.1", main_page(app));
+  for (const CommandText& command : texts_of_commands(app))
+    write_file(folder / fmt::format("kvik-{}.1", command.name), command_page(command));
+  return 0;
+}
+
+int print_page(const CLI::App& app, const std::string& name) {
+  if (name.empty()) {
+    fmt::print("{}", main_page(app));
+    return 0;
+  }
+  for (const CommandText& command : texts_of_commands(app)) {
+    if (command.name != name) continue;
+    fmt::print("{}", command_page(command));
+    return 0;
+  }
+  throw Error(Code::kBadArgument, fmt::format("{}: no such command; kvik --help lists them", name));
+}
+
+struct ManualOptions {
+  std::string command;
+  std::string folder;
+};
+
+}  // namespace
+
+void add_manual(Commands commands) {
+  auto options = std::make_shared<ManualOptions>();
+  CLI::App* command = commands.app.add_subcommand("manual", "Print a manual page, for man -l -");
+  command->add_option("COMMAND", options->command, "Of which command; of kvik itself unless said")->option_text(" ");
+  command->add_option("--folder", options->folder, "Write the pages of all commands there instead")->option_text("FOLDER");
+  command->callback([commands, options] {
+    commands.run = [=] {
+      return options->folder.empty() ? print_page(commands.app, options->command) : write_pages(commands.app, options->folder);
+    };
+  });
+}
+
+}  // namespace kvik::cli
