@@ -92,6 +92,23 @@ def test_a_program_finds_the_library_with_pkg_config(installed, library_folder, 
     assert run("./story", folder=project, **variables).startswith(STORY)
 
 
+def test_a_program_in_c_links_with_what_pkg_config_says(installed, library_folder, tmp_path):
+    (tmp_path / "version.c").write_text(
+        """#include <kvik/kvik_c.h>
+        #include <stdio.h>
+        int main(void) {
+          kvik_model* model = NULL;
+          if (kvik_model_load("no-such-model", NULL, &model) != KVIK_IO) return 1;
+          puts(kvik_version());
+          return 0;
+        }
+        """
+    )
+    run("bash", "-c", "cc version.c $(pkg-config --cflags --libs kvik) -o version", folder=tmp_path, PKG_CONFIG_PATH=str(library_folder / "pkgconfig"))
+    version = run(installed / "bin" / "kvik", "--version", folder=tmp_path)
+    assert run("./version", folder=tmp_path, LD_LIBRARY_PATH=str(library_folder)) == version
+
+
 def test_nothing_that_is_installed_names_the_folder_it_was_built_in(installed):
     texts = [file for file in installed.rglob("*") if file.suffix in (".cmake", ".pc", ".h")]
     assert len(texts) > 6

@@ -28,9 +28,16 @@ if(KVIK_BUILD_CLI AND NOT CMAKE_CROSSCOMPILING)
   install(FILES ${pages}/kvik.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 
+# The runtime of C++, which a program in C must link beside a static library.
+set(cxx_libraries ${CMAKE_CXX_IMPLICIT_LINK_LIBRARIES})
+list(FILTER cxx_libraries INCLUDE REGEX "^(stdc\\+\\+|c\\+\\+|m)$")
+
 # find_package(kvik)
 set(kvik_package ${CMAKE_INSTALL_LIBDIR}/cmake/kvik)
 get_target_property(kvik_type kvik TYPE)
+if(kvik_type STREQUAL "STATIC_LIBRARY")
+  target_link_libraries(kvik PRIVATE "$<INSTALL_INTERFACE:${cxx_libraries}>")
+endif()
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/kvikConfig.cmake.in ${PROJECT_BINARY_DIR}/kvikConfig.cmake INSTALL_DESTINATION ${kvik_package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/kvikConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(EXPORT kvikTargets NAMESPACE kvik:: DESTINATION ${kvik_package})
@@ -38,6 +45,8 @@ install(FILES ${PROJECT_BINARY_DIR}/kvikConfig.cmake ${PROJECT_BINARY_DIR}/kvikC
 
 # pkg-config kvik. A static library does not name what it needs, and few ask pkg-config with --static: there it is no private matter.
 list(TRANSFORM CMAKE_DL_LIBS PREPEND -l OUTPUT_VARIABLE pc_libraries)
+list(TRANSFORM cxx_libraries PREPEND -l)
+list(APPEND pc_libraries ${cxx_libraries})
 list(JOIN pc_libraries " " pc_libraries)
 if(kvik_type STREQUAL "SHARED_LIBRARY")
   set(pc_private .private)
