@@ -6,6 +6,7 @@
 #include "analysis/fit.h"
 #include "analysis/inventory.h"
 #include "backend/native/graph/refusal.h"
+#include "backend/native/stages.h"
 #include "backend/ort/executor.h"
 #include "backend/ort/ort_backend.h"
 #include "backend/reference/reference_backend.h"
@@ -35,13 +36,14 @@ std::unique_ptr<backend::Backend> open_ort(const analysis::Signature& signature,
   ort.search = {options.ort_library.empty() ? environment.ort_library : options.ort_library, environment.python_prefixes};
   ort.n_threads = options.threads;
   ort.cuda = options.device == Device::kCuda;
+  ort.switch_after = native::length_switch_of(signature);
   return backend::make_ort_backend(signature, ort, log);
 }
 
 std::unique_ptr<backend::Backend> open_reference(const analysis::Signature& signature, const LoadOptions& options, const Log& log) {
   check_memory(signature);
   say_what_only_native_does(options, log);
-  return backend::make_reference_backend(signature);
+  return backend::make_reference_backend(signature, native::length_switch_of(signature));
 }
 
 // A stage that is not native: ONNX Runtime where it is at hand, else the reference evaluator.

@@ -34,6 +34,9 @@ struct Traits {
   std::vector<TokenId> unreadable_tokens;  // that it gives logits for and cannot continue from; nothing may choose them
   int max_positions = 0;                   // 0: unknown
   int max_source_positions = 0;
+  // Some models compute every position another way once the whole sequence is longer than this; 0: never. The logits of a row then depend
+  // on the length that its sequence has after the call, and what was cached before is computed again.
+  int64_t switch_after = 0;
   // What the contents of its caches depend on beside the model: a backend of the same form can go on with them.
   std::string cache_form;
   // Bytes, where the backend keeps other ones than the files do; 0: as there.

@@ -63,6 +63,20 @@ TEST(Verify, EveryLawHoldsOnEveryDecoderAtHand) {
   }
 }
 
+// Its positions are others beyond 16 tokens: what was cached before must not be used then, nor after a rewind what was cached beyond.
+TEST(Verify, EveryLawHoldsAcrossALengthAtWhichAModelChangesItsWays) {
+  const auto folder = testing_support::fixtures() / "forms" / "length-switch";
+  VerifyOptions options;
+  for (TokenId token = 3; token < 24; ++token) options.prompt.push_back(token);
+  for (const std::shared_ptr<backend::Backend>& backend :
+       {testing_support::open_native(folder, {}), testing_support::open_reference(folder), testing_support::open_ort(folder)}) {
+    if (backend == nullptr) continue;  // no ONNX Runtime
+    EXPECT_EQ(backend->traits().switch_after, 16);
+    options.peers = {{"as the reference", testing_support::open_reference(folder), options.tolerance}};
+    EXPECT_THAT(broken_laws(verify_decoder(backend, options)), testing::IsEmpty()) << backend->traits().name;
+  }
+}
+
 TEST(Verify, OnnxRuntimeAndTheReferenceAgree) {
   const auto folder = testing_support::fixtures() / "zoo" / "qwen2";
   const std::shared_ptr<backend::Backend> ort = testing_support::open_ort(folder);

@@ -56,6 +56,8 @@ TEST_P(DecoderLaws, CachedIsUncachedAndEverySplitForkRewindResetAndBatchIsTheSam
 }
 
 TEST_P(DecoderLaws, RowsInAnyGroupingAreTheRowsAlone) {
+  if (backend_->traits().switch_after > 0)
+    return;  // a row is one of a sequence as long as the call makes it; Verify looks at the last ones
   const int vocab = backend_->traits().vocab;
   constexpr int kSequences = 5;
   std::vector<std::vector<TokenId>> prompts;

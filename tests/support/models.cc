@@ -4,6 +4,7 @@
 #include <map>
 
 #include "api/environment.h"
+#include "backend/native/stages.h"
 #include "backend/ort/ort_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "kvik/error.h"
@@ -67,7 +68,8 @@ std::vector<KnownDecoder> known_decoders() {
 }
 
 std::shared_ptr<backend::Backend> open_reference(const std::filesystem::path& folder) {
-  return backend::make_reference_backend(analysis::analyse(folder));
+  const analysis::Signature signature = analysis::analyse(folder);
+  return backend::make_reference_backend(signature, native::length_switch_of(signature));
 }
 
 std::optional<std::string> why_not_native(const std::string& model) {
@@ -88,7 +90,9 @@ std::shared_ptr<backend::Backend> open_ort(const std::filesystem::path& folder) 
   options.search = {environment.ort_library, environment.python_prefixes};
   options.n_threads = 1;
   try {
-    return backend::make_ort_backend(analysis::analyse(folder), options, {});
+    const analysis::Signature signature = analysis::analyse(folder);
+    options.switch_after = native::length_switch_of(signature);
+    return backend::make_ort_backend(signature, options, {});
   } catch (const Error& e) {
     if (e.code() == Code::kIo) return nullptr;
     throw;

@@ -121,7 +121,15 @@ void GraphBackend::rewind(Cache& cache, int length) {
 std::vector<Tensor> GraphBackend::contents(const Cache& cache) {
   const GraphCache& graph_cache = as_graph_cache(cache);
   if (graph_cache.source != nullptr) throw Error(Code::kUnsupported, "the cache of a decoder that reads a source cannot be saved");
-  return step_.states_of(graph_cache);
+  if (is_beyond(graph_cache.n_positions) == graph_cache.beyond) return step_.states_of(graph_cache);
+  // Rewound, it is still what the longer sequence was.
+  GraphCache fresh;
+  std::vector<Row> rows;
+  for (const TokenId token : graph_cache.tokens) rows.push_back({token, static_cast<int>(rows.size()), 0, false});
+  Cache* const caches[] = {&fresh};
+  Logits none;
+  run(rows, caches, none);
+  return step_.states_of(fresh);
 }
 
 std::unique_ptr<Cache> GraphBackend::restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) {
@@ -130,13 +138,40 @@ std::unique_ptr<Cache> GraphBackend::restore(std::span<const TokenId> tokens, st
   if (tokens.empty()) return cache;
   graph_cache.n_positions = static_cast<int>(tokens.size());
   graph_cache.group = step_.group_of(contents, graph_cache.n_positions);
-  if (!step_.has_cache()) graph_cache.tokens.assign(tokens.begin(), tokens.end());
+  graph_cache.beyond = is_beyond(graph_cache.n_positions);
+  if (keeps_tokens()) graph_cache.tokens.assign(tokens.begin(), tokens.end());
   return cache;
+}
+
+// Sequences whose length after the call asks for the other way than they went begin anew, with all their rows.
+std::vector<Row> GraphBackend::go_other_ways(std::span<const Row> rows, std::vector<GraphCache>& caches) const {
+  std::vector<int> ends;
+  for (const GraphCache& cache : caches) ends.push_back(cache.n_positions);
+  const auto in_call = [&](const Row& row) { return row.sequence >= 0 && row.sequence < static_cast<int>(ends.size()); };
+  for (const Row& row : rows) {
+    if (in_call(row)) ++ends[static_cast<size_t>(row.sequence)];
+  }
+  std::vector<Row> all;
+  for (const Row& row : rows) {
+    GraphCache* cache = in_call(row) ? &caches[static_cast<size_t>(row.sequence)] : nullptr;
+    if (cache != nullptr && cache->beyond != is_beyond(ends[static_cast<size_t>(row.sequence)])) {
+      for (size_t i = 0; i < cache->tokens.size(); ++i) all.push_back({cache->tokens[i], static_cast<int>(i), row.sequence, false});
+      *cache = GraphCache{};
+      cache->beyond = is_beyond(ends[static_cast<size_t>(row.sequence)]);
+    }
+    all.push_back(row);
+  }
+  return all;
 }
 
 void GraphBackend::run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) {
   Call call{rows, logits, {}, std::vector<int>(caches.size(), -1), std::vector<int>(caches.size(), 0), {}};
   for (const Cache* cache : caches) call.after.push_back(as_graph_cache(*cache));
+  std::vector<Row> all;
+  if (traits_.switch_after > 0) {
+    all = go_other_ways(rows, call.after);
+    call.rows = rows = all;
+  }
   int n_logits = 0;
   for (size_t r = 0; r < rows.size(); ++r) {
     const Row& row = rows[r];
@@ -238,9 +273,10 @@ bool GraphBackend::run_stretch(Call& call, const std::vector<int>& sequences, co
     cache.group = result.group;
     cache.row = static_cast<int>(i);
     cache.n_positions = n_past + stretch.n_rows;
-    if (!from_start) continue;
+    if (!keeps_tokens()) continue;
     const auto mine = tokens.begin() + static_cast<ptrdiff_t>(i) * n_run;
-    cache.tokens.assign(mine, mine + n_run);
+    if (from_start) cache.tokens.clear();
+    cache.tokens.insert(cache.tokens.end(), mine, mine + n_run);
   }
   return true;
 }

@@ -16,7 +16,8 @@ namespace kvik::backend {
 // others run one after another. So a row never sees a padded neighbour, whichever side the graph would have wanted it on.
 class GraphBackend : public Backend {
  public:
-  // Of `traits`, what the signature tells (vocabulary, positions, rewind) is filled in here.
+  // Of `traits`, what the signature tells (vocabulary, positions, rewind) is filled in here. A sequence that grows beyond
+  // Traits::switch_after, or is rewound to below it, is run again from the start, in one run.
   GraphBackend(analysis::Signature signature, Traits traits, const Step::OpenFile& open);
 
   const Traits& traits() const override { return traits_; }
@@ -34,6 +35,9 @@ class GraphBackend : public Backend {
   struct Call;  // one run() while it is under way
   struct Stretch;
 
+  bool keeps_tokens() const { return !step_.has_cache() || traits_.switch_after > 0; }
+  bool is_beyond(int64_t length) const { return traits_.switch_after > 0 && length > traits_.switch_after; }
+  std::vector<Row> go_other_ways(std::span<const Row> rows, std::vector<GraphCache>& caches) const;
   void run_batch(Call& call, const std::vector<int>& sequences);
   void run_together(Call& call, const std::vector<int>& sequences);
   bool run_stretch(Call& call, const std::vector<int>& sequences, const Stretch& stretch);  // false: logits of inner rows are not given

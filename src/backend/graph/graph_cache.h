@@ -65,7 +65,9 @@ class GraphCache final : public Cache {
   int row = 0;
   int n_positions = 0;
   SourcePtr source;
-  std::vector<TokenId> tokens;  // only for graphs without any cache, which are run from the start every time
+  // Only for graphs without any cache, which are run from the start every time, and for those that change their ways at a length.
+  std::vector<TokenId> tokens;
+  bool beyond = false;  // its states are of a sequence that was longer than that
 };
 
 }  // namespace kvik::backend

@@ -25,6 +25,9 @@ struct StageOptions {
 // Throws Refusal where the decoder is no program over rows.
 Stages compile_stages(const analysis::Signature& signature, const StageOptions& options);
 
+// After how many tokens the decoder changes its ways, for whoever runs the graph as it is; 0: it was not seen to.
+int64_t length_switch_of(const analysis::Signature& signature);
+
 // Lowers, fuses and splits.
 std::shared_ptr<const Plan> make_plan(const Program& program, std::span<const std::string> no_fuse);
 

@@ -27,9 +27,10 @@ std::unique_ptr<Backend> make_ort_backend(analysis::Signature signature, const O
   const auto open_all = [&] {
     Traits traits;
     traits.name = "ort";
+    traits.switch_after = options.switch_after;
     traits.device = settings.cuda ? "cuda" : "cpu";
-    return std::make_unique<GraphBackend>(signature, traits,
-                                          [&](const analysis::File& file) { return ort::open_executor(library, file, settings); });
+    const auto open = [&](const analysis::File& file) { return ort::open_executor(library, file, settings); };
+    return std::make_unique<GraphBackend>(signature, traits, open);
   };
   std::unique_ptr<Backend> backend;
   try {

@@ -11,6 +11,7 @@ struct OrtOptions {
   ort::LibrarySearch search;
   int n_threads = 0;
   bool cuda = false;
+  int64_t switch_after = 0;  // see Traits
 };
 
 // Any graph, through ONNX Runtime, opened at run time. Says in the log which library, version and provider it took, and why

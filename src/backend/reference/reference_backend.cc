@@ -68,10 +68,11 @@ class ReferenceExecutor final : public Executor {
 
 std::unique_ptr<Executor> make_reference_executor(const analysis::File& file) { return std::make_unique<ReferenceExecutor>(file); }
 
-std::unique_ptr<Backend> make_reference_backend(analysis::Signature signature) {
+std::unique_ptr<Backend> make_reference_backend(analysis::Signature signature, int64_t switch_after) {
   Traits traits;
   traits.name = "reference";
   traits.device = "cpu";
+  traits.switch_after = switch_after;
   return std::make_unique<GraphBackend>(std::move(signature), traits, make_reference_executor);
 }
 

@@ -20,6 +20,7 @@ struct AttentionContext {
   ProbeBank& probes;
   Constants& constants;
   int64_t context = 0;  // positions to probe up to; 0: unknown
+  int64_t beyond = 0;   // of a graph that changes its ways after so many tokens: how it goes on then; 0: what it does from the start
   std::shared_ptr<RuleCache> rules = new_rule_cache();
 };
 

@@ -88,6 +88,8 @@ struct Attend {
 
   std::string words;  // "causal, window 4096", for people
   std::string node;   // for sentences
+
+  bool operator==(const Attend&) const = default;
 };
 
 // A register of a sequence without positions (recurrent, convolution): read before and written after each row. Zero at first.

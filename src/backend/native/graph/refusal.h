@@ -12,4 +12,14 @@ class Refusal : public Error {
   Refusal(const onnx::Node& node, const std::string& reason) : Error(Code::kUnsupported, node.describe() + ": " + reason) {}
 };
 
+// The graph goes one way up to a length of the whole sequence and another beyond it. Each may well be a program.
+class LengthSwitch : public Refusal {
+ public:
+  LengthSwitch(const std::string& reason, int64_t after) : Refusal(reason), after_(after) {}
+  int64_t after() const { return after_; }
+
+ private:
+  int64_t after_;
+};
+
 }  // namespace kvik::native

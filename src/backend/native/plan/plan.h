@@ -58,69 +58,87 @@ enum class Spread : uint8_t {
 // Numbers of a row whose elements are all f32. Booleans are f32 too in a plan: 1 and 0.
 struct Embed {  // row in[0] (i64 or i32) of a table: column in[0] of the matrix
   int weight = -1;
+  bool operator==(const Embed&) const = default;
 };
 struct Matmul {              // in: x, bias or none
   std::vector<int> weights;  // [groups]; each group of x by its own matrix
   bool shared = false;       // one x for all groups
+  bool operator==(const Matmul&) const = default;
 };
 struct UnaryOp {
   cpu::Unary op = cpu::Unary::kIdentity;
+  bool operator==(const UnaryOp&) const = default;
 };
 struct BinaryOp {
   cpu::Binary op = cpu::Binary::kAdd;
   Spread a = Spread::kAll, b = Spread::kAll;
   int64_t groups = 1;
+  bool operator==(const BinaryOp&) const = default;
 };
 struct GateOp {  // op(in[0]) * in[1]
   cpu::Unary op = cpu::Unary::kSilu;
+  bool operator==(const GateOp&) const = default;
 };
 struct ClipOp {
   float low = 0, high = 0;
+  bool operator==(const ClipOp&) const = default;
 };
 struct WhereOp {  // in: condition, yes, no
   Spread condition = Spread::kAll, yes = Spread::kAll, no = Spread::kAll;
   int64_t groups = 1;
+  bool operator==(const WhereOp&) const = default;
 };
 struct NormOp {          // in: x, weight or none, bias or none (both of one group)
   bool centred = false;  // subtracts the mean (layer norm); otherwise by root mean square
   float epsilon = 0;
   int64_t groups = 1;
+  bool operator==(const NormOp&) const = default;
 };
 // in: x, skip, (bias); out: norm, then the sum where wanted. Only fusions make it: sum = x + skip (+ bias), then the norm of it.
 // Weight and bias of the norm are in[3] and in[4].
 struct SkipNormOp {
   NormOp norm;
+  bool operator==(const SkipNormOp&) const = default;
 };
 struct SoftmaxOp {
   int64_t groups = 1;
   bool log = false;
+  bool operator==(const SoftmaxOp&) const = default;
 };
 struct ReduceOp {  // each group to one element
   cpu::Reduce op = cpu::Reduce::kSum;
   int64_t groups = 1;
+  bool operator==(const ReduceOp&) const = default;
 };
 struct RotaryOp {  // in: x, cos, sin ([pairs])
   int64_t n_heads = 1, head_dim = 0, n_pairs = 0;
   bool interleaved = false;
+  bool operator==(const RotaryOp&) const = default;
 };
 struct Move {  // to[i] = from[i], in runs; repeats, permutations and concatenations
   struct Run {
     int32_t input = 0;  // of the operation
     int64_t from = 0, to = 0, count = 0;
+    bool operator==(const Run&) const = default;
   };
   std::vector<Run> runs;
+  bool operator==(const Move&) const = default;
 };
 struct AppendOp {  // in: k, v; into the cache (of the sequence, or of the source in the source's section), as attention `attend` reads them
   int attend = -1;
+  bool operator==(const AppendOp&) const = default;
 };
 struct AttendOp {  // in: q [n_heads][key_dim]; out: [n_heads][value_dim]
   int attend = -1;
+  bool operator==(const AttendOp&) const = default;
 };
 struct ReadRegister {
   int index = -1;
+  bool operator==(const ReadRegister&) const = default;
 };
 struct WriteRegister {
   int index = -1;
+  bool operator==(const WriteRegister&) const = default;
 };
 // Any other node by its reference kernel, row by row: slow and right. Values may be of any type. Behind the node's inputs stand the values
 // that say which rows have them.
@@ -128,6 +146,7 @@ struct ReferenceOp {
   std::vector<Dims> in_dims;   // of one row, as the node's inputs; -1 where a selection makes it 0 or 1
   std::vector<Dims> out_dims;  // as the node's outputs
   std::vector<bool> in_bool;   // inputs that the node wants as booleans
+  bool operator==(const ReferenceOp&) const = default;
 };
 
 struct Op {
@@ -181,6 +200,7 @@ struct PlanWeight {
   int64_t k = 0, n = 0;
   std::vector<WeightPart> parts;                   // side by side along n
   Activations activations = Activations::kFloats;  // as the graph asks for it; the weights' format may ask for more
+  bool operator==(const PlanWeight&) const = default;
 };
 
 struct Plan {
@@ -189,11 +209,15 @@ struct Plan {
   std::vector<Op> ops;            // in an order in which they can be run; the source's first
   std::vector<Tensor> constants;  // f32 wherever an operation other than ReferenceOp reads them
   std::vector<PositionTable> tables;
+  // Of a model that changes its ways after `switch_after` tokens: the tables for every position of a longer sequence.
+  std::vector<PositionTable> tables_beyond;
+  int64_t switch_after = 0;  // 0: it never does
   std::vector<PlanWeight> weights;
   std::vector<Attend> attends;  // the maps have become moves
   struct PlanRegister {
     DType dtype = DType::kF32;
     int64_t size = 0;
+    bool operator==(const PlanRegister&) const = default;
   };
   std::vector<PlanRegister> registers;
 
@@ -202,6 +226,7 @@ struct Plan {
   struct SourceValue {
     ValueIndex value = kNoIndex;
     int port = -1, position_axis = -1;
+    bool operator==(const SourceValue&) const = default;
   };
   std::vector<SourceValue> source_inputs;
   Input output;  // logits, hidden states or embeddings

@@ -52,7 +52,7 @@ class Attempt {
       : flat_(std::move(flat)),
         workshop_(make_workshop(*flat_, options)),
         emitter_(flat_, workshop_->labels),
-        walk_(flat_, workshop_->labels, {workshop_->labels, workshop_->probes, workshop_->constants, options.context}, emitter_) {
+        walk_(flat_, workshop_->labels, {workshop_->labels, workshop_->probes, workshop_->constants, options.context, options.beyond}, emitter_) {
     walk_.past_axes = past_axes;
     workshop_->labels.keys_on_left = keys_on_left;
   }
@@ -74,6 +74,7 @@ class Attempt {
     Program result = emitter_.finish(walk_.attention());
     result.forbidden_tokens = walk_.forbidden_tokens;
     if (walk_.limit) result.max_positions = std::min(result.max_positions.value_or(*walk_.limit), *walk_.limit);
+    std::erase(walk_.notes, "");
     result.notes.insert(result.notes.end(), walk_.notes.begin(), walk_.notes.end());
     return result;
   }

@@ -49,7 +49,7 @@ bool declares_one(const File& file, size_t axis) {
 
 // The graph without a past alone says what a model is: a prompt at once, with its mask. Token by token is right only for a model whose
 // rows follow from each other anyway, and for a file that takes no more.
-std::vector<Candidate> candidates(const Signature& signature, int64_t context) {
+std::vector<Candidate> candidates(const Signature& signature, int64_t context, int64_t beyond) {
   std::vector<Candidate> without_past, with_past, one_sequence, one_token;
   for (const File& file : signature.files) {
     const bool merged = file.stage == Stage::kDecoderMerged;
@@ -65,6 +65,7 @@ std::vector<Candidate> candidates(const Signature& signature, int64_t context) {
   all.insert(all.end(), with_past.begin(), with_past.end());
   all.insert(all.end(), one_sequence.begin(), one_sequence.end());
   all.insert(all.end(), one_token.begin(), one_token.end());
+  for (Candidate& candidate : all) candidate.options.beyond = beyond;
   return all;
 }
 
@@ -122,10 +123,11 @@ void look_farther(Program& program, const Candidate& other) {
 
 }  // namespace
 
-Program compile_decoder(const Signature& signature, int64_t context) {
+Program compile_decoder(const Signature& signature, int64_t context, int64_t beyond) {
   if (context == 0) context = signature.max_positions.value_or(0);
   std::optional<Refusal> first;
-  const std::vector<Candidate> all = candidates(signature, context);
+  std::optional<LengthSwitch> first_switch;
+  const std::vector<Candidate> all = candidates(signature, context, beyond);
   for (const Candidate& candidate : all) {
     try {
       Program program = compile_file(*candidate.file, candidate.options);
@@ -137,9 +139,13 @@ Program compile_decoder(const Signature& signature, int64_t context) {
         program.notes.push_back("only token by token: a state goes from each row to the next");
       return program;
     } catch (const Refusal& refusal) {
-      if (!first) first = Refusal(fmt::format("{}: {}", candidate.file->path.filename().string(), refusal.what()));
+      const std::string reason = fmt::format("{}: {}", candidate.file->path.filename().string(), refusal.what());
+      if (!first) first = Refusal(reason);
+      const auto* changes = dynamic_cast<const LengthSwitch*>(&refusal);
+      if (changes != nullptr && !first_switch) first_switch = LengthSwitch(reason, changes->after());
     }
   }
+  if (first_switch) throw *first_switch;
   throw first ? *first : Refusal(fmt::format("{}: no file is a decoder", signature.folder.string()));
 }
 

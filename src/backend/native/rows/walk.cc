@@ -147,36 +147,41 @@ bool Walk::rewrite(NodeId id) {
   for (const bool one : chosen) {
     if (one != chosen.front()) throw Refusal(node(id), "the condition depends on the sizes");
   }
-  require_same_branch(id, condition, chosen.front());
-  inline_branch(*flat_, id, chosen.front());
+  inline_branch(*flat_, id, branch_for_context(id, condition, chosen.front()));
   grow();
   return true;
 }
 
 // Some models change their ways beyond a length.
-void Walk::require_same_branch(NodeId id, ValueId condition, bool chosen) {
-  const auto changes_at = [&](Sizes sizes) { return probes().at(sizes).get(condition).data<bool>()[0] != chosen; };
+bool Walk::branch_for_context(NodeId id, ValueId condition, bool at_first) {
+  const auto changes_at = [&](Sizes sizes) { return probes().at(sizes).get(condition).data<bool>()[0] != at_first; };
   int64_t same = 0;
+  bool changed = false;
   for (Sizes sizes : long_sizes(attention_)) {
     // Not one token alone: what is only spared there is no other way.
     if (flat_->has_past && !labels_->one_token) sizes.fresh = 2, --sizes.past;
     try {
       if (!changes_at(sizes)) {
+        if (changed) throw Refusal(node(id), "the condition changes with the number of tokens more than once");
         same = sizes.total();
         continue;
       }
-      for (int64_t other = sizes.total(); other - same > 1;) {
+      for (int64_t other = changed ? same + 1 : sizes.total(); other - same > 1;) {
         const int64_t middle = same + (other - same) / 2;
         const bool has_past = flat_->has_past && middle > 2;
         const int64_t fresh = has_past ? sizes.fresh : middle;
         (changes_at({.fresh = fresh, .past = middle - fresh}) ? other : same) = middle;
       }
-    } catch (const Error&) {
-      return;  // the graph has no such length
+      changed = true;
+    } catch (const Refusal&) { throw; } catch (const Error&) {
+      break;  // the graph has no such length
     }
-    throw Refusal(node(id), same < 2 ? "the condition depends on the number of tokens"
-                                     : fmt::format("the condition changes after {} tokens; with --context {} it never does", same, same));
   }
+  if (!changed) return at_first;
+  if (same < 2) throw Refusal(node(id), "the condition depends on the number of tokens");
+  if (attention_.beyond == same) return !at_first;
+  throw LengthSwitch(
+      fmt::format("{}: the condition changes after {} tokens; with --context {} it never does", node(id).describe(), same, same), same);
 }
 
 void Walk::label_constant(const Node& made) {

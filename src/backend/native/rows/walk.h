@@ -46,7 +46,7 @@ class Walk {
   void label_node(onnx::NodeId id);
   bool rewrite(onnx::NodeId id);
   bool share(onnx::NodeId id);
-  void require_same_branch(onnx::NodeId id, onnx::ValueId condition, bool chosen);
+  bool branch_for_context(onnx::NodeId id, onnx::ValueId condition, bool at_first);
   void label_constant(const onnx::Node& node);
   void label_auxiliary(const onnx::Node& node);
   void label_row(onnx::NodeId id);

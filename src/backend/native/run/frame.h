@@ -31,7 +31,8 @@ class Frame {
   Reader reader(const Input& input) const;
   const std::byte* bytes_at(const Reader& reader, int64_t row) const {
     if (reader.table < 0) return reader.base + row * reader.stride;
-    return runner_.tables_.row(reader.table, rows_[static_cast<size_t>(row)].position) + reader.offset;
+    const RunRow& at = rows_[static_cast<size_t>(row)];
+    return runner_.tables_[at.beyond ? 1 : 0].row(reader.table, at.position) + reader.offset;
   }
   const float* at(const Reader& reader, int64_t row) const { return reinterpret_cast<const float*>(bytes_at(reader, row)); }
   std::byte* out_bytes(ValueIndex value, int64_t row) const {

@@ -47,8 +47,8 @@ AttendLayouts lay_out(const Plan& plan, cpu::KvFormat format) {
   return layouts;
 }
 
-TableStore::TableStore(const Plan& plan) {
-  for (const PositionTable& table : plan.tables)
+TableStore::TableStore(const std::vector<PositionTable>& tables) {
+  for (const PositionTable& table : tables)
     tables_.push_back({&table, element_count(table.dims) * element_bytes(table.dtype), table.limit, {}});
 }
 
@@ -88,7 +88,7 @@ void TableStore::cover(std::span<const int> tables, int64_t end) {
 Runner::Runner(Parts parts)
     : parts_(std::move(parts)),
       layouts_(lay_out(*parts_.plan, parts_.kv_format)),
-      tables_(*parts_.plan),
+      tables_{TableStore(parts_.plan->tables), TableStore(parts_.plan->tables_beyond)},
       views_(parts_.plan->values.size()) {
   external_ = external_output(plan());
   placement_ = place(plan(), external_);
@@ -121,9 +121,11 @@ Runner::Runner(Parts parts)
 
 // A source may well be longer than what the tables of the target's positions hold.
 void Runner::cover_tables(Op::Section section, std::span<const RunRow> rows) {
-  int64_t end = 0;
-  for (const RunRow& row : rows) end = std::max(end, row.position + 1);
-  tables_.cover(sections_[static_cast<size_t>(section)].tables, end);
+  int64_t ends[2] = {0, 0};
+  for (const RunRow& row : rows) ends[row.beyond ? 1 : 0] = std::max(ends[row.beyond ? 1 : 0], row.position + 1);
+  for (size_t i = 0; i < 2; ++i) {
+    if (ends[i] > 0) tables_[i].cover(sections_[static_cast<size_t>(section)].tables, ends[i]);
+  }
 }
 
 void Runner::reserve(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences) {

@@ -24,7 +24,7 @@ AttendLayouts lay_out(const Plan& plan, cpu::KvFormat format);
 // Rows of position tables, made in chunks when a position is first asked for.
 class TableStore {
  public:
-  explicit TableStore(const Plan& plan);
+  explicit TableStore(const std::vector<PositionTable>& tables);
   // These tables for positions below `end`. Not while rows run. Throws Error(kTooLarge) beyond a table's limit.
   void cover(std::span<const int> tables, int64_t end);
   const std::byte* row(int table, int64_t position) const {
@@ -49,6 +49,7 @@ class TableStore {
 struct RunRow {
   int64_t position = 0;
   int32_t sequence = 0;
+  bool beyond = false;  // its sequence is longer than Plan::switch_after
 };
 
 // What the rows of one sequence share.
@@ -113,7 +114,7 @@ class Runner {
   Parts parts_;
   AttendLayouts layouts_;
   Placement placement_;
-  TableStore tables_;
+  TableStore tables_[2];            // up to Plan::switch_after, and beyond
   ValueIndex external_ = kNoIndex;  // the value that is written where the caller wants the output
   // Rows that are quantised before a product: how many for a row of the call, and how long.
   struct QuantisedShape {
