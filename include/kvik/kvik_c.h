@@ -202,6 +202,9 @@ kvik_status kvik_session_logits(kvik_session* session, const float** logits, siz
 kvik_status kvik_session_sample(kvik_session* session, const kvik_sample_options* options, int32_t* token);
 kvik_status kvik_session_fork(const kvik_session* session, kvik_session** branch);
 kvik_status kvik_session_rewind(kvik_session* session, int32_t length);
+// Whole or not at all; _load goes on as if the session had never left, with the same model loaded the same way.
+kvik_status kvik_session_save(const kvik_session* session, const char* file);
+kvik_status kvik_session_load(const kvik_model* model, const char* file, kvik_session** session);
 kvik_status kvik_session_length(const kvik_session* session, int32_t* length);
 kvik_status kvik_session_capacity(const kvik_session* session, int32_t* capacity);  // 0: no limit is known
 // They hold until the session changes.

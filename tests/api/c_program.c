@@ -179,6 +179,30 @@ const char* c_forks_and_rewinds(const char* fable) {
   return NULL;
 }
 
+const char* c_saves_and_loads(const char* fable, const char* file) {
+  kvik_model* model = load(fable);
+  kvik_session *session = NULL, *back = NULL;
+  OK(kvik_session_new(model, &session));
+  const int32_t ids[] = {5, 6, 7, 8};
+  OK(kvik_session_append(session, ids, 4));
+  OK(kvik_session_save(session, file));
+  OK(kvik_session_load(model, file, &back));
+  const float *expected = NULL, *found = NULL;
+  size_t n = 0;
+  OK(kvik_session_logits(session, &expected, &n));
+  OK(kvik_session_logits(back, &found, &n));
+  CHECK(memcmp(expected, found, n * sizeof *found) == 0);
+  kvik_session_free(back);
+  CHECK(kvik_session_load(model, fable, &back) == KVIK_IO && back == NULL);
+  CHECK(kvik_session_save(session, "/no/such/folder/a.kv") == KVIK_IO);
+  CHECK(kvik_session_save(NULL, file) == KVIK_BAD_ARGUMENT && kvik_session_save(session, NULL) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_session_load(NULL, file, &back) == KVIK_BAD_ARGUMENT && kvik_session_load(model, NULL, &back) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_session_load(model, file, NULL) == KVIK_BAD_ARGUMENT);
+  kvik_session_free(session);
+  kvik_model_free(model);
+  return NULL;
+}
+
 const char* c_steps_many_sessions(const char* fable) {
   kvik_model* model = load(fable);
   kvik_session *sessions[3] = {NULL}, *alone = NULL;

@@ -14,6 +14,10 @@ TEST(C, GeneratesThePiecesOfTheWholeText) { EXPECT_STREQ(c_generates(folder_of("
 TEST(C, CallbacksAndStopTextsEndAGeneration) { EXPECT_STREQ(c_callbacks_stop(folder_of("fable").c_str()), nullptr); }
 TEST(C, AGenerationContinuesASession) { EXPECT_STREQ(c_continues_a_session(folder_of("fable").c_str()), nullptr); }
 TEST(C, SessionsForkAndRewind) { EXPECT_STREQ(c_forks_and_rewinds(folder_of("fable").c_str()), nullptr); }
+TEST(C, ASavedSessionGoesOnAsIfItHadNeverLeft) {
+  const testing_support::TemporaryFolder folder;
+  EXPECT_STREQ(c_saves_and_loads(folder_of("fable").c_str(), (folder.path() / "a.kv").c_str()), nullptr);
+}
 TEST(C, ManySessionsInOneStepAreAsEachAlone) { EXPECT_STREQ(c_steps_many_sessions(folder_of("fable").c_str()), nullptr); }
 TEST(C, TranslatesTextsAndIds) { EXPECT_STREQ(c_translates(folder_of("en-zh").c_str()), nullptr); }
 TEST(C, BuffersAreFilledWholeOrNotAtAll) { EXPECT_STREQ(c_copies_into_buffers(folder_of("fable").c_str()), nullptr); }

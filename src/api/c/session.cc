@@ -88,6 +88,17 @@ kvik_status kvik_session_rewind(kvik_session* session, int32_t length) {
   return guarded([&] { free_session(session).session.rewind(length); });
 }
 
+kvik_status kvik_session_save(const kvik_session* session, const char* file) {
+  return guarded([&] { free_session(session).session.save(&given(file, "file")); });
+}
+
+kvik_status kvik_session_load(const kvik_model* model, const char* file, kvik_session** session) {
+  return guarded([&] {
+    given(session, "session") = nullptr;
+    *session = new kvik_session{given(model, "model").model.load_session(&given(file, "file"))};
+  });
+}
+
 kvik_status kvik_session_length(const kvik_session* session, int32_t* length) {
   return guarded([&] { given(length, "length") = free_session(session).session.length(); });
 }
