@@ -36,6 +36,12 @@ protozero::pbf_message<Field> message_of(std::string_view bytes) {
   return protozero::pbf_message<Field>(bytes.data(), bytes.size());
 }
 
+// protozero's own get_bool() reads a byte before it looks for the end.
+template <class Message>
+bool flag_of(Message& message) {
+  return message.get_uint64() != 0;
+}
+
 std::string_view view_of(const protozero::data_view& data) { return {data.data(), data.size()}; }
 
 }  // namespace
@@ -84,8 +90,8 @@ void SpmModel::read_trainer(std::string_view bytes) {
   while (message.next()) {
     switch (message.tag_and_type()) {
       case tag_and_type(TrainerField::kModelType, kVarint): algorithm_ = static_cast<Algorithm>(message.get_enum()); break;
-      case tag_and_type(TrainerField::kSpaceIsSuffix, kVarint): space_is_suffix_ = message.get_bool(); break;
-      case tag_and_type(TrainerField::kByteFallback, kVarint): byte_fallback_ = message.get_bool(); break;
+      case tag_and_type(TrainerField::kSpaceIsSuffix, kVarint): space_is_suffix_ = flag_of(message); break;
+      case tag_and_type(TrainerField::kByteFallback, kVarint): byte_fallback_ = flag_of(message); break;
       case tag_and_type(TrainerField::kUnknownSurface, kBytes): unknown_surface_ = std::string(view_of(message.get_view())); break;
       case tag_and_type(TrainerField::kBosPiece, kBytes): bos_piece_ = std::string(view_of(message.get_view())); break;
       case tag_and_type(TrainerField::kEosPiece, kBytes): eos_piece_ = std::string(view_of(message.get_view())); break;
@@ -102,9 +108,9 @@ void SpmModel::read_normalizer(std::string_view bytes) {
   while (message.next()) {
     switch (message.tag_and_type()) {
       case tag_and_type(NormalizerField::kCharsmap, kBytes): charsmap_ = Charsmap(view_of(message.get_view())); break;
-      case tag_and_type(NormalizerField::kDummyPrefix, kVarint): add_dummy_prefix_ = message.get_bool(); break;
-      case tag_and_type(NormalizerField::kExtraSpaces, kVarint): remove_extra_spaces_ = message.get_bool(); break;
-      case tag_and_type(NormalizerField::kEscapeSpaces, kVarint): escape_spaces_ = message.get_bool(); break;
+      case tag_and_type(NormalizerField::kDummyPrefix, kVarint): add_dummy_prefix_ = flag_of(message); break;
+      case tag_and_type(NormalizerField::kExtraSpaces, kVarint): remove_extra_spaces_ = flag_of(message); break;
+      case tag_and_type(NormalizerField::kEscapeSpaces, kVarint): escape_spaces_ = flag_of(message); break;
       default: message.skip();
     }
   }

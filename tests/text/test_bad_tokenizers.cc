@@ -4,6 +4,7 @@
 
 #include "kvik/error.h"
 #include "support/paths.h"
+#include "text/spm_model.h"
 #include "text/tokenizer.h"
 
 namespace kvik::text {
@@ -91,6 +92,12 @@ TEST(BadTokenizers, ATruncatedSentencePieceModelIsNamed) {
     Tokenizer::load(folder.path());
     FAIL();
   } catch (const Error& e) { EXPECT_THAT(e.what(), HasSubstr("tokenizer.model")); }
+}
+
+// The reader sees memory that ends with the file, so that a sanitizer or valgrind would tell.
+TEST(BadTokenizers, ASentencePieceModelThatEndsBehindAFieldsNumberIsRefused) {
+  const std::string bytes = {'\x1A', '\x01', '\x18'};  // a normalizer of one byte, which names a flag
+  EXPECT_THROW(SpmModel{std::string_view(bytes)}, Error);
 }
 
 TEST(BadTokenizers, InvalidUtf8CountsAsReplacementCharacters) {
