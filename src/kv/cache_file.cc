@@ -81,6 +81,21 @@ class Reader {
     return Tensor::view(dtype, std::move(dims), bytes_.data() + at_ - size_bytes, owner_);
   }
 
+  // A JSON number may be anything; what does not fit is not to be cut to fit.
+  int64_t integer(const Json& number) const {
+    if (!number.is_number_integer()) fail(fmt::format("its header has {} for a whole number", number.dump()));
+    return number.get<int64_t>();
+  }
+  uint64_t unsigned_integer(const Json& number) const {
+    if (!number.is_number_unsigned()) fail(fmt::format("its header has {} for a number of 0 or more", number.dump()));
+    return number.get<uint64_t>();
+  }
+  Dims dims(const Json& list) const {
+    Dims dims;
+    for (const Json& dim : list) dims.push_back(integer(dim));
+    return dims;
+  }
+
   [[noreturn]] void fail(const std::string& why) const { kv::fail(name_, why); }
 
  private:
@@ -124,12 +139,12 @@ SavedCache parse_cache(std::span<const std::byte> bytes, std::shared_ptr<const v
     header.at("model").get_to(cache.model);
     header.at("form").get_to(cache.form);
     if (header.contains("random")) cache.random = {header.at("random").at(0).get<uint64_t>(), header.at("random").at(1).get<uint64_t>()};
-    const Tensor tokens = reader.tensor(static_cast<int64_t>(DType::kI32), {header.at("tokens").get<int64_t>()});
-    const Tensor logits = reader.tensor(static_cast<int64_t>(DType::kF32), {header.at("logits").get<int64_t>()});
+    const Tensor tokens = reader.tensor(static_cast<int64_t>(DType::kI32), {reader.integer(header.at("tokens"))});
+    const Tensor logits = reader.tensor(static_cast<int64_t>(DType::kF32), {reader.integer(header.at("logits"))});
     cache.tokens.assign(tokens.data<int32_t>().begin(), tokens.data<int32_t>().end());
     cache.logits.assign(logits.data<float>().begin(), logits.data<float>().end());
     for (const Json& entry : header.at("contents"))
-      cache.contents.push_back(reader.tensor(entry.at(0).get<int64_t>(), entry.at(1).get<Dims>()));
+      cache.contents.push_back(reader.tensor(reader.integer(entry.at(0)), reader.dims(entry.at(1))));
   } catch (const Json::exception& e) { reader.fail(fmt::format("its header is not as it should be ({})", e.what())); }
   return cache;
 }

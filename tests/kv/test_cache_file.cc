@@ -104,6 +104,9 @@ TEST_F(CacheFile, AHostileHeaderGetsASentence) {
            R"({"model":"","form":"","tokens":0,"logits":0,"contents":[[99999999999,[1]]]})",
            R"({"model":"","form":"","tokens":0,"logits":0,"contents":[[1,[4294967296,4294967296,4294967296]]]})",
            R"({"model":"","form":"","tokens":0,"logits":0,"contents":[[1,[-1]]]})",
+           R"({"model":"","form":"","tokens":0,"logits":0,"contents":[[1,[1e30]]]})",
+           R"({"model":"","form":"","tokens":0,"logits":0,"contents":[[1,"a"]]})",
+           R"({"model":"","form":"","tokens":0,"logits":0,"random":[-1e300,0],"contents":[]})",
            R"({"model":"","form":"","tokens":0,"logits":0,"random":7,"contents":[]})",
            R"({"model":"","form":"","tokens":0,"logits":0,"contents":{"a":1}})",
        }) {
