@@ -138,7 +138,8 @@ SavedCache parse_cache(std::span<const std::byte> bytes, std::shared_ptr<const v
     const Json header = reader.header();
     header.at("model").get_to(cache.model);
     header.at("form").get_to(cache.form);
-    if (header.contains("random")) cache.random = {header.at("random").at(0).get<uint64_t>(), header.at("random").at(1).get<uint64_t>()};
+    if (header.contains("random"))
+      cache.random = {reader.unsigned_integer(header.at("random").at(0)), reader.unsigned_integer(header.at("random").at(1))};
     const Tensor tokens = reader.tensor(static_cast<int64_t>(DType::kI32), {reader.integer(header.at("tokens"))});
     const Tensor logits = reader.tensor(static_cast<int64_t>(DType::kF32), {reader.integer(header.at("logits"))});
     cache.tokens.assign(tokens.data<int32_t>().begin(), tokens.data<int32_t>().end());
