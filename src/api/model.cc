@@ -25,10 +25,7 @@ void complete_config(engine::GenerationConfig& config, const analysis::Signature
 
 }  // namespace
 
-SampleOptions GenerateOptions::sampling() const {
-  return {temperature,          top_k,      top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
-          no_repeat_ngram_size, logit_bias, seed};
-}
+SampleOptions GenerateOptions::sampling() const { return sampling_of(*this); }
 
 sample::SamplingOptions Model::State::sampling(const SampleOptions& wanted) const {
   sample::SamplingOptions chosen = config.sampling;

@@ -25,6 +25,13 @@ void set_where_given(T& target, const std::optional<U>& wanted) {
   if (wanted) target = *wanted;
 }
 
+// Of options that hold them beside others: flat, so that a caller can name any of them in one initialiser.
+template <class Options>
+SampleOptions sampling_of(const Options& o) {
+  return {o.temperature,          o.top_k,      o.top_p, o.min_p, o.repetition_penalty, o.presence_penalty, o.frequency_penalty,
+          o.no_repeat_ngram_size, o.logit_bias, o.seed};
+}
+
 struct Model::State {
   LoadOptions options;
   analysis::Signature signature;

@@ -6,10 +6,7 @@
 
 namespace kvik {
 
-SampleOptions TranslateOptions::sampling() const {
-  return {temperature,          top_k,      top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
-          no_repeat_ngram_size, logit_bias, seed};
-}
+SampleOptions TranslateOptions::sampling() const { return sampling_of(*this); }
 
 std::vector<Translation> Model::translate(std::span<const std::string> texts, const TranslateOptions& options) const {
   api::Translator translator(*this, options);

@@ -5,14 +5,10 @@
 #include <sys/mman.h>
 #include <utility>
 
+#include "base/huge_page.h"
 #include "kvik/error.h"
 
 namespace kvik {
-namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
-
-}  // namespace
 
 AlignedBuffer::AlignedBuffer(size_t size_bytes) : size_bytes_(size_bytes) {
   if (size_bytes == 0) return;

@@ -4,13 +4,13 @@
 #include <bit>
 #include <new>
 
+#include "base/huge_page.h"
 #include "kvik/error.h"
 
 namespace kvik {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kLargestStep = size_t{64} << 20;  // buffers double in size up to this, unless one block is larger
 constexpr size_t kKeptIdle = size_t{64} << 20;     // besides as much as is in use: what one run frees the next one takes again
 constexpr size_t kLargestBlock = size_t{1} << 62;

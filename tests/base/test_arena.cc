@@ -63,7 +63,7 @@ TEST(Arena, ThreadsShareIt) {
   EXPECT_EQ(arena.n_bytes_held(), 0u);
 }
 
-TEST(Arena, ACacheThatGrowsByCopyingHoldsLittleMoreThanTwoOfIt) {
+TEST(Arena, ACacheThatGrowsByCopyingHoldsAtMostFourOfIt) {
   Arena arena;
   const size_t n_tensors = 16, row = 1024;
   std::vector<void*> past(n_tensors, nullptr);

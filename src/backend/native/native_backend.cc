@@ -237,11 +237,8 @@ void NativeBackend::prepare(std::span<Cache* const> caches) {
 
 void NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) {
   const std::lock_guard lock(mutex_);
-  if (traits_.switch_after > 0) {
-    check_rows(rows, caches);
-    go_other_ways(caches);
-  }
   check_rows(rows, caches);
+  if (traits_.switch_after > 0) go_other_ways(caches);
   logits.resize(static_cast<int>(wanted_.size()), traits_.vocab);
   if (rows.empty()) return;
   prepare(caches);

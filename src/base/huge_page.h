@@ -1,0 +1,9 @@
+#pragma once
+
+#include <cstddef>
+
+namespace kvik {
+
+inline constexpr size_t kHugePage = size_t{2} << 20;  // bytes; what x86 and most of aarch64 have
+
+}  // namespace kvik
