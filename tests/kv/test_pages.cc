@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cstring>
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <random>
 
 #include "kv/pages.h"
 
@@ -9,7 +11,7 @@ namespace {
 constexpr size_t kPageBytes = 128;
 constexpr int kPositions = 4;
 
-// A position holds one letter, so that a sequence reads as a text.
+// Each position holds one letter, so that the contents of a sequence are a string.
 void write(Sequence& sequence, const std::string& text) {
   const int64_t end = sequence.length() + static_cast<int64_t>(text.size());
   sequence.prepare(end);
@@ -26,7 +28,7 @@ std::string read(const Sequence& sequence) {
   return text;
 }
 
-TEST(Pages, ASequenceHoldsWhatWasWrittenAcrossPages) {
+TEST(Pages, SequenceReadsBackWhatWasWrittenAcrossPages) {
   PageStore store(kPageBytes, kPositions);
   Sequence sequence(store);
   write(sequence, "abc");
@@ -35,7 +37,7 @@ TEST(Pages, ASequenceHoldsWhatWasWrittenAcrossPages) {
   EXPECT_EQ(sequence.size_bytes(), 3 * kPageBytes);
 }
 
-TEST(Pages, AForkSeesThePastAndNeitherSeesWhatTheOtherDoesLater) {
+TEST(Pages, ForkSharesThePastAndNoLaterWrites) {
   PageStore store(kPageBytes, kPositions);
   Sequence origin(store), fork(store);
   write(origin, "abcdef");
@@ -46,7 +48,7 @@ TEST(Pages, AForkSeesThePastAndNeitherSeesWhatTheOtherDoesLater) {
   EXPECT_EQ(read(fork), "abcdefuvwxyz");
 }
 
-TEST(Pages, AForkCopiesNothingBeforeItIsWritten) {
+TEST(Pages, ForkCopiesNoPageUntilItIsWritten) {
   PageStore store(kPageBytes, kPositions);
   Sequence origin(store);
   write(origin, std::string(400, 'a'));
@@ -58,10 +60,10 @@ TEST(Pages, AForkCopiesNothingBeforeItIsWritten) {
   }
   EXPECT_EQ(store.used_bytes(), before);
   write(*forks.front(), "b");
-  EXPECT_EQ(store.used_bytes(), before + kPageBytes) << "one new page: the past ends at the end of one";
+  EXPECT_EQ(store.used_bytes(), before + kPageBytes) << "the past ends at a page boundary, so one new page is enough";
 }
 
-TEST(Pages, ARewoundSequenceWritesOverWhatItForgotAndLeavesItsForksAlone) {
+TEST(Pages, WritingAfterRewindDoesNotChangeForks) {
   PageStore store(kPageBytes, kPositions);
   Sequence origin(store), fork(store);
   write(origin, "abcdefghij");
@@ -72,7 +74,7 @@ TEST(Pages, ARewoundSequenceWritesOverWhatItForgotAndLeavesItsForksAlone) {
   EXPECT_EQ(read(fork), "abcdefghij");
 }
 
-TEST(Pages, PreparingChangesNothingThatCanBeSeen) {
+TEST(Pages, PrepareChangesNeitherLengthNorContents) {
   PageStore store(kPageBytes, kPositions);
   Sequence sequence(store);
   write(sequence, "abc");
@@ -83,7 +85,7 @@ TEST(Pages, PreparingChangesNothingThatCanBeSeen) {
   EXPECT_EQ(sequence.size_bytes(), kPageBytes);
 }
 
-TEST(Pages, WhatNobodyRefersToIsUsedAgain) {
+TEST(Pages, FreePagesAreReused) {
   PageStore store(kPageBytes, kPositions);
   for (int i = 0; i < 100; ++i) {
     Sequence sequence(store);
@@ -94,6 +96,70 @@ TEST(Pages, WhatNobodyRefersToIsUsedAgain) {
   Sequence sequence(store);
   write(sequence, std::string(1000, 'a'));
   EXPECT_EQ(store.reserved_bytes(), reserved);
+}
+
+constexpr size_t kLargePage = size_t{1} << 20;
+
+std::vector<std::unique_ptr<Sequence>> appended_forks(PageStore& store, const Sequence& origin, int n) {
+  std::vector<std::unique_ptr<Sequence>> forks;
+  for (int i = 0; i < n; ++i) {
+    forks.push_back(std::make_unique<Sequence>(store));
+    forks.back()->fork_from(origin);
+    write(*forks.back(), "b");
+  }
+  return forks;
+}
+
+TEST(Pages, MemoryOfFreedForksGoesBackToTheSystemBeyondAReserve) {
+  PageStore store(kLargePage, kPositions);
+  Sequence origin(store);
+  write(origin, "abcdefghij");
+  auto forks = appended_forks(store, origin, 500);
+  EXPECT_GE(store.reserved_bytes(), 500 * kLargePage);
+  forks.clear();
+  EXPECT_EQ(store.used_bytes(), 3 * kLargePage);
+  EXPECT_LE(store.reserved_bytes(), 2 * PageStore::kReserveBytes + store.used_bytes()) << "the reserve and a block that is partly used";
+  EXPECT_EQ(read(origin), "abcdefghij");
+}
+
+TEST(Pages, MemoryGoesBackToTheSystemInAnyOrderOfRelease) {
+  PageStore store(kLargePage, kPositions);
+  Sequence origin(store);
+  write(origin, "abcdefghij");
+  auto forks = appended_forks(store, origin, 500);
+  std::mt19937 random(1);
+  std::shuffle(forks.begin(), forks.end(), random);
+  while (!forks.empty()) {
+    ASSERT_EQ(read(*forks.back()), "abcdefghijb");
+    forks.pop_back();
+  }
+  EXPECT_LE(store.reserved_bytes(), 2 * PageStore::kReserveBytes + store.used_bytes());
+}
+
+// A block that came and went with every step would cost a system call and page faults each time.
+TEST(Pages, StepsThatForkAndFreeKeepTheSameMemory) {
+  PageStore store(kLargePage, kPositions);
+  Sequence origin(store);
+  write(origin, std::string(200, 'a'));
+  appended_forks(store, origin, 8).clear();
+  const size_t reserved = store.reserved_bytes();
+  for (int step = 0; step < 100; ++step) {
+    const auto forks = appended_forks(store, origin, 8);
+    ASSERT_EQ(store.reserved_bytes(), reserved);
+  }
+  EXPECT_EQ(store.reserved_bytes(), reserved);
+}
+
+TEST(Pages, PagesLargerThanTheReserveAreReusedToo) {
+  PageStore store(2 * PageStore::kReserveBytes, kPositions);
+  Sequence origin(store);
+  write(origin, "abcdef");
+  appended_forks(store, origin, 4).clear();
+  const size_t reserved = store.reserved_bytes();
+  for (int step = 0; step < 3; ++step) {
+    const auto forks = appended_forks(store, origin, 4);
+    ASSERT_EQ(store.reserved_bytes(), reserved);
+  }
 }
 
 }  // namespace
