@@ -207,7 +207,7 @@ class MetaspaceStep final : public TokenwiseStep {
 
  private:
   bool rewrite(std::string_view token, std::string& out) override {
-    append_replacing(out, token, rule_.replacement, drops_ ? "" : " ");
+    append_replacing(out, token, {rule_.replacement, drops_ ? "" : " "}, next_.room());
     if (!joined_) drops_ = false;  // a joined text is all of it the first token
     return true;
   }

@@ -16,6 +16,8 @@ class DecodeStep {
   virtual ~DecodeStep() = default;
   virtual void push(std::string_view token) = 0;
   virtual void finish() = 0;  // the sequence ends; nothing may follow
+  // How many bytes push() accepts; a step that replaces text asks before it writes. See GrowthLimit.
+  virtual size_t room() const { return std::string::npos; }
 };
 
 // The last step: what reaches it is appended to a text, which must outlive it.

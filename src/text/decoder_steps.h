@@ -8,8 +8,13 @@
 
 namespace kvik::text {
 
-// Rust's str::replace: an empty `what` matches between all characters.
-void append_replacing(std::string& out, std::string_view text, std::string_view what, std::string_view with);
+struct Replacement {
+  std::string_view what, with;
+};
+
+// Appends `text` with all matches replaced, as Rust's str::replace does: an empty `what` matches between all characters. Throws
+// Error(kBadModel) if `out` would get longer than `max_bytes`.
+void append_replacing(std::string& out, std::string_view text, const Replacement& replacement, size_t max_bytes);
 
 // Steps that turn each token into one, without regard to what follows.
 class TokenwiseStep : public DecodeStep {
@@ -22,7 +27,7 @@ class TokenwiseStep : public DecodeStep {
   void finish() override { next_.finish(); }
 
  protected:
-  // False where nothing is handed on.
+  // False if nothing is passed on.
   virtual bool rewrite(std::string_view token, std::string& out) = 0;
   DecodeStep& next_;
 

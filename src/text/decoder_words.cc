@@ -2,16 +2,27 @@
 
 #include "base/utf8.h"
 #include "text/decoder_steps.h"
+#include "text/growth_limit.h"
 
 namespace kvik::text {
 
-void append_replacing(std::string& out, std::string_view text, std::string_view what, std::string_view with) {
+namespace {
+
+void append_limited(std::string& out, std::string_view with, size_t max_bytes) {
+  if (out.size() + with.size() > max_bytes) GrowthLimit::refuse();
+  out.append(with);
+}
+
+}  // namespace
+
+void append_replacing(std::string& out, std::string_view text, const Replacement& replacement, size_t max_bytes) {
+  const auto& [what, with] = replacement;
   if (what.empty()) {
-    out.append(with);
+    append_limited(out, with, max_bytes);
     for (size_t at = 0; at < text.size();) {
       const size_t size = utf8::size_of(text[at]);
       out.append(text.substr(at, size));
-      out.append(with);
+      append_limited(out, with, max_bytes);
       at += size;
     }
     return;
@@ -19,7 +30,7 @@ void append_replacing(std::string& out, std::string_view text, std::string_view 
   size_t at = 0;
   for (size_t found = text.find(what); found != std::string_view::npos; found = text.find(what, at)) {
     out.append(text.substr(at, found - at));
-    out.append(with);
+    append_limited(out, with, max_bytes);
     at = found + what.size();
   }
   out.append(text.substr(at));
@@ -37,7 +48,7 @@ class ReplaceStep final : public TokenwiseStep {
 
  private:
   bool rewrite(std::string_view token, std::string& out) override {
-    if (!token.empty()) append_replacing(out, token, rule_.what, rule_.with);
+    if (!token.empty()) append_replacing(out, token, {rule_.what, rule_.with}, next_.room());
     return true;
   }
   const ReplaceRule& rule_;
@@ -53,7 +64,7 @@ class ReplaceTextStep final : public DecodeStep {
     size_t at = 0;
     for (size_t found = held_.find(rule_.what); found != std::string::npos; found = held_.find(rule_.what, at)) {
       out_.append(held_, at, found - at);
-      out_.append(rule_.with);
+      append_limited(out_, rule_.with, next_.room());
       at = found + rule_.what.size();
     }
     size_t keep = std::min(rule_.what.size() - 1, held_.size() - at);
@@ -99,7 +110,7 @@ class PatternStep final : public TokenwiseStep {
     size_t at = 0;
     for (size_t begin, end; matches.next(begin, end);) {
       if (begin > at) out.append(token.substr(at, begin - at));
-      out.append(rule_.with);
+      append_limited(out, rule_.with, next_.room());
       at = end;
     }
     out.append(token.substr(at));
@@ -124,7 +135,7 @@ void clean_up(std::string& text) {
   for (const auto& [what, with] : kRules) {
     if (text.find(what) == std::string::npos) continue;
     std::string replaced;
-    append_replacing(replaced, text, what, with);
+    append_replacing(replaced, text, {what, with}, std::string::npos);
     text.swap(replaced);
   }
 }
@@ -170,11 +181,11 @@ class CtcStep final : public TokenwiseStep {
     if (any_ && token == last_) return false;
     any_ = true;
     last_.assign(token);
-    append_replacing(out, token, rule_.pad, "");
+    append_replacing(out, token, {rule_.pad, ""}, next_.room());
     if (rule_.cleans_up) {
       clean_up(out);
       delimited_.clear();
-      append_replacing(delimited_, out, rule_.word_delimiter, " ");
+      append_replacing(delimited_, out, {rule_.word_delimiter, " "}, next_.room());
       out.swap(delimited_);
     }
     return !out.empty();
@@ -207,7 +218,7 @@ class SuffixStep final : public DecodeStep {
   void release(std::string_view with) {
     if (!holds_) return;
     out_.clear();
-    append_replacing(out_, held_, suffix_, with);
+    append_replacing(out_, held_, {suffix_, with}, next_.room());
     holds_ = false;
     next_.push(out_);
   }

@@ -8,18 +8,23 @@
 namespace kvik::text {
 namespace {
 
-// Normalizers that take one character after the other: what stems from the start is what the start becomes.
+// For normalizers that replace one character after the other: what comes from the start is what the start becomes.
+template <class Rewrite>
+void rewrite_characters(Stretch& stretch, Scratch& scratch, Rewrite&& rewrite) {
+  if (stretch.n_at_start > 0) {
+    scratch.spare.clear();
+    rewrite(std::string_view(stretch.text).substr(0, stretch.n_at_start), scratch.spare);
+    stretch.n_at_start = scratch.spare.size();
+  }
+  scratch.spare.clear();
+  rewrite(std::string_view(stretch.text), scratch.spare);
+  stretch.text.swap(scratch.spare);
+}
+
 class Characterwise : public Normalizer {
  public:
   void apply(Stretch& stretch, Scratch& scratch) const final {
-    if (stretch.n_at_start > 0) {
-      scratch.spare.clear();
-      rewrite(std::string_view(stretch.text).substr(0, stretch.n_at_start), scratch.spare);
-      stretch.n_at_start = scratch.spare.size();
-    }
-    scratch.spare.clear();
-    rewrite(stretch.text, scratch.spare);
-    stretch.text.swap(scratch.spare);
+    rewrite_characters(stretch, scratch, [&](std::string_view text, std::string& out) { rewrite(text, out); });
   }
 
  protected:
@@ -81,7 +86,7 @@ class ByteLevelNormalizer final : public Characterwise {
 };
 
 // A cluster of less than 6 bytes is replaced as a whole by what its shortest matching beginning becomes; else character by character.
-class CharsmapNormalizer final : public Characterwise {
+class CharsmapNormalizer final : public Normalizer {
  public:
   explicit CharsmapNormalizer(Charsmap charsmap) : charsmap_(std::move(charsmap)) {
     for (uint8_t c = 0; c < 128; ++c) {
@@ -89,14 +94,19 @@ class CharsmapNormalizer final : public Characterwise {
       plain_[c] = charsmap_.shortest({&byte, 1}).size == 0;
     }
   }
+  void apply(Stretch& stretch, Scratch& scratch) const override {
+    const size_t max_bytes = stretch.max_bytes;
+    rewrite_characters(stretch, scratch, [&](std::string_view text, std::string& out) { rewrite(text, out, max_bytes); });
+  }
 
  private:
   static constexpr size_t kMaxCluster = 6;
 
   bool is_plain(char c) const { return static_cast<uint8_t>(c) < 128 && c != '\r' && plain_[static_cast<uint8_t>(c)]; }
 
-  void rewrite(std::string_view text, std::string& out) const override {
+  void rewrite(std::string_view text, std::string& out, size_t max_bytes) const {
     for (size_t begin = 0; begin < text.size();) {
+      if (out.size() > max_bytes) GrowthLimit::refuse();
       size_t end = begin;
       while (end < text.size() && is_plain(text[end])) ++end;
       if (end > begin && end < text.size() && static_cast<uint8_t>(text[end]) >= 128) --end;  // a mark may belong to the last one
@@ -245,6 +255,7 @@ class Replacer {
   Replacer(const Stretch& stretch, std::string_view with, std::string& out) : stretch_(stretch), with_(with), out_(out) {}
   void replace(size_t begin, size_t end) {
     copy_to(begin);
+    if (out_.size() + with_.size() > stretch_.max_bytes) GrowthLimit::refuse();
     if (stretch_.n_at_start > 0 && (end == 0 || end - 1 < stretch_.n_at_start)) n_at_start_ += with_.size();
     out_.append(with_);
     at_ = end;

@@ -12,12 +12,13 @@
 
 namespace kvik::text {
 
-// A stretch of text on its way through the normalizers.
+// The part of a text between two added tokens, while it is normalized.
 struct Stretch {
   std::string text;
-  // How many of the first bytes stem from the very first character of what the user gave: some pre-tokenizers ask whether
-  // a piece begins there.
+  // How many of the first bytes come from the very first character of the user's text: some pre-tokenizers depend on whether a piece
+  // begins there.
   size_t n_at_start = 0;
+  size_t max_bytes = std::string::npos;  // a normalizer that would make `text` longer throws; see GrowthLimit
 };
 
 // Rewrites text. Immutable: any thread may call.

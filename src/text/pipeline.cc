@@ -20,11 +20,28 @@ class ModelSink final : public PieceSink {
   std::vector<TokenId>& out_;
 };
 
+// Stands behind a step and limits what it passes on.
+class LimitedStep final : public DecodeStep {
+ public:
+  LimitedStep(GrowthLimit& growth, size_t step, DecodeStep& next) : growth_(growth), step_(step), next_(next) {}
+  void push(std::string_view text) override {
+    growth_.add(step_, text.size());
+    next_.push(text);
+  }
+  void finish() override { next_.finish(); }
+  size_t room() const override { return growth_.room(step_); }
+
+ private:
+  GrowthLimit& growth_;
+  size_t step_;
+  DecodeStep& next_;
+};
+
 class PipelineRun final : public DecodeRun {
  public:
   PipelineRun(const Pipeline& pipeline, const Decoders& decoders, bool skip_special, std::string& out)
       : pipeline_(pipeline), skip_special_(skip_special), sink_(out) {
-    // Steps are made from the last to the first; whether one sees a joined text is known from the first to the last.
+    // Steps are created from the last to the first; whether one sees a joined text is known from the first to the last.
     std::vector<bool> joined;
     bool joins = false;
     for (const auto& decoder : decoders) {
@@ -32,7 +49,10 @@ class PipelineRun final : public DecodeRun {
       joins = joins || decoder->joins();
     }
     DecodeStep* next = &sink_;
+    growth_.start(0, decoders.size());
     for (size_t i = decoders.size(); i-- > 0;) {
+      steps_.push_back(std::make_unique<LimitedStep>(growth_, i, *next));
+      next = steps_.back().get();
       steps_.push_back(joined[i] ? decoders[i]->start_joined(*next) : decoders[i]->start(*next));
       next = steps_.back().get();
     }
@@ -42,6 +62,7 @@ class PipelineRun final : public DecodeRun {
   void push(TokenId id) override {
     if (skip_special_ && pipeline_.is_special(id)) return;
     const std::string_view piece = pipeline_.piece(id);
+    growth_.add_input(piece.size());
     if (!piece.empty()) first_->push(piece);
   }
   void finish() override { first_->finish(); }
@@ -49,6 +70,7 @@ class PipelineRun final : public DecodeRun {
  private:
   const Pipeline& pipeline_;
   bool skip_special_;
+  GrowthLimit growth_;
   TextSink sink_;
   std::vector<std::unique_ptr<DecodeStep>> steps_;
   DecodeStep* first_;
@@ -60,8 +82,11 @@ Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
   if (parts_.ends_in_bytes && parts_.model->take_bytes()) parts_.pre_tokenizers.pop_back();
   if (parts_.decoders.empty()) parts_.decoders.push_back(make_spaces_decoder());
   const ScratchPool::Lease scratch = scratch_.borrow();
+  size_t n_added_bytes = 0;
+  for (const auto& [id, token] : parts_.added.all()) n_added_bytes += token.content.size();
+  start_limit(n_added_bytes, *scratch);
   parts_.added.prepare([&](std::string_view content) {
-    Stretch stretch = {std::string(content), 0};
+    Stretch stretch = {.text = std::string(content)};
     normalize(stretch, *scratch);
     return stretch.text;
   });
@@ -74,12 +99,21 @@ Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
   source_language_ = find_language(*this, parts_.source_language);
 }
 
+void Pipeline::start_limit(size_t n_input_bytes, Scratch& scratch) const {
+  scratch.growth.start(n_input_bytes, parts_.normalizers.size() + parts_.pre_tokenizers.size());
+}
+
 void Pipeline::normalize(Stretch& stretch, Scratch& scratch) const {
-  for (const auto& normalizer : parts_.normalizers) normalizer->apply(stretch, scratch);
+  for (size_t i = 0; i < parts_.normalizers.size(); ++i) {
+    stretch.max_bytes = scratch.growth.room(i);
+    parts_.normalizers[i]->apply(stretch, scratch);
+    scratch.growth.add(i, stretch.text.size());
+  }
 }
 
 void Pipeline::encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const {
   const ScratchPool::Lease scratch = scratch_.borrow();
+  start_limit(text.size(), *scratch);
   parts_.added.find_raw(text, [&](TokenId id, size_t begin, size_t end) {
     if (id != kNoToken) {
       out.push_back(id);
@@ -96,7 +130,7 @@ void Pipeline::encode_stretch(std::string_view text, bool first, Scratch& scratc
     encode_normalized({text, n_at_start}, scratch, out);
     return;
   }
-  Stretch stretch = {std::move(scratch.normalized), n_at_start};
+  Stretch stretch = {.text = std::move(scratch.normalized), .n_at_start = n_at_start};
   stretch.text.assign(text);
   normalize(stretch, scratch);
   encode_normalized({stretch.text, stretch.n_at_start}, scratch, out);
@@ -109,7 +143,7 @@ void Pipeline::encode_normalized(const Piece& text, Scratch& scratch, std::vecto
     if (id != kNoToken) {
       out.push_back(id);
     } else {
-      run_steps(parts_.pre_tokenizers, text.part(begin, end), scratch, sink);
+      run_steps(parts_.pre_tokenizers, text.part(begin, end), scratch, parts_.normalizers.size(), sink);
     }
   });
 }

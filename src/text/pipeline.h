@@ -45,6 +45,7 @@ class Pipeline final : public TokenizerCore {
  private:
   void encode_stretch(std::string_view text, bool first, Scratch& scratch, std::vector<TokenId>& out) const;
   void encode_normalized(const Piece& text, Scratch& scratch, std::vector<TokenId>& out) const;
+  void start_limit(size_t n_input_bytes, Scratch& scratch) const;
   void normalize(Stretch& stretch, Scratch& scratch) const;
   void add_special(std::vector<TokenId>& ids, const EncodeOptions& options) const;
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kvik/error.h"
+#include "text/growth_limit.h"
 
 namespace kvik::text {
 namespace {
@@ -16,15 +17,22 @@ class Template final : public PostProcessor {
       throw Error(Code::kUnsupported, fmt::format("a post-processor template was given {} parts; it can take one or two", parts.size()));
     }
     Parts result;
+    GrowthLimit growth;
+    growth.start(0, 1);
+    for (const std::vector<TokenId>& part : parts) growth.add_input(part.size() * sizeof(TokenId));
+    const auto add = [&](const std::vector<TokenId>& ids) {
+      growth.add(0, ids.size() * sizeof(TokenId));
+      result.push_back(ids);
+    };
     for (const TemplatePlace& place : parts.size() == 1 ? single_ : pair_) {
       if (place.part == TemplatePlace::kSpecial) {
-        if (add_special) result.push_back(place.ids);
+        if (add_special) add(place.ids);
         continue;
       }
       if (static_cast<size_t>(place.part) >= parts.size()) {
         throw Error(Code::kBadModel, "the post-processor's template for one text names a second one");
       }
-      result.push_back(parts[static_cast<size_t>(place.part)]);
+      add(parts[static_cast<size_t>(place.part)]);
     }
     parts = std::move(result);
   }

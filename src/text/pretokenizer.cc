@@ -11,25 +11,31 @@
 namespace kvik::text {
 namespace {
 
-// Hands what one step gives to the next.
+struct Chain {
+  const PreTokenizers& steps;
+  Scratch& scratch;
+  size_t first_counter;
+  PieceSink& last;
+};
+
+// Passes the pieces of one step to the next.
 class Link final : public PieceSink {
  public:
-  Link(const PreTokenizers& steps, size_t at, Scratch& scratch, PieceSink& last) : steps_(steps), at_(at), scratch_(scratch), last_(last) {}
+  Link(const Chain& chain, size_t at) : chain_(chain), at_(at) {}
   void take(const Piece& piece) override {
     if (piece.text.empty()) return;
-    if (at_ == steps_.size()) {
-      last_.take(piece);
+    if (at_ > 0) chain_.scratch.growth.add(chain_.first_counter + at_ - 1, piece.text.size());
+    if (at_ == chain_.steps.size()) {
+      chain_.last.take(piece);
       return;
     }
-    Link next(steps_, at_ + 1, scratch_, last_);
-    steps_[at_]->split(piece, scratch_, scratch_.steps[at_], next);
+    Link next(chain_, at_ + 1);
+    chain_.steps[at_]->split(piece, chain_.scratch, chain_.scratch.steps[at_], next);
   }
 
  private:
-  const PreTokenizers& steps_;
+  const Chain& chain_;
   size_t at_;
-  Scratch& scratch_;
-  PieceSink& last_;
 };
 
 class RegexSplit final : public PreTokenizer {
@@ -244,9 +250,10 @@ class ByteLevelCharacters final : public PreTokenizer {
 
 }  // namespace
 
-void run_steps(const PreTokenizers& steps, const Piece& piece, Scratch& scratch, PieceSink& last) {
+void run_steps(const PreTokenizers& steps, const Piece& piece, Scratch& scratch, size_t first_counter, PieceSink& last) {
   if (scratch.steps.size() < steps.size()) scratch.steps.resize(steps.size());
-  Link(steps, 0, scratch, last).take(piece);
+  const Chain chain = {steps, scratch, first_counter, last};
+  Link(chain, 0).take(piece);
 }
 
 std::unique_ptr<const PreTokenizer> make_split(Regex pattern, SplitBehavior behavior, bool invert) {

@@ -37,8 +37,8 @@ class PreTokenizer {
 
 using PreTokenizers = std::vector<std::unique_ptr<const PreTokenizer>>;
 
-// Runs `piece` through all of the steps; `last` gets no empty piece.
-void run_steps(const PreTokenizers& steps, const Piece& piece, Scratch& scratch, PieceSink& last);
+// Runs `piece` through all steps; `last` gets no empty piece. `first_counter`: of the steps in scratch.growth.
+void run_steps(const PreTokenizers& steps, const Piece& piece, Scratch& scratch, size_t first_counter, PieceSink& last);
 
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 enum class PrependScheme { kFirst, kNever, kAlways };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "text/growth_limit.h"
 #include "text/regex.h"
 #include "text/word_cache.h"
 
@@ -31,21 +32,40 @@ struct MergeCandidate {
   TokenId left, right;
 };
 
-// What encoding needs and keeps between calls, so that it allocates little. Belongs to one thread at a time.
+// Buffers that encoding keeps between calls, so that it allocates little. Belongs to one thread at a time.
 struct Scratch {
   RegexScratch regex;
+  GrowthLimit growth;
   WordCache words;
   std::string normalized;
   std::string spare;
-  std::vector<std::string> steps;  // one a pre-tokenizer that rewrites
+  std::vector<std::string> steps;  // one per pre-tokenizer
   std::vector<TokenId> ids;
   std::vector<BestPath> paths;
   std::vector<MergeSymbol> symbols;
   std::vector<MergeCandidate> candidates;
   std::vector<uint32_t> ranks;
+
+  // Frees what an unusually long text needed.
+  void free_large_buffers() {
+    const auto shrink = [](auto& buffer) {
+      if (buffer.capacity() * sizeof(*buffer.data()) > kMaxKeptBytes) std::remove_reference_t<decltype(buffer)>().swap(buffer);
+    };
+    shrink(normalized);
+    shrink(spare);
+    for (std::string& step : steps) shrink(step);
+    shrink(ids);
+    shrink(paths);
+    shrink(symbols);
+    shrink(candidates);
+    shrink(ranks);
+  }
+
+ private:
+  static constexpr size_t kMaxKeptBytes = size_t{1} << 20;  // per buffer
 };
 
-// Any thread may borrow; what is borrowed returns by itself.
+// Any thread may borrow; the destructor of a lease returns it.
 class ScratchPool {
  public:
   class Lease {
@@ -76,6 +96,7 @@ class ScratchPool {
 
  private:
   void give_back(std::unique_ptr<Scratch> scratch) {
+    scratch->free_large_buffers();
     const std::lock_guard lock(mutex_);
     if (idle_.size() < kMaxIdle) idle_.push_back(std::move(scratch));
   }

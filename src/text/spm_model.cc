@@ -172,9 +172,12 @@ void SpmModel::normalize(std::string_view text, std::string& out) const {
   const std::string_view space = escape_spaces_ ? kSpace : std::string_view(" ");
   if (!space_is_suffix_ && add_dummy_prefix_) out.append(space);
   bool after_space = remove_extra_spaces_;
+  GrowthLimit growth;
+  growth.start(text.size(), 1);
   while (!text.empty()) {
     const Charsmap::Match next = normalized_prefix(text);
     std::string_view part = next.replacement;
+    if (part.size() > next.size) growth.add(0, part.size());
     while (after_space && !part.empty() && part[0] == ' ') part.remove_prefix(1);
     for (const char byte : part) {
       if (byte == ' ') {
