@@ -43,4 +43,10 @@ std::shared_ptr<const MappedFile> ExternalData::open(std::string_view name) {
   return files_.emplace(name, MappedFile::open(path)).first->second;
 }
 
+std::vector<std::shared_ptr<const MappedFile>> ExternalData::files() const {
+  std::vector<std::shared_ptr<const MappedFile>> files;
+  for (const auto& [name, file] : files_) files.push_back(file);
+  return files;
+}
+
 }  // namespace kvik::onnx

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/mapped_file.h"
 
@@ -22,6 +23,8 @@ class ExternalData {
 
   // Throws Error(kBadModel) for a name that leaves the folder, Error(kIo) where there is no such file.
   std::shared_ptr<const MappedFile> open(std::string_view name);
+  // All that open() returned.
+  std::vector<std::shared_ptr<const MappedFile>> files() const;
 
  private:
   std::filesystem::path folder_;

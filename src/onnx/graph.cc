@@ -82,4 +82,8 @@ std::vector<std::vector<NodeId>> consumers_of(const Graph& graph) {
   return consumers;
 }
 
+void Model::check_files_unchanged() const {
+  for (const std::shared_ptr<const MappedFile>& file : files) file->check_unchanged();
+}
+
 }  // namespace kvik::onnx

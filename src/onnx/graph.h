@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/mapped_file.h"
 #include "onnx/tensor_data.h"
 #include "tensor/dtype.h"
 
@@ -110,8 +111,11 @@ struct Model {
   std::shared_ptr<const Graph> graph;
   size_t n_functions = 0;  // model-local functions, all expanded where they were called
 
-  std::shared_ptr<const void> file;    // keeps the string views alive
-  std::deque<std::string> made_names;  // of values inside expanded functions
+  // Throws Error(kIo) if a file was truncated or overwritten since it was read; see MappedFile.
+  void check_files_unchanged() const;
+
+  std::vector<std::shared_ptr<const MappedFile>> files;  // the model's own file, which the string views point into, then external data
+  std::deque<std::string> made_names;                    // of values inside expanded functions
 };
 
 }  // namespace kvik::onnx

@@ -274,7 +274,7 @@ class Builder {
 
 }  // namespace
 
-Model build_model(const ModelMessage& message, std::shared_ptr<const void> file) {
+Model build_model(const ModelMessage& message) {
   Model model;
   model.ir_version = message.ir_version;
   model.producer_name = message.producer_name;
@@ -282,7 +282,6 @@ Model build_model(const ModelMessage& message, std::shared_ptr<const void> file)
   model.opsets = message.opsets;
   model.metadata = message.metadata;
   model.n_functions = message.functions.size();
-  model.file = std::move(file);
   model.graph = Builder(message, model).build();
   return model;
 }

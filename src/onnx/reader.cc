@@ -50,7 +50,7 @@ Model read(std::string_view bytes, ParseContext context, const Log& log) {
                   looks_like_text(bytes) ? "this is a text file; an ONNX model was expected" : "no graph was found; this is no ONNX model");
     }
     check_ir_version(message.ir_version, log);
-    return build_model(message, context.owner);
+    return build_model(message);
   } catch (const protozero::exception& e) {
     if (looks_like_text(bytes)) throw Error(Code::kBadModel, "this is a text file; an ONNX model was expected");
     throw Error(Code::kBadModel, fmt::format("not an ONNX model, or a truncated one: its {} bytes end in the middle of a field ({})",
@@ -67,6 +67,8 @@ Model read_model(const std::filesystem::path& path, const Log& log) {
   try {
     Model model = read(file->text(), {file, external}, named);
     model.path = path.string();
+    model.files = external.files();
+    model.files.insert(model.files.begin(), file);
     return model;
   } catch (const Error& e) { throw Error(e.code(), fmt::format("{}: {}", path.string(), e.what())); }
 }

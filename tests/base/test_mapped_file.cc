@@ -1,4 +1,7 @@
+#include <chrono>
+#include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/mapped_file.h"
@@ -38,6 +41,38 @@ TEST(MappedFile, AFolderAPipeAndAMissingFileGetASentenceAndDoNotHang) {
   EXPECT_NE(sentence_of(folder.path() / "none").find("cannot open"), std::string::npos);
   ASSERT_EQ(mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
   EXPECT_NE(sentence_of(folder.path() / "pipe").find("not a regular file"), std::string::npos);
+}
+
+std::string change_of(const MappedFile& file) {
+  try {
+    file.check_unchanged();
+  } catch (const Error& e) { return e.what(); }
+  return "";
+}
+
+TEST(MappedFile, ChangeInPlaceIsReported) {
+  const testing_support::TemporaryFolder folder;
+  const std::filesystem::path path = folder.write("weights", "0123456789");
+  const auto file = MappedFile::open(path);
+  EXPECT_EQ(change_of(*file), "");
+  ASSERT_EQ(truncate(path.c_str(), 4), 0);
+  EXPECT_NE(change_of(*file).find("it had 10 bytes and now has 4"), std::string::npos) << change_of(*file);
+  const auto again = MappedFile::open(path);
+  const auto modified = std::filesystem::last_write_time(path);
+  folder.write("weights", "abcd");
+  std::filesystem::last_write_time(path, modified + std::chrono::nanoseconds(1));
+  EXPECT_NE(change_of(*again).find("was changed"), std::string::npos) << "same size, other bytes";
+}
+
+TEST(MappedFile, ReplacedOrDeletedFileKeepsItsBytes) {
+  const testing_support::TemporaryFolder folder;
+  const std::filesystem::path path = folder.write("weights", "old");
+  const auto file = MappedFile::open(path);
+  std::filesystem::rename(folder.write("new", "longer"), path);
+  EXPECT_EQ(change_of(*file), "");
+  std::filesystem::remove(path);
+  EXPECT_EQ(change_of(*file), "");
+  EXPECT_EQ(file->text(), "old");
 }
 
 TEST(Json, AFaultNamesTheFileAndThePlace) {

@@ -48,6 +48,7 @@ class ReferenceExecutor final : public Executor {
     onnx::Feeds feeds;
     for (const NamedValue& input : inputs) feeds.emplace(input.name, input.value->to_host());
     const std::lock_guard lock(mutex_);
+    model_->check_files_unchanged();  // weights are read from the mapped files in every run
     const std::vector<Tensor> results = evaluator_.run(feeds);
     std::vector<ValuePtr> wanted;
     for (const Wanted& output : outputs) {
