@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr int kDefaultSeconds = 30;
 
-// The file that describes how sound becomes features, and sentences that name it.
+// The feature extractor's config file; messages name it.
 class Description {
  public:
   explicit Description(const fs::path& folder) {
@@ -26,19 +26,19 @@ class Description {
       root_ = read_json_file(path_);
       if (root_.is_object()) root_ = root_.value("feature_extractor", Json::object());
     }
-    if (!root_.is_object()) refuse("a JSON object was expected");
+    if (!root_.is_object()) refuse("expected a JSON object");
   }
 
   bool has(const char* key) const { return root_.contains(key) && !root_[key].is_null(); }
 
-  int number(const char* key, int otherwise, int most) const {
-    if (!has(key)) return otherwise;
+  int number(const char* key, int fallback, int most) const {
+    if (!has(key)) return fallback;
     const Json& value = root_[key];
     if (!value.is_number() || value.get<double>() < 1 || value.get<double>() > most)
-      refuse(fmt::format("'{}' is {}; a number from 1 to {} was expected", key, value.dump().substr(0, 40), most));
+      refuse(fmt::format("'{}' is {}; expected a number from 1 to {}", key, value.dump().substr(0, 40), most));
     return static_cast<int>(value.get<double>());
   }
-  double real(const char* key, double otherwise) const { return has(key) && root_[key].is_number() ? root_[key].get<double>() : otherwise; }
+  double real(const char* key, double fallback) const { return has(key) && root_[key].is_number() ? root_[key].get<double>() : fallback; }
   bool flag(const char* key) const { return has(key) && root_[key].is_boolean() && root_[key].get<bool>(); }
 
   [[noreturn]] void refuse(const std::string& what) const { throw Error(Code::kBadModel, fmt::format("{}: {}", path_.string(), what)); }
@@ -50,28 +50,27 @@ class Description {
   Json root_ = Json::object();
 };
 
-// Features of a kind that is not log-mel in frames of n_fft samples are described by other words.
-void require_log_mel(const Description& said) {
-  if (said.empty() || said.has("n_fft") || said.has("hop_length") || said.has("chunk_length")) return;
-  throw Error(Code::kUnsupported,
-              fmt::format("{}: it says nothing of n_fft, hop_length or chunk_length, so these are not log-mel features; "
-                          "compute them elsewhere and give them with --features",
-                          said.path()));
+// Configs of other kinds of features have none of these keys.
+void require_log_mel(const Description& config) {
+  if (config.empty() || config.has("n_fft") || config.has("hop_length") || config.has("chunk_length")) return;
+  throw Error(Code::kUnsupported, fmt::format("{}: n_fft, hop_length and chunk_length are missing, so these are not log-mel features; "
+                                              "compute the features separately and pass them with --features",
+                                              config.path()));
 }
 
-void check_against_shape(const FeatureOptions& options, const Description& said, const Dims& shape) {
+void check_against_shape(const FeatureOptions& options, const Description& config, const Dims& shape) {
   const int n_frames = options.mel.n_frames(options.window_samples);
   if (shape.size() == 2 && shape[0] > 0 && shape[0] != options.mel.n_mels)
-    said.refuse(fmt::format("feature_size is {}; the encoder reads {} features", options.mel.n_mels, shape[0]));
+    config.refuse(fmt::format("feature_size is {}; the encoder reads {} features", options.mel.n_mels, shape[0]));
   if (shape.size() == 2 && shape[1] > 0 && shape[1] != n_frames)
-    said.refuse(fmt::format("a window has {} frames ({} samples, one frame every {}); the encoder reads {}", n_frames,
-                            options.window_samples, options.mel.hop_length, shape[1]));
+    config.refuse(fmt::format("a window has {} frames ({} samples, one frame every {}); the encoder reads {}", n_frames,
+                              options.window_samples, options.mel.hop_length, shape[1]));
   if (options.window_samples <= options.mel.n_fft / 2)
-    said.refuse(fmt::format("a window has {} samples, fewer than half a frame of {}", options.window_samples, options.mel.n_fft));
+    config.refuse(fmt::format("a window has {} samples, fewer than half a frame of {}", options.window_samples, options.mel.n_fft));
 }
 
-// Mean 0 and variance 1, as extractors that normalise do.
-void normalise(std::span<float> samples) {
+// To mean 0 and variance 1.
+void normalize(std::span<float> samples) {
   double sum = 0, squares = 0;
   for (const float value : samples) sum += value;
   const double mean = sum / static_cast<double>(samples.size());
@@ -85,37 +84,37 @@ void normalise(std::span<float> samples) {
 FeatureOptions read_feature_options(const fs::path& folder, const Dims& shape) {
   if (shape.empty() || shape.size() > 2)
     throw Error(Code::kUnsupported,
-                fmt::format("{}: the encoder's features have {} axes; one (samples) or two (mels and frames) were expected; compute them "
-                            "elsewhere and give them with --features",
+                fmt::format("{}: the encoder's features have {} axes; expected one (samples) or two (mels and frames); compute the "
+                            "features separately and pass them with --features",
                             folder.string(), shape.size()));
   constexpr int kMost = 1 << 20;
-  const Description said(folder);
+  const Description config(folder);
   if (shape.size() == 2 && shape[0] <= 0 && shape[1] > 0)
     throw Error(Code::kUnsupported,
-                fmt::format("{}: the encoder reads frames of {} features, which are not log-mel features; compute them elsewhere and "
-                            "give them as FILE.npy",
+                fmt::format("{}: the encoder reads frames of {} features, which are not log-mel features; compute them separately and "
+                            "pass them as FILE.npy",
                             folder.string(), shape[1]));
   FeatureOptions options;
   options.waveform = shape.size() == 1;
-  options.mel.rate = said.number("sampling_rate", 16000, kMost);
-  options.padding_value = said.real("padding_value", 0.0);
-  options.normalise = said.flag("do_normalize");
+  options.mel.rate = config.number("sampling_rate", 16000, kMost);
+  options.padding_value = config.real("padding_value", 0.0);
+  options.normalize = config.flag("do_normalize");
   if (options.waveform) {
-    const int64_t seconds = said.number("chunk_length", kDefaultSeconds, 3600);
+    const int64_t seconds = config.number("chunk_length", kDefaultSeconds, 3600);
     options.window_samples = static_cast<int>(shape[0] > 0 ? std::min<int64_t>(shape[0], INT32_MAX) : seconds * options.mel.rate);
-    options.fills_window = shape[0] > 0;
+    options.pads_window = shape[0] > 0;
     return options;
   }
-  require_log_mel(said);
-  options.mel.n_mels = said.number("feature_size", shape[0] > 0 && shape[0] < kMost ? static_cast<int>(shape[0]) : 80, 1024);
-  options.mel.n_fft = said.number("n_fft", options.mel.rate / 40, 1 << 16);
-  options.mel.hop_length = said.number("hop_length", std::max(1, options.mel.rate / 100), kMost);
-  const bool by_shape = !said.has("chunk_length") && shape[1] > 0 && shape[1] < kMost;
+  require_log_mel(config);
+  options.mel.n_mels = config.number("feature_size", shape[0] > 0 && shape[0] < kMost ? static_cast<int>(shape[0]) : 80, 1024);
+  options.mel.n_fft = config.number("n_fft", options.mel.rate / 40, 1 << 16);
+  options.mel.hop_length = config.number("hop_length", std::max(1, options.mel.rate / 100), kMost);
+  const bool by_shape = !config.has("chunk_length") && shape[1] > 0 && shape[1] < kMost;
   const int64_t n_samples =
-      by_shape ? shape[1] * options.mel.hop_length : int64_t{said.number("chunk_length", kDefaultSeconds, 3600)} * options.mel.rate;
-  if (n_samples > INT32_MAX) said.refuse(fmt::format("a window has {} samples, more than can be", n_samples));
+      by_shape ? shape[1] * options.mel.hop_length : int64_t{config.number("chunk_length", kDefaultSeconds, 3600)} * options.mel.rate;
+  if (n_samples > INT32_MAX) config.refuse(fmt::format("a window has {} samples, which is too many", n_samples));
   options.window_samples = static_cast<int>(n_samples);
-  check_against_shape(options, said, shape);
+  check_against_shape(options, config, shape);
   return options;
 }
 
@@ -126,8 +125,8 @@ FeatureExtractor::FeatureExtractor(const FeatureOptions& options) : options_(opt
 Tensor FeatureExtractor::extract(std::span<const float> samples) const {
   samples = samples.first(std::min(samples.size(), window_samples()));
   std::vector<float> window(samples.begin(), samples.end());
-  if (options_.normalise && !window.empty()) normalise(window);
-  if (options_.fills_window) window.resize(window_samples(), static_cast<float>(options_.padding_value));
+  if (options_.normalize && !window.empty()) normalize(window);
+  if (options_.pads_window) window.resize(window_samples(), static_cast<float>(options_.padding_value));
   if (options_.waveform) return Tensor::of({static_cast<int64_t>(window.size())}, window);
   Tensor features(DType::kF32, {options_.mel.n_mels, mel_->n_frames(window.size())});
   mel_->compute(window, features.mutable_data<float>());

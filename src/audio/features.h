@@ -10,22 +10,22 @@
 
 namespace kvik::audio {
 
-// What a speech encoder reads.
+// The input of a speech encoder.
 struct FeatureOptions {
-  bool waveform = false;  // the samples themselves; otherwise log-mel features
-  MelOptions mel;         // its rate is that of a waveform too
+  bool waveform = false;  // raw samples; otherwise log-mel features
+  MelOptions mel;         // mel.rate is the sample rate of a waveform too
   int window_samples = 0;
-  bool fills_window = true;  // a shorter sound is filled up with silence
+  bool pads_window = true;  // pad shorter sounds with silence
   double padding_value = 0.0;
-  bool normalise = false;  // to mean 0 and variance 1 before anything else
+  bool normalize = false;  // samples to mean 0 and variance 1 first
 };
 
-// From preprocessor_config.json (or the part "feature_extractor" of processor_config.json) of a folder and the shape that the encoder
-// declares, without its batch axis; -1 where it says nothing. What neither says is 16 kHz, frames of 25 ms every 10 ms, windows of 30 s.
-// Throws Error(kBadModel) where the two contradict each other, Error(kUnsupported) for features of another kind.
+// From preprocessor_config.json (or "feature_extractor" in processor_config.json) of a folder and the input shape that the encoder
+// declares, without the batch axis; -1 for an unknown dimension. Defaults: 16 kHz, frames of 25 ms every 10 ms, windows of 30 s.
+// Throws Error(kBadModel) if the two contradict each other, Error(kUnsupported) for other kinds of features.
 FeatureOptions read_feature_options(const std::filesystem::path& folder, const Dims& shape);
 
-// From samples at the right rate to what the encoder reads. Immutable; any thread.
+// Computes encoder inputs from samples at rate(). Immutable; any thread.
 class FeatureExtractor {
  public:
   explicit FeatureExtractor(const FeatureOptions& options);
@@ -33,7 +33,7 @@ class FeatureExtractor {
   int rate() const { return options_.mel.rate; }
   size_t window_samples() const { return static_cast<size_t>(options_.window_samples); }
 
-  // Of one window: [n_mels, n_frames] or [n_samples]. Samples beyond the window are left out.
+  // Features of one window: [n_mels, n_frames] or [n_samples]. Samples past the window are ignored.
   Tensor extract(std::span<const float> samples) const;
 
  private:

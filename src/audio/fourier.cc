@@ -14,14 +14,14 @@ size_t smallest_factor(size_t n) {
   return n;
 }
 
-// std::complex's own product looks for infinities, which costs more than the product.
+// The product of std::complex checks for infinities, which costs more than the product itself.
 std::complex<double> product(const std::complex<double>& a, const std::complex<double>& b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
 
 }  // namespace
 
-// Every stride-th of the values, from `first` on.
+// Every stride-th value, starting at `first`.
 struct Fourier::Part {
   size_t first = 0;
   size_t stride = 1;
@@ -33,7 +33,7 @@ Fourier::Fourier(int length) {
 
 void Fourier::transform(std::span<const double> values, std::span<std::complex<double>> result) const { transform(values, {}, result); }
 
-// The transforms of p interleaved parts lie one after another in `result`; each output is p of their elements turned and summed.
+// `result` holds the transforms of p interleaved parts one after another; each output sums p of their elements times a root of unity.
 void Fourier::transform(std::span<const double> values, const Part& part, std::span<std::complex<double>> result) const {
   const size_t n = result.size();
   if (n == 1) {

@@ -6,13 +6,13 @@
 
 namespace kvik::audio {
 
-// The discrete Fourier transform of any length: by factors, so that a length of small ones is fast. Immutable; any thread.
+// Mixed-radix discrete Fourier transform of any length; fast if its prime factors are small. Immutable; any thread.
 class Fourier {
  public:
   explicit Fourier(int length);
 
   int length() const { return static_cast<int>(roots_.size()); }
-  // `values` and `result` have the length; they must not be the same.
+  // `values` and `result` have length() elements and must not overlap.
   void transform(std::span<const double> values, std::span<std::complex<double>> result) const;
 
  private:

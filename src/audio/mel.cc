@@ -7,11 +7,11 @@
 namespace kvik::audio {
 namespace {
 
-constexpr double kHighest = 8000.0;  // the last band ends here at whatever rate
+constexpr double kHighest = 8000.0;  // the last band ends here at any sample rate
 constexpr double kFloor = 1e-10;
 constexpr double kDynamicRange = 8.0;  // powers of ten
 
-// Slaney's scale is straight up to 1 kHz and logarithmic from there on.
+// Slaney's scale is linear up to 1 kHz and logarithmic above.
 constexpr double kBendHertz = 1000.0, kBendMel = 15.0, kHertzPerMel = 200.0 / 3.0;
 const double kLogStep = std::log(6.4) / 27.0;
 
@@ -28,7 +28,7 @@ LogMel::LogMel(const MelOptions& options) : options_(options), fourier_(options.
   for (size_t b = 0; b + 2 < corners.size(); ++b) {
     const double low = corners[b], middle = corners[b + 1], high = corners[b + 2];
     Band band;
-    const int highest = options.rate / 2;  // a whole number, as the reference has it
+    const int highest = options.rate / 2;  // an integer, as in the reference
     for (int bin = 0; bin < n_bins; ++bin) {
       const double hertz = n_bins > 1 ? static_cast<double>(highest) * bin / (n_bins - 1) : 0.0;
       const double weight = std::max(0.0, std::min((hertz - low) / (middle - low), (high - hertz) / (high - middle)));
@@ -47,7 +47,7 @@ void LogMel::compute(std::span<const float> samples, std::span<float> result) co
   const auto n_frames = static_cast<size_t>(this->n_frames(samples.size()));
   std::vector<double> frame(n_fft), power(n_fft / 2 + 1);
   std::vector<std::complex<double>> spectrum(n_fft);
-  double loudest = std::log10(kFloor);
+  double maximum = std::log10(kFloor);
   for (size_t f = 0; f < n_frames; ++f) {
     for (size_t i = 0; i < n_fft; ++i) {
       int64_t at = static_cast<int64_t>(f) * options_.hop_length + static_cast<int64_t>(i) - static_cast<int64_t>(n_fft / 2);
@@ -61,11 +61,11 @@ void LogMel::compute(std::span<const float> samples, std::span<float> result) co
       double sum = 0;
       for (size_t i = 0; i < bands_[b].weights.size(); ++i) sum += bands_[b].weights[i] * power[bands_[b].first + i];
       const double value = std::log10(std::max(kFloor, sum));
-      loudest = std::max(loudest, value);
+      maximum = std::max(maximum, value);
       result[b * n_frames + f] = static_cast<float>(value);
     }
   }
-  for (float& value : result) value = static_cast<float>((std::max(static_cast<double>(value), loudest - kDynamicRange) + 4.0) / 4.0);
+  for (float& value : result) value = static_cast<float>((std::max(static_cast<double>(value), maximum - kDynamicRange) + 4.0) / 4.0);
 }
 
 }  // namespace kvik::audio

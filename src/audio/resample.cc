@@ -8,12 +8,12 @@
 namespace kvik::audio {
 namespace {
 
-constexpr int kZeroCrossings = 32;      // of the sinc on each side: 90 % of the band passes whole
-constexpr int kStepsPerCrossing = 512;  // between them the kernel is drawn as straight lines, 100 dB below full scale
+constexpr int kZeroCrossings = 32;      // of the sinc per side: 90 % of the band passes unchanged
+constexpr int kStepsPerCrossing = 512;  // linear interpolation between them: errors 100 dB below full scale
 constexpr double kPassband = 0.95;
-constexpr double kKaiserBeta = 9.0;  // about 90 dB of what would be mirrored
+constexpr double kKaiserBeta = 9.0;  // about 90 dB of alias rejection
 
-// The modified Bessel function of the first kind, order 0: the series that Kaiser's window is made of.
+// The modified Bessel function of the first kind, order 0, for the Kaiser window.
 double bessel_i0(double x) {
   double sum = 1, term = 1;
   for (int k = 1; term > sum * 1e-17; ++k) {
@@ -23,7 +23,7 @@ double bessel_i0(double x) {
   return sum;
 }
 
-// One side of the windowed sinc, finely sampled; the same for every rate.
+// One side of the windowed sinc, oversampled; the same for every rate.
 std::vector<float> make_kernel() {
   std::vector<float> kernel;
   constexpr size_t kSteps = size_t{kZeroCrossings} * kStepsPerCrossing;
@@ -47,7 +47,7 @@ Resampled::Resampled(std::shared_ptr<const Sound> sound, int rate) : sound_(std:
 }
 
 void Resampled::read(int64_t first, std::span<float> target) const {
-  constexpr int64_t kBlock = 4096;  // samples at a time, so that what is read of the sound stays small
+  constexpr int64_t kBlock = 4096;  // samples at a time, to bound the memory
   static const std::vector<float> kernel = make_kernel();
   const double ratio = static_cast<double>(sound_->rate()) / rate_;
   const double width = kZeroCrossings / cutoff_;     // of one side of the kernel, in samples of the sound
@@ -62,11 +62,11 @@ void Resampled::read(int64_t first, std::span<float> target) const {
     sound_->read(lowest, around);
     for (size_t i = 0; i < block.size(); ++i) {
       const int64_t n = begin + static_cast<int64_t>(i);
-      const double centre = static_cast<double>(n) * ratio;
+      const double center = static_cast<double>(n) * ratio;
       double sum = 0;
-      const auto from = static_cast<int64_t>(std::ceil(centre - width)), to = static_cast<int64_t>(std::floor(centre + width));
+      const auto from = static_cast<int64_t>(std::ceil(center - width)), to = static_cast<int64_t>(std::floor(center + width));
       for (int64_t k = from; k <= to; ++k) {
-        const double place = std::fabs(static_cast<double>(k) - centre) * steps;
+        const double place = std::fabs(static_cast<double>(k) - center) * steps;
         const auto at = std::min(static_cast<size_t>(place), kernel.size() - 2);
         const double share = place - static_cast<double>(at);
         sum += static_cast<double>(around[static_cast<size_t>(k - lowest)]) * (kernel[at] + share * (kernel[at + 1] - kernel[at]));

@@ -6,8 +6,8 @@
 
 namespace kvik::audio {
 
-// A sound at another rate: a windowed sinc around every new sample, cut off below the half of the lower rate, so that nothing is
-// mirrored into what can be heard. Made when it is read; the sound itself is shared.
+// A sound resampled to another rate with a windowed sinc, low-pass filtered below half the lower rate to avoid aliasing. Computed when it
+// is read; the original sound is shared.
 class Resampled final : public Sound {
  public:
   Resampled(std::shared_ptr<const Sound> sound, int rate);
@@ -20,10 +20,10 @@ class Resampled final : public Sound {
   std::shared_ptr<const Sound> sound_;
   int rate_;
   int64_t n_samples_;
-  double cutoff_;  // as a share of the sound's own half rate
+  double cutoff_;  // as a fraction of half the original rate
 };
 
-// The sound itself where it has the rate already.
+// The sound itself if it already has the rate.
 std::shared_ptr<const Sound> at_rate(std::shared_ptr<const Sound> sound, int rate);
 
 }  // namespace kvik::audio

@@ -12,7 +12,7 @@
 namespace kvik::audio {
 namespace {
 
-constexpr uint32_t kUnknownSize = 0xFFFFFFFF;  // what programs write that cannot go back: up to the end of the file
+constexpr uint32_t kUnknownSize = 0xFFFFFFFF;  // written by programs that cannot seek: up to the end of the file
 
 uint32_t little(std::span<const std::byte> bytes, size_t at, size_t n) {
   uint32_t value = 0;
@@ -22,7 +22,7 @@ uint32_t little(std::span<const std::byte> bytes, size_t at, size_t n) {
 
 bool has_tag(std::span<const std::byte> bytes, size_t at, const char* tag) { return std::memcmp(bytes.data() + at, tag, 4) == 0; }
 
-// Integers read from little-endian bytes whatever the machine's own order is.
+// Reads little-endian bytes on any machine.
 template <class Float, class Bits>
 Float float_at(const std::byte* at) {
   Bits bits = 0;
@@ -57,12 +57,12 @@ std::shared_ptr<const Wav> Wav::open(const std::filesystem::path& path) {
 Wav::Format Wav::read_format(std::span<const std::byte> chunk, const std::string& name) {
   constexpr size_t kPlainBytes = 16, kExtensibleBytes = 40;
   if (chunk.size() < kPlainBytes)
-    refuse(name, fmt::format("its format chunk has {} bytes; at least {} were expected", chunk.size(), kPlainBytes));
+    refuse(name, fmt::format("the format chunk has {} bytes; expected at least {}", chunk.size(), kPlainBytes));
   uint32_t code = little(chunk, 0, 2);
   constexpr uint32_t kExtensible = 0xFFFE;
   if (code == kExtensible) {
     if (chunk.size() < kExtensibleBytes)
-      refuse(name, fmt::format("its extensible format chunk has {} bytes; {} were expected", chunk.size(), kExtensibleBytes));
+      refuse(name, fmt::format("the extensible format chunk has {} bytes; expected {}", chunk.size(), kExtensibleBytes));
     code = little(chunk, 24, 2);  // the first bytes of the sub-format
   }
   Format format;
@@ -70,53 +70,52 @@ Wav::Format Wav::read_format(std::span<const std::byte> chunk, const std::string
   const uint32_t rate = little(chunk, 4, 4), frame_bytes = little(chunk, 12, 2), bits = little(chunk, 14, 2);
   if (code != 1 && code != 3)
     throw Error(Code::kUnsupported,
-                fmt::format("{}: it is encoded as {}; PCM or float was expected; convert it first", name, encoding_name(code)));
+                fmt::format("{}: it is encoded as {}; expected PCM or float; convert it first", name, encoding_name(code)));
   format.encoding = code == 1 ? Encoding::kPcm : Encoding::kFloat;
   const bool known = code == 1 ? bits == 8 || bits == 16 || bits == 24 || bits == 32 : bits == 32 || bits == 64;
   if (!known)
-    refuse(name, fmt::format("its samples have {} bits; {} were expected", bits, code == 1 ? "8, 16, 24 or 32" : "32 or 64 of a float"));
-  if (format.n_channels == 0) refuse(name, "it has no channels; at least one was expected");
+    refuse(name, fmt::format("the samples have {} bits; expected {}", bits, code == 1 ? "8, 16, 24 or 32" : "32 or 64 of a float"));
+  if (format.n_channels == 0) refuse(name, "it has no channels; expected at least one");
   if (rate < kLowestRate || rate > kHighestRate)
-    refuse(name, fmt::format("its rate is {} samples a second; {} to {} were expected", rate, kLowestRate, kHighestRate));
+    refuse(name, fmt::format("the rate is {} samples per second; expected {} to {}", rate, kLowestRate, kHighestRate));
   format.rate = static_cast<int>(rate);
   format.sample_bytes = static_cast<int>(bits / 8);
   const uint32_t expected = static_cast<uint32_t>(format.n_channels) * bits / 8;
   if (frame_bytes != expected)
-    refuse(name, fmt::format("{} bytes a frame contradict {} channels of {} bits, which take {}", frame_bytes, format.n_channels, bits,
-                             expected));
+    refuse(name, fmt::format("a frame has {} bytes; {} channels of {} bits need {}", frame_bytes, format.n_channels, bits, expected));
   return format;
 }
 
 Wav::Wav(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const std::string& name) : owner_(std::move(owner)) {
   constexpr size_t kHeaderBytes = 12, kChunkHeaderBytes = 8;
-  if (bytes.empty()) refuse(name, "the file is empty; a WAVE file was expected");
+  if (bytes.empty()) refuse(name, "the file is empty; expected a WAVE file");
   if (bytes.size() < kHeaderBytes || !has_tag(bytes, 0, "RIFF") || !has_tag(bytes, 8, "WAVE"))
-    refuse(name, "this is no WAVE file: it does not begin with RIFF and WAVE; convert it first");
+    refuse(name, "not a WAVE file: it does not begin with RIFF and WAVE; convert it first");
 
   std::optional<Format> format;
   for (size_t at = kHeaderBytes; at + kChunkHeaderBytes <= bytes.size();) {
-    const uint32_t said = little(bytes, at + 4, 4);
+    const uint32_t declared = little(bytes, at + 4, 4);
     const size_t begin = at + kChunkHeaderBytes, left = bytes.size() - begin;
     const bool is_data = has_tag(bytes, at, "data");
-    const size_t size = is_data && said == kUnknownSize ? left : said;
+    const size_t size = is_data && declared == kUnknownSize ? left : declared;
     if (size > left)
-      refuse(name, fmt::format("the file is cut off: its chunk '{}' says {} bytes, and {} are left",
+      refuse(name, fmt::format("the file is truncated: its chunk '{}' should have {} bytes and {} are left",
                                is_data                      ? "data"
                                : has_tag(bytes, at, "fmt ") ? "fmt"
                                                             : "other",
                                size, left));
     if (has_tag(bytes, at, "fmt ")) format = read_format(bytes.subspan(begin, size), name);
     if (is_data) {
-      if (!format) refuse(name, "its samples come before its format chunk, or it has none");
+      if (!format) refuse(name, "the samples come before the format chunk, or there is none");
       format_ = *format;
       data_ = bytes.subspan(begin, size);
       n_frames_ = static_cast<int64_t>(size) / (int64_t{format_.n_channels} * format_.sample_bytes);
-      if (n_frames_ == 0) refuse(name, "it holds no samples");
+      if (n_frames_ == 0) refuse(name, "it has no samples");
       return;
     }
-    at = begin + size + (size & 1);  // chunks begin at even places
+    at = begin + size + (size & 1);  // chunks begin at even offsets
   }
-  refuse(name, "it has no data chunk, so there are no samples in it");
+  refuse(name, "it has no data chunk, so it has no samples");
 }
 
 float Wav::sample(const std::byte* at) const {

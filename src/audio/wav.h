@@ -9,7 +9,7 @@
 
 namespace kvik::audio {
 
-// Samples a second: below the one, a second is no sound any more; above the other, no converter exists.
+// Plausible sample rates in samples per second.
 inline constexpr int kLowestRate = 1000;
 inline constexpr int kHighestRate = 768'000;
 
@@ -19,18 +19,17 @@ class Sound {
   virtual ~Sound() = default;
   virtual int rate() const = 0;  // samples per second
   virtual int64_t n_samples() const = 0;
-  // Samples [first, first + target.size()); silence outside of the sound.
+  // Samples [first, first + target.size()); silence outside the sound.
   virtual void read(int64_t first, std::span<float> target) const = 0;
 };
 
-// A RIFF/WAVE file: PCM of 8, 16, 24 or 32 bits, float of 32 or 64, plain or WAVE_FORMAT_EXTENSIBLE. Its channels are mixed into one
-// by their mean; full scale is 1. Nothing is decoded before it is read, so that hours take no memory.
+// A RIFF/WAVE file: PCM of 8, 16, 24 or 32 bits, float of 32 or 64, plain or WAVE_FORMAT_EXTENSIBLE. The channels are
+// averaged; full scale is 1. Samples are decoded when they are read, so that hours of sound take no memory.
 class Wav final : public Sound {
  public:
-  // Throws Error: kIo where there is no such file, kBadArgument for bytes that are no sound WAVE file, kUnsupported for
-  // an encoding that is not among the above.
+  // Throws Error: kIo if the file cannot be read, kBadArgument if it is no valid WAVE file, kUnsupported for another encoding.
   static std::shared_ptr<const Wav> open(const std::filesystem::path& path);
-  // `owner` keeps `bytes` alive; `name` stands before every sentence.
+  // `owner` keeps `bytes` alive; `name` begins every message.
   Wav(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const std::string& name);
 
   int rate() const override { return format_.rate; }

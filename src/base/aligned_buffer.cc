@@ -17,15 +17,13 @@ AlignedBuffer::AlignedBuffer(size_t size_bytes) : size_bytes_(size_bytes) {
   void* mapping =
       mapping_bytes_ < size_bytes ? MAP_FAILED : mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) {
-    throw Error(Code::kTooLarge, fmt::format("{} bytes of memory were asked for and are not to be had; use a smaller model, context "
-                                             "or weight format",
-                                             size_bytes));
+    throw Error(Code::kTooLarge, fmt::format("cannot allocate {} bytes; use a smaller model, context or weights format", size_bytes));
   }
   mapping_ = mapping;
   const auto address = reinterpret_cast<uintptr_t>(mapping);
   const size_t skip = huge ? (kHugePage - address % kHugePage) % kHugePage : 0;
   data_ = static_cast<std::byte*>(mapping) + skip;
-  if (huge) madvise(data_, size_bytes, MADV_HUGEPAGE);  // only a wish
+  if (huge) madvise(data_, size_bytes, MADV_HUGEPAGE);  // a hint
 }
 
 AlignedBuffer::AlignedBuffer(AlignedBuffer&& other) noexcept { *this = std::move(other); }

@@ -5,8 +5,8 @@
 
 namespace kvik {
 
-// Zeroed memory on a 64-byte boundary, straight from the operating system; in huge pages, where it gives them, once that matters.
-// Move-only. Throws Error(kTooLarge) when there is not enough.
+// Zeroed memory on a 64-byte boundary, mapped from the operating system; large buffers ask for huge pages.
+// Move-only. Throws Error(kTooLarge) if the memory cannot be allocated.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;

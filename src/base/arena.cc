@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kLargestStep = size_t{64} << 20;  // buffers double in size up to this, unless one block is larger
-constexpr size_t kKeptIdle = size_t{64} << 20;     // besides as much as is in use: what one run frees the next one takes again
+constexpr size_t kIdleReserve = size_t{64} << 20;  // plus as much as is in use: what one run frees, the next one takes again
 constexpr size_t kLargestBlock = size_t{1} << 62;
 
 size_t rounded_up(size_t size_bytes, size_t to) { return (size_bytes + to - 1) / to * to; }
@@ -28,7 +28,7 @@ void* Arena::allocate(size_t size_bytes) noexcept {
   Block* block = take_free(wanted);
   if (block == nullptr) block = new_buffer(wanted);
   if (block == nullptr) return nullptr;
-  cut(block, wanted);
+  split(block, wanted);
   used_bytes_ += block->size_bytes;
   return block + 1;
 }
@@ -38,20 +38,20 @@ void Arena::free(void* data) noexcept {
   const std::lock_guard lock(mutex_);
   Block* block = static_cast<Block*>(data) - 1;
   used_bytes_ -= block->size_bytes;
-  if (used_bytes_ == 0) return give_back_all();
-  block = join_neighbours(block);
+  if (used_bytes_ == 0) return release_all();
+  block = merge_neighbors(block);
   const bool whole_buffer = block->before == nullptr && block->after == nullptr;
-  const size_t idle_without = held_bytes_ - used_bytes_ - block->size_bytes;
-  if (whole_buffer && idle_without > used_bytes_ + kKeptIdle) return give_back(block);
-  list(block);
+  const size_t idle_without = reserved_bytes_ - used_bytes_ - block->size_bytes;
+  if (whole_buffer && idle_without > used_bytes_ + kIdleReserve) return release_buffer(block);
+  add_free(block);
 }
 
-size_t Arena::n_bytes_held() const {
+size_t Arena::reserved_bytes() const {
   const std::lock_guard lock(mutex_);
-  return held_bytes_;
+  return reserved_bytes_;
 }
 
-// The smallest that fits, of the first bin that has one.
+// The smallest block that fits, from the first bin that has one.
 Arena::Block* Arena::take_free(size_t size_bytes) {
   const size_t first = bin_of(size_bytes);
   for (uint64_t bins = filled_bins_ >> first << first; bins != 0; bins &= bins - 1) {
@@ -60,19 +60,19 @@ Arena::Block* Arena::take_free(size_t size_bytes) {
       if (block->size_bytes >= size_bytes && (best == nullptr || block->size_bytes < best->size_bytes)) best = block;
     }
     if (best == nullptr) continue;
-    unlist(best);
+    remove_free(best);
     return best;
   }
   return nullptr;
 }
 
 Arena::Block* Arena::new_buffer(size_t size_bytes) {
-  const size_t step = std::clamp(std::bit_floor(held_bytes_), kHugePage, kLargestStep);
+  const size_t step = std::clamp(std::bit_floor(reserved_bytes_), kHugePage, kLargestStep);
   try {
     auto place = std::find_if(buffers_.begin(), buffers_.end(), [](const AlignedBuffer& buffer) { return buffer.size_bytes() == 0; });
     if (place == buffers_.end()) place = buffers_.emplace(place);
     *place = AlignedBuffer(std::max(step, rounded_up(size_bytes + sizeof(Block), kHugePage)));
-    held_bytes_ += place->size_bytes();
+    reserved_bytes_ += place->size_bytes();
     Block* block = new (place->data()) Block{};
     block->size_bytes = place->size_bytes() - sizeof(Block);
     block->buffer = static_cast<uint32_t>(place - buffers_.begin());
@@ -82,8 +82,8 @@ Arena::Block* Arena::new_buffer(size_t size_bytes) {
   }
 }
 
-// Leaves of `block` what is wanted and lists the rest as free.
-void Arena::cut(Block* block, size_t size_bytes) {
+// Shrinks `block` to the wanted size; the rest becomes a free block.
+void Arena::split(Block* block, size_t size_bytes) {
   if (block->size_bytes < size_bytes + sizeof(Block) + kAlignment) return;
   Block* rest = new (reinterpret_cast<std::byte*>(block + 1) + size_bytes) Block{};
   rest->size_bytes = block->size_bytes - size_bytes - sizeof(Block);
@@ -93,29 +93,29 @@ void Arena::cut(Block* block, size_t size_bytes) {
   if (rest->after != nullptr) rest->after->before = rest;
   block->after = rest;
   block->size_bytes = size_bytes;
-  list(rest);
+  add_free(rest);
 }
 
-Arena::Block* Arena::join_neighbours(Block* block) {
+Arena::Block* Arena::merge_neighbors(Block* block) {
   if (block->after != nullptr && block->after->is_free) {
-    unlist(block->after);
-    join_next(block);
+    remove_free(block->after);
+    merge_next(block);
   }
   if (block->before == nullptr || !block->before->is_free) return block;
   block = block->before;
-  unlist(block);
-  join_next(block);
+  remove_free(block);
+  merge_next(block);
   return block;
 }
 
-void Arena::join_next(Block* block) {
+void Arena::merge_next(Block* block) {
   const Block* next = block->after;
   block->size_bytes += sizeof(Block) + next->size_bytes;
   block->after = next->after;
   if (block->after != nullptr) block->after->before = block;
 }
 
-void Arena::list(Block* block) {
+void Arena::add_free(Block* block) {
   Block*& first = bins_[bin_of(block->size_bytes)];
   block->is_free = true;
   block->previous_free = nullptr;
@@ -125,7 +125,7 @@ void Arena::list(Block* block) {
   filled_bins_ |= uint64_t{1} << bin_of(block->size_bytes);
 }
 
-void Arena::unlist(Block* block) {
+void Arena::remove_free(Block* block) {
   Block*& first = bins_[bin_of(block->size_bytes)];
   if (block->previous_free != nullptr) block->previous_free->next_free = block->next_free;
   if (block->next_free != nullptr) block->next_free->previous_free = block->previous_free;
@@ -134,17 +134,17 @@ void Arena::unlist(Block* block) {
   block->is_free = false;
 }
 
-void Arena::give_back(const Block* block) {
+void Arena::release_buffer(const Block* block) {
   AlignedBuffer& buffer = buffers_[block->buffer];
-  held_bytes_ -= buffer.size_bytes();
+  reserved_bytes_ -= buffer.size_bytes();
   buffer = AlignedBuffer();
 }
 
-void Arena::give_back_all() {
+void Arena::release_all() {
   buffers_.clear();
   bins_ = {};
   filled_bins_ = 0;
-  held_bytes_ = 0;
+  reserved_bytes_ = 0;
 }
 
 }  // namespace kvik

@@ -10,22 +10,22 @@
 
 namespace kvik {
 
-// Memory in blocks of any size on 64-byte boundaries, cut from few large buffers, so that what is freed is handed out again without
-// the operating system and all of it lies in huge pages. Any thread.
+// Allocates blocks of any size on 64-byte boundaries from a few large buffers: freed memory is reused without system calls, and all of
+// it is in huge pages. Any thread.
 class Arena {
  public:
   Arena() = default;
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Null where there is not enough.
+  // Null if there is not enough memory.
   void* allocate(size_t size_bytes) noexcept;
-  // `data` came from `allocate` or is null. Where far more lies idle than is in use, buffers go back to the operating system.
+  // `data` came from `allocate` or is null. If far more memory is idle than in use, buffers go back to the operating system.
   void free(void* data) noexcept;
-  size_t n_bytes_held() const;  // of the operating system
+  size_t reserved_bytes() const;  // allocated from the operating system
 
  private:
-  // Stands in front of what it describes. The blocks of a buffer follow one another; no two free ones are neighbours.
+  // A header before the memory it describes. The blocks of a buffer are adjacent; no two neighbors are free.
   struct alignas(64) Block {
     size_t size_bytes = 0;
     Block* before = nullptr;
@@ -35,23 +35,23 @@ class Arena {
     uint32_t buffer = 0;  // index in `buffers_`
     bool is_free = false;
   };
-  static constexpr int kBins = 64;  // of free blocks, by the power of two of their size
+  static constexpr int kBins = 64;  // free lists, by the power of two of the block size
 
   Block* take_free(size_t size_bytes);
   Block* new_buffer(size_t size_bytes);
-  void cut(Block* block, size_t size_bytes);
-  Block* join_neighbours(Block* block);
-  static void join_next(Block* block);
-  void list(Block* block);
-  void unlist(Block* block);
-  void give_back(const Block* block);  // which is a whole buffer
-  void give_back_all();
+  void split(Block* block, size_t size_bytes);
+  Block* merge_neighbors(Block* block);
+  static void merge_next(Block* block);
+  void add_free(Block* block);
+  void remove_free(Block* block);
+  void release_buffer(const Block* block);  // of a block that is a whole buffer
+  void release_all();
 
   mutable std::mutex mutex_;
-  std::vector<AlignedBuffer> buffers_;  // an empty one was given back
+  std::vector<AlignedBuffer> buffers_;  // an empty one was released
   std::array<Block*, kBins> bins_{};
   uint64_t filled_bins_ = 0;
-  size_t held_bytes_ = 0;
+  size_t reserved_bytes_ = 0;
   size_t used_bytes_ = 0;
 };
 

@@ -21,13 +21,13 @@ struct CpuidLeaf {
 
 CpuidLeaf cpuid(uint32_t leaf, uint32_t subleaf) {
   CpuidLeaf r;
-  __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);  // leaves zeros where the leaf does not exist
+  __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);  // zeros if the leaf does not exist
   return r;
 }
 
 constexpr bool bit(uint32_t word, int index) { return ((word >> index) & 1u) != 0; }
 
-// Which register states the operating system saves; without OSXSAVE there are none beyond SSE.
+// Register states that the operating system saves; without OSXSAVE, only SSE.
 uint64_t enabled_states(const CpuidLeaf& leaf1) {
   if (!bit(leaf1.ecx, 27)) return 0;
   uint32_t low = 0, high = 0;

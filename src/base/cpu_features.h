@@ -4,9 +4,9 @@
 
 namespace kvik {
 
-// What this processor can run and the operating system lets us use (AVX and AMX registers must be enabled there too).
+// Instruction sets that the processor has and the operating system enables (AVX and AMX registers need both).
 struct CpuFeatures {
-  bool avx2 = false;    // with FMA and F16C, as every processor with AVX2 that matters has them
+  bool avx2 = false;    // with FMA and F16C
   bool avx512 = false;  // F, BW, VL and DQ
   bool avx512_vnni = false;
   bool avx512_bf16 = false;
@@ -16,10 +16,10 @@ struct CpuFeatures {
   bool neon = false;
 };
 
-// Asks the processor; cheap enough to call at every start, not in a loop.
+// Queries the processor; cheap enough at startup, not in a loop.
 CpuFeatures detect_cpu_features();
 
-// "avx2 avx512 avx512_vnni", for logs; "none" when there is none.
+// "avx2 avx512 avx512_vnni", for logs; "none" if there are none.
 std::string describe(const CpuFeatures& features);
 
 // Cores this process may run on, at least 1.

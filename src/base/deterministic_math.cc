@@ -33,8 +33,8 @@ double deterministic_log(double x) {
 }
 
 double deterministic_pow(double base, double exponent) {
-  const bool small_whole = exponent >= -64.0 && exponent <= 64.0 && exponent == static_cast<double>(static_cast<int>(exponent));
-  if (!small_whole) return deterministic_exp(exponent * deterministic_log(base));
+  const bool small_integer = exponent >= -64.0 && exponent <= 64.0 && exponent == static_cast<double>(static_cast<int>(exponent));
+  if (!small_integer) return deterministic_exp(exponent * deterministic_log(base));
   double power = 1.0;
   for (int i = 0; i < (exponent < 0 ? -exponent : exponent); ++i) power *= base;
   return exponent < 0 ? 1.0 / power : power;

@@ -5,16 +5,16 @@
 
 namespace kvik {
 
-// exp, log and pow that give the same bits on every machine and compiler, which the C library does not promise.
-// They use only +, -, *, / and the bits of a double, in one order, without fused multiply-add.
+// exp, log and pow with the same bits on every machine and compiler, which the C library does not guarantee.
+// They use only +, -, *, / and the bits of a double, in a fixed order, without fused multiply-add.
 
-// Off by less than 1 unit in the last place (of the smallest number where the result is subnormal).
-// exp(-inf) = 0, exp(inf) = inf, exp(nan) = nan. Inline and free of branches, so that a loop over it becomes vector code.
+// Error below 1 ulp (of the smallest number if the result is subnormal).
+// exp(-inf) = 0, exp(inf) = inf, exp(nan) = nan. Inline and without branches, so that a loop over it is vectorized.
 inline double deterministic_exp(double x) {
   constexpr double kLog2E = 0x1.71547652b82fep+0;
-  constexpr double kLn2High = 0x1.62e42fee00000p-1;  // 32 bits, so that its product with a small whole number is exact
+  constexpr double kLn2High = 0x1.62e42fee00000p-1;  // 32 bits, so that its product with a small integer is exact
   constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
-  constexpr double kRound = 0x1.8p52;  // a number added to this is rounded to a whole one, which the low bits then hold
+  constexpr double kRound = 0x1.8p52;  // adding this rounds a number to an integer, in the low bits
   x = x < -746.0 ? -746.0 : x;
   x = x > 710.0 ? 710.0 : x;
   const double rounded = x * kLog2E + kRound;
@@ -22,7 +22,7 @@ inline double deterministic_exp(double x) {
   const double high = x - n * kLn2High;  // exact
   const double low = n * kLn2Low;
   const double r = high - low;    // |r| <= ln(2) / 2
-  double p = 1.0 / 6227020800.0;  // Taylor: the first term left out is below 2^-57
+  double p = 1.0 / 6227020800.0;  // Taylor series: the first omitted term is below 2^-57
   p = p * r + 1.0 / 479001600.0;
   p = p * r + 1.0 / 39916800.0;
   p = p * r + 1.0 / 3628800.0;
@@ -44,11 +44,11 @@ inline double deterministic_exp(double x) {
   return p * first * second;
 }
 
-// Off by less than 1 unit in the last place. log(0) = -inf, log(inf) = inf, log(negative) = log(nan) = nan.
+// Error below 1 ulp. log(0) = -inf, log(inf) = inf, log(negative) = log(nan) = nan.
 double deterministic_log(double x);
 
-// base^exponent for a finite base > 0. Exact where the exponent is a whole number of at most 64 in size and the powers on the way
-// can be represented; otherwise off by less than |exponent * log(base)| + 2 units in the last place.
+// base^exponent for a finite base > 0. Exact if the exponent is an integer of magnitude at most 64 and the intermediate powers can be
+// represented; otherwise the error is below |exponent * log(base)| + 2 ulp.
 double deterministic_pow(double base, double exponent);
 
 }  // namespace kvik

@@ -1,4 +1,4 @@
-#define XXH_INLINE_ALL  // nothing to link with
+#define XXH_INLINE_ALL  // header-only
 #include "base/hash.h"
 
 #include <fmt/format.h>

@@ -9,8 +9,7 @@
 
 namespace kvik {
 
-// XXH3 over bytes that come piece by piece: tells contents apart and finds damage; no protection against forgery. The same on every
-// machine.
+// Incremental XXH3: identifies contents and detects corruption; not secure against forgery. The same on every machine.
 class Hash {
  public:
   Hash();
@@ -19,11 +18,11 @@ class Hash {
   ~Hash();
 
   void add(std::span<const std::byte> bytes);
-  void add(std::string_view text);  // with its length, so that "ab", "c" is not "a", "bc"
+  void add(std::string_view text);  // with its length, so that "ab", "c" differs from "a", "bc"
   void add(int64_t number);
 
   uint64_t value() const;
-  std::string hex() const;  // of 128 bits
+  std::string hex() const;  // all 128 bits
 
  private:
   struct State;

@@ -4,6 +4,6 @@
 
 namespace kvik {
 
-inline constexpr size_t kHugePage = size_t{2} << 20;  // bytes; what x86 and most of aarch64 have
+inline constexpr size_t kHugePage = size_t{2} << 20;  // bytes; the size on x86 and most of aarch64
 
 }  // namespace kvik

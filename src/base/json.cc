@@ -13,7 +13,7 @@ Json parse_json(std::string_view text, std::string_view origin) {
   } catch (const Json::parse_error& e) {
     throw Error(Code::kBadModel,
                 fmt::format("{}: not valid JSON at byte {} of {}; the file may be truncated", origin, e.byte, text.size()));
-  } catch (const Json::exception& e) {  // a number out of every range, for instance
+  } catch (const Json::exception& e) {  // such as a number out of range
     throw Error(Code::kBadModel, fmt::format("{}: not valid JSON ({})", origin, e.what()));
   }
 }

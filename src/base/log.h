@@ -7,22 +7,22 @@
 
 namespace kvik {
 
-// Where the library says what it chose and what it fell back to. It never prints by itself: without a sink nothing happens.
+// Receives the library's messages: choices, fallbacks, warnings. The library itself never prints; without a sink, messages are dropped.
 // A sink must be callable from any thread.
 class Log {
  public:
-  using Sink = std::function<void(LogLevel, std::string_view sentence)>;
+  using Sink = std::function<void(LogLevel, std::string_view message)>;
 
   Log() = default;
   explicit Log(Sink sink) : sink_(std::move(sink)) {}
 
-  void debug(std::string_view sentence) const { say(LogLevel::kDebug, sentence); }
-  void info(std::string_view sentence) const { say(LogLevel::kInfo, sentence); }
-  void warning(std::string_view sentence) const { say(LogLevel::kWarning, sentence); }
-  void error(std::string_view sentence) const { say(LogLevel::kError, sentence); }
+  void debug(std::string_view message) const { log(LogLevel::kDebug, message); }
+  void info(std::string_view message) const { log(LogLevel::kInfo, message); }
+  void warning(std::string_view message) const { log(LogLevel::kWarning, message); }
+  void error(std::string_view message) const { log(LogLevel::kError, message); }
 
-  void say(LogLevel level, std::string_view sentence) const {
-    if (sink_) sink_(level, sentence);
+  void log(LogLevel level, std::string_view message) const {
+    if (sink_) sink_(level, message);
   }
 
  private:

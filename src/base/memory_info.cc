@@ -18,11 +18,11 @@ size_t available_in_system() {
   return 0;
 }
 
-// What the container we may be in still allows; nothing where it sets no limit.
+// What the limit of a container leaves; nothing if there is no limit.
 std::optional<size_t> available_in_container() {
   size_t limit = 0, used = 0;
   std::ifstream limit_file("/sys/fs/cgroup/memory.max"), used_file("/sys/fs/cgroup/memory.current");
-  if (!(limit_file >> limit) || !(used_file >> used)) return std::nullopt;  // "max", or not there
+  if (!(limit_file >> limit) || !(used_file >> used)) return std::nullopt;  // "max", or no such file
   return limit > used ? limit - used : 0;
 }
 

@@ -4,7 +4,7 @@
 
 namespace kvik {
 
-// What the system (and a container, where we are in one) could give without swapping; 0 where it does not say.
+// Memory that the system (and a container, if any) can provide without swapping; 0 if unknown.
 size_t available_memory_bytes();
 
 }  // namespace kvik

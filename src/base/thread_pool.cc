@@ -7,7 +7,7 @@
 namespace kvik {
 namespace {
 
-// About 50 us on the machines we know: longer than the gap between two operations of a step, shorter than a time slice.
+// About 50 us: longer than the gap between two operations of a step, shorter than a time slice.
 constexpr int kSpins = 2000;
 
 void relax() {
@@ -18,7 +18,7 @@ void relax() {
 #endif
 }
 
-// Whether this thread is working on items, and so must not wait for others that do.
+// Whether this thread is inside an item, and so must not wait for others.
 thread_local bool inside_item = false;
 
 struct InsideItem {
@@ -32,7 +32,7 @@ constexpr uint32_t unclaimed_of(uint64_t word) { return static_cast<uint32_t>(wo
 // First item of a share; with share = n_threads, the end of the last one.
 constexpr int64_t share_begin(int64_t n_items, int share, int n_threads) { return n_items * share / n_threads; }
 
-// Waits until ready() holds: first awake, then asleep on `word`; the change that makes it so is followed by a notify.
+// Waits until ready() holds: spins first, then sleeps on `word`, which is notified after every change.
 template <class Ready>
 void await(const std::atomic<uint32_t>& word, Ready ready) {
   for (int i = 0; i < kSpins; ++i) {
@@ -51,7 +51,7 @@ void await(const std::atomic<uint32_t>& word, Ready ready) {
 ThreadPool::ThreadPool(int n_threads)
     : n_threads_(std::clamp(n_threads, 1, kMaxThreads)), shares_(std::make_unique<Share[]>(static_cast<size_t>(n_threads_))) {
   threads_.reserve(static_cast<size_t>(n_threads_ - 1));
-  for (int t = 1; t < n_threads_; ++t) threads_.emplace_back([this, t] { serve(t); });
+  for (int t = 1; t < n_threads_; ++t) threads_.emplace_back([this, t] { worker_loop(t); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -65,7 +65,7 @@ void ThreadPool::run(int64_t n_items, Work work) {
   if (n_items <= 0) return;
   if (n_threads_ == 1 || n_items == 1 || inside_item) return run_alone(n_items, work);
   const std::lock_guard lock(one_job_);
-  // A share counts its items in 32 bits; a job beyond that is several jobs.
+  // A share counts its items in 32 bits; a larger job is run as several.
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (n_items <= kMost) return run_some(n_items, work);
   struct Shifted {
@@ -119,7 +119,7 @@ bool ThreadPool::claim_and_run(int share) {
   std::atomic<uint64_t>& word = shares_[static_cast<size_t>(share)].word;
   uint64_t seen = word.load(std::memory_order_acquire);
   while (unclaimed_of(seen) != 0) {
-    // While the word is unchanged an item of its job is unclaimed, so the job is not over and these are its fields.
+    // While the word is unchanged, its job has an unclaimed item, so the job is still running and these are its fields.
     const Work work{call_.load(std::memory_order_relaxed), context_.load(std::memory_order_relaxed)};
     const int64_t n_items = n_items_.load(std::memory_order_relaxed);
     if (!word.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
@@ -138,7 +138,7 @@ void ThreadPool::run_item(const Work& work, int64_t item) {
   }
 }
 
-void ThreadPool::serve(int thread) {
+void ThreadPool::worker_loop(int thread) {
   uint32_t seen = 0;
   for (;;) {
     await(job_, [&] { return job_.load(std::memory_order_acquire) != seen; });

@@ -11,12 +11,12 @@
 
 namespace kvik {
 
-// Threads that work on items. A job is n items; every thread owns a share of them and, when its own are done, takes from the others.
-// A job ends when its items are finished, not when its threads have arrived: a thread that the system has put aside holds up at most
-// the one item it has begun, and a thread that sleeps holds up nothing. Which thread computes an item is not defined.
+// A work-stealing thread pool. A job is n items; every thread owns a share of them and steals from the others once its own are done.
+// A job ends when its items are finished, not when all threads have arrived: a preempted thread delays at most the one item it has
+// begun, and a sleeping thread delays nothing. Which thread computes an item is unspecified.
 //
-// for_each() may be called from any thread; jobs of several callers run one after another. Called from inside an item it runs the
-// inner items on the calling thread. Nothing is allocated per job. Idle threads spin for some microseconds, then sleep.
+// for_each() may be called from any thread; jobs of several callers run one after another. A nested call, from inside an item, runs on
+// the calling thread. Nothing is allocated per job. Idle threads spin for some microseconds, then sleep.
 class ThreadPool {
  public:
   // n_threads counts the caller: 1 starts no thread at all. At most kMaxThreads; less than 1 counts as 1.
@@ -30,7 +30,7 @@ class ThreadPool {
   int n_threads() const { return n_threads_; }
 
   // Calls fn(int64_t item) once for each item in [0, n_items) and returns when all are finished; what they wrote is visible then.
-  // If items throw, the remaining ones may be left out and the first exception is thrown here.
+  // If items throw, the remaining ones may be skipped and the first exception is thrown here.
   template <class Fn>
   void for_each(int64_t n_items, Fn&& fn) {
     using Callable = std::remove_reference_t<Fn>;
@@ -38,7 +38,7 @@ class ThreadPool {
                   const_cast<void*>(static_cast<const void*>(std::addressof(fn)))});
   }
 
-  // The same for ranges of at most `grain` neighbours: fn(int64_t begin, int64_t end).
+  // The same for ranges of at most `grain` items: fn(int64_t begin, int64_t end).
   template <class Fn>
   void for_ranges(int64_t n, int64_t grain, Fn&& fn) {
     const int64_t step = grain < 1 ? 1 : grain;
@@ -54,7 +54,7 @@ class ThreadPool {
     void* context;
   };
   // One thread's share of a job: job number in the upper half, items not yet claimed in the lower. A claim is a compare-and-swap of
-  // the whole word, so a thread that comes late with the word of an earlier job cannot claim anything of this one.
+  // the whole word, so a late thread with the word of an earlier job cannot claim anything of this one.
   struct alignas(64) Share {
     std::atomic<uint64_t> word{0};
   };
@@ -65,20 +65,20 @@ class ThreadPool {
   void work_from(int first_share);
   bool claim_and_run(int share);
   void run_item(const Work& work, int64_t item);
-  void serve(int thread);
+  void worker_loop(int thread);
 
   const int n_threads_;
   std::mutex one_job_;
   std::vector<std::thread> threads_;
   std::unique_ptr<Share[]> shares_;
 
-  // The job at hand; written by its caller before the shares are, read by whoever claims.
+  // The current job; written by its caller before the shares, read after a claim.
   std::atomic<void (*)(void*, int64_t)> call_{nullptr};
   std::atomic<void*> context_{nullptr};
   std::atomic<int64_t> n_items_{0};
 
   alignas(64) std::atomic<uint32_t> job_{0};       // idle threads wait for it to change
-  alignas(64) std::atomic<uint32_t> finished_{0};  // items of the job at hand
+  alignas(64) std::atomic<uint32_t> finished_{0};  // items of the current job
   std::atomic<bool> stopping_{false};
   std::atomic<bool> failed_{false};
   std::exception_ptr failure_;  // of the thread that set failed_

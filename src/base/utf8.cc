@@ -8,13 +8,13 @@ namespace {
 constexpr uint64_t kHighBits = 0x8080808080808080u;
 
 struct Lead {
-  uint8_t size;       // bytes of the whole character; 0 where no character begins so
-  uint8_t low, high;  // what the second byte may be
+  uint8_t size;       // bytes of the whole character; 0 if no character begins with this byte
+  uint8_t low, high;  // range of the second byte
   uint8_t bits;       // mask of the payload in the lead
 };
 
 Lead lead_of(uint8_t byte) {
-  if (byte < 0xC2) return {0, 0, 0, 0};  // a continuation, or a spelling longer than needed
+  if (byte < 0xC2) return {0, 0, 0, 0};  // a continuation byte, or an overlong encoding
   if (byte < 0xE0) return {2, 0x80, 0xBF, 0x1F};
   if (byte == 0xE0) return {3, 0xA0, 0xBF, 0x0F};
   if (byte == 0xED) return {3, 0x80, 0x9F, 0x0F};  // no surrogates

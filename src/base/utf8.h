@@ -8,18 +8,18 @@ namespace kvik::utf8 {
 
 inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-// One step through bytes that may be anything.
+// One decoding step through bytes that may be invalid.
 struct Step {
   char32_t code_point;  // U+FFFD unless valid
-  uint8_t size;         // bytes of the character, or of the longest part that could have begun one (at least 1)
+  uint8_t size;         // bytes of the character, or of the longest prefix of one (at least 1)
   bool valid;
-  bool incomplete;  // invalid only because the bytes end here: more could complete it
+  bool incomplete;  // invalid only because the bytes end here
 };
 
 // `bytes` may not be empty.
 Step step(std::string_view bytes);
 
-// The character at `text`, which is known to be valid UTF-8; moves `text` behind it.
+// The character at `text`, which must be valid UTF-8; moves `text` past it.
 inline char32_t next(const char*& text) {
   const auto* p = reinterpret_cast<const uint8_t*>(text);
   if (p[0] < 0x80) {
@@ -66,14 +66,14 @@ inline void append(std::string& out, char32_t code_point) {
   }
 }
 
-// Length of the longest valid beginning of `bytes`.
+// Length of the longest valid prefix.
 size_t valid_prefix_bytes(std::string_view bytes);
 inline bool is_valid(std::string_view bytes) { return valid_prefix_bytes(bytes) == bytes.size(); }
-// Length of the longest beginning that is ASCII.
+// Length of the longest ASCII prefix.
 size_t ascii_prefix_bytes(std::string_view bytes);
 inline bool is_ascii(std::string_view bytes) { return ascii_prefix_bytes(bytes) == bytes.size(); }
 
-// Every longest invalid part becomes one U+FFFD, as Python's errors="replace" has it.
+// Replaces every maximal invalid part with one U+FFFD, as Python's errors="replace" does.
 void append_replaced(std::string& out, std::string_view bytes);
 std::string replaced(std::string_view bytes);
 

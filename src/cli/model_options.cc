@@ -93,7 +93,7 @@ void add_sampling_options(CLI::App& command, GenerateOptions& options) {
 Model load_model(const ModelOptions& options, const Terminal& terminal) {
   LoadOptions load = options.load;
   const Log log = terminal.log();
-  load.log = [log](LogLevel level, std::string_view sentence) { log.say(level, sentence); };
+  load.log = [log](LogLevel level, std::string_view message) { log.log(level, message); };
   return Model::load(options.model, load);
 }
 

@@ -10,13 +10,13 @@
 #include "base/new_file.h"
 #include "kvik/error.h"
 
-// magic, header size; header (JSON); tokens, logits and contents, each on a 64-byte boundary; hash of everything before it.
+// Layout: magic, header size; header (JSON); tokens, logits and contents, each on a 64-byte boundary; hash of everything before.
 namespace kvik::kv {
 namespace {
 
 constexpr std::string_view kMagic = "kvik cache 1\n";
 constexpr size_t kAlignment = 64;
-constexpr size_t kPrefix = 16 + sizeof(uint64_t);  // the magic, filled up, and the size of the header
+constexpr size_t kPrefix = 16 + sizeof(uint64_t);  // the padded magic and the size of the header
 constexpr size_t kHashBytes = sizeof(uint64_t);
 
 size_t padding_after(size_t size_bytes) { return (kAlignment - size_bytes % kAlignment) % kAlignment; }
@@ -51,7 +51,7 @@ class Writer {
 
 [[noreturn]] void fail(std::string_view name, const std::string& why) { throw Error(Code::kBadArgument, fmt::format("{}: {}", name, why)); }
 
-// Goes through everything but the hash.
+// Reads everything but the hash.
 class Reader {
  public:
   Reader(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, std::string_view name)
@@ -60,11 +60,11 @@ class Reader {
   Json header() {
     char magic[16] = {};
     if (bytes_.size() >= sizeof magic) std::memcpy(magic, bytes_.data(), sizeof magic - 1);
-    if (std::string_view(magic) != kMagic) fail("this is no cache that Kvik saved, or one of another version");
-    if (bytes_.size() < kPrefix) fail("it ends before its header; it was cut");
+    if (std::string_view(magic) != kMagic) fail("this is not a cache saved by Kvik, or one of another version");
+    if (bytes_.size() < kPrefix) fail("the file is truncated inside its header");
     uint64_t size_bytes = 0;
     std::memcpy(&size_bytes, bytes_.data() + kPrefix - sizeof size_bytes, sizeof size_bytes);
-    if (size_bytes > bytes_.size() - kPrefix) fail("its header is longer than the file");
+    if (size_bytes > bytes_.size() - kPrefix) fail("the header is longer than the file");
     at_ = kPrefix + static_cast<size_t>(size_bytes);
     return parse_json({reinterpret_cast<const char*>(bytes_.data()) + kPrefix, static_cast<size_t>(size_bytes)}, name_);
   }
@@ -72,22 +72,21 @@ class Reader {
   Tensor tensor(int64_t type, Dims dims) {
     const std::optional<int64_t> n_elements = checked_elements(dims);
     const auto dtype = type >= 1 && type <= kLastDType ? static_cast<DType>(type) : DType::kUndefined;
-    if (!n_elements || bits_per_element(dtype) == 0)
-      fail(fmt::format("it holds {} of type {}, which no cache does", to_string(dims), type));
+    if (!n_elements || bits_per_element(dtype) == 0) fail(fmt::format("invalid tensor of shape {} and type {}", to_string(dims), type));
     at_ += padding_after(at_);
     const size_t size_bytes = storage_bytes(dtype, *n_elements);
-    if (at_ > bytes_.size() || size_bytes > bytes_.size() - at_) fail("its contents are shorter than its header says");
+    if (at_ > bytes_.size() || size_bytes > bytes_.size() - at_) fail("the contents are shorter than the header says");
     at_ += size_bytes;
     return Tensor::view(dtype, std::move(dims), bytes_.data() + at_ - size_bytes, owner_);
   }
 
-  // A JSON number may be anything; what does not fit is not to be cut to fit.
+  // A JSON number may be anything; one that does not fit is refused, not truncated.
   int64_t integer(const Json& number) const {
-    if (!number.is_number_integer()) fail(fmt::format("its header has {} for a whole number", number.dump()));
+    if (!number.is_number_integer()) fail(fmt::format("the header has {} instead of an integer", number.dump()));
     return number.get<int64_t>();
   }
   uint64_t unsigned_integer(const Json& number) const {
-    if (!number.is_number_unsigned()) fail(fmt::format("its header has {} for a number of 0 or more", number.dump()));
+    if (!number.is_number_unsigned()) fail(fmt::format("the header has {} instead of an unsigned integer", number.dump()));
     return number.get<uint64_t>();
   }
   Dims dims(const Json& list) const {
@@ -146,7 +145,7 @@ SavedCache parse_cache(std::span<const std::byte> bytes, std::shared_ptr<const v
     cache.logits.assign(logits.data<float>().begin(), logits.data<float>().end());
     for (const Json& entry : header.at("contents"))
       cache.contents.push_back(reader.tensor(reader.integer(entry.at(0)), reader.dims(entry.at(1))));
-  } catch (const Json::exception& e) { reader.fail(fmt::format("its header is not as it should be ({})", e.what())); }
+  } catch (const Json::exception& e) { reader.fail(fmt::format("the header is invalid ({})", e.what())); }
   return cache;
 }
 
@@ -157,9 +156,9 @@ SavedCache read_cache(const std::filesystem::path& path) {
   Hash hash;
   hash.add(bytes.first(n_hashed));
   const uint64_t found = hash.value();
-  const bool whole = bytes.size() > kHashBytes && std::memcmp(&found, bytes.data() + n_hashed, kHashBytes) == 0;
-  if (!whole && bytes.size() > kMagic.size() && file->text().starts_with(kMagic))
-    fail(path.string(), "its checksum does not fit its contents; it is damaged or was cut");
+  const bool intact = bytes.size() > kHashBytes && std::memcmp(&found, bytes.data() + n_hashed, kHashBytes) == 0;
+  if (!intact && bytes.size() > kMagic.size() && file->text().starts_with(kMagic))
+    fail(path.string(), "the checksum does not match; the file is damaged or truncated");
   return parse_cache(bytes.first(n_hashed), file, path.string());
 }
 

@@ -8,18 +8,18 @@
 #include "base/token.h"
 #include "tensor/tensor.h"
 
-// A cache in a file: written whole or not at all, and read only where every byte is as it was written.
+// Saved caches: written completely or not at all, and verified by a checksum when read.
 namespace kvik::kv {
 
-// Where a generator of random numbers stands.
+// The state of a random number generator.
 struct RandomState {
   uint64_t seed = 0;
   uint64_t position = 0;
 };
 
 struct SavedCache {
-  std::string model;  // what it belongs to
-  std::string form;   // how its contents are to be understood
+  std::string model;  // identity of the model
+  std::string form;   // layout of the contents; see backend::Traits::cache_form
   std::vector<TokenId> tokens;
   std::vector<float> logits;  // of the last token; may be empty
   std::optional<RandomState> random;
@@ -29,11 +29,11 @@ struct SavedCache {
 // Throws Error(kIo).
 void write_cache(const std::filesystem::path& path, const SavedCache& cache);
 
-// The contents are views of the file, which must not change while they are in use. Throws Error(kIo) for a file that cannot be read and
-// Error(kBadArgument) for one that is no cache, damaged, or of another version.
+// The contents are views of the mapped file, which must not change while they are in use. Throws Error(kIo) if the file cannot be read
+// and Error(kBadArgument) if it is not a saved cache, damaged, or of another version.
 SavedCache read_cache(const std::filesystem::path& path);
 
-// The same for the bytes of a file without its checksum, on a 64-byte boundary and kept alive by `owner`; `name` stands in errors.
+// The same for the bytes of a file without its checksum, on a 64-byte boundary and kept alive by `owner`; `name` begins every message.
 SavedCache parse_cache(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, std::string_view name);
 
 }  // namespace kvik::kv

@@ -91,7 +91,7 @@ size_t PageStore::used_bytes() const {
   return (n_pages_ - n_free_) * page_bytes_;
 }
 
-void Sequence::prepare(int64_t end) {
+void PageTable::prepare(int64_t end) {
   const auto positions = static_cast<size_t>(store_->page_positions());
   const size_t first = static_cast<size_t>(length_) / positions;
   const size_t n_pages = (static_cast<size_t>(end) + positions - 1) / positions;
@@ -114,13 +114,13 @@ void Sequence::prepare(int64_t end) {
   }
 }
 
-void Sequence::rewind(int64_t length) {
+void PageTable::rewind(int64_t length) {
   length_ = std::min(length_, length);
   const int64_t positions = store_->page_positions();
   drop_pages(static_cast<size_t>((length_ + positions - 1) / positions));
 }
 
-void Sequence::fork_from(const Sequence& other) {
+void PageTable::fork_from(const PageTable& other) {
   drop_pages(0);
   pages_ = other.pages_;
   addresses_ = other.addresses_;
@@ -128,7 +128,7 @@ void Sequence::fork_from(const Sequence& other) {
   for (Page* page : pages_) PageStore::share(page);
 }
 
-void Sequence::drop_pages(size_t keep) {
+void PageTable::drop_pages(size_t keep) {
   while (pages_.size() > keep) {
     store_->release(pages_.back());
     pages_.pop_back();
@@ -136,7 +136,7 @@ void Sequence::drop_pages(size_t keep) {
   }
 }
 
-void Sequence::set_page(size_t i, Page* page) {
+void PageTable::set_page(size_t i, Page* page) {
   pages_[i] = page;
   addresses_[i] = page->data;
 }

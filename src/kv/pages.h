@@ -57,12 +57,12 @@ class PageStore {
 };
 
 // The page table of one sequence. One thread at a time; the store must outlive it.
-class Sequence {
+class PageTable {
  public:
-  explicit Sequence(PageStore& store) : store_(&store) {}
-  Sequence(const Sequence&) = delete;
-  Sequence& operator=(const Sequence&) = delete;
-  ~Sequence() { drop_pages(0); }
+  explicit PageTable(PageStore& store) : store_(&store) {}
+  PageTable(const PageTable&) = delete;
+  PageTable& operator=(const PageTable&) = delete;
+  ~PageTable() { drop_pages(0); }
 
   int64_t length() const { return length_; }
   size_t size_bytes() const { return pages_.size() * store_->page_bytes(); }
@@ -74,7 +74,7 @@ class Sequence {
   void commit(int64_t end) { length_ = end; }
   void rewind(int64_t length);
   // Becomes a copy of another sequence and shares all its pages.
-  void fork_from(const Sequence& other);
+  void fork_from(const PageTable& other);
 
   // [position / page_positions]; valid until the next call that changes the sequence.
   std::byte* const* pages() const { return addresses_.data(); }

@@ -63,7 +63,7 @@ Model read(std::string_view bytes, ParseContext context, const Log& log) {
 Model read_model(const std::filesystem::path& path, const Log& log) {
   const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
   ExternalData external(path.parent_path());
-  const Log named([&](LogLevel level, std::string_view sentence) { log.say(level, fmt::format("{}: {}", path.string(), sentence)); });
+  const Log named([&](LogLevel level, std::string_view sentence) { log.log(level, fmt::format("{}: {}", path.string(), sentence)); });
   try {
     Model model = read(file->text(), {file, external}, named);
     model.path = path.string();

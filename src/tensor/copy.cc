@@ -24,7 +24,7 @@ void copy_box(const BoxCopy& box, const std::byte* source, std::byte* target) {
   for (const int64_t extent : box.extents) {
     if (extent == 0) return;
   }
-  // The last axes that lie alike and without gaps in both arrays are one run of bytes.
+  // The last axes, if contiguous in both arrays, are one run of bytes.
   size_t n_inner = box.extents.size();
   int64_t run = 1;
   while (n_inner > 0 && box.source_strides[n_inner - 1] == run && box.target_strides[n_inner - 1] == run) {

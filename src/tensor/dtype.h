@@ -6,7 +6,7 @@
 
 namespace kvik {
 
-// The numbers are those of ONNX's TensorProto.DataType, so that reading one is a range check.
+// The values are those of ONNX's TensorProto.DataType.
 enum class DType : uint8_t {
   kUndefined = 0,
   kF32 = 1,
@@ -44,7 +44,7 @@ std::string_view dtype_name(DType dtype);
 // Bits of one element in memory; 4- and 2-bit types are packed, lowest bits first. 0 for strings and kUndefined.
 int bits_per_element(DType dtype);
 
-// Bytes that `n_elements` take, the last byte padded. The caller has checked that n_elements * bits fits (see checked_elements).
+// Bytes of `n_elements`, rounded up to whole bytes. The caller has checked that n_elements * bits fits (see checked_elements).
 size_t storage_bytes(DType dtype, int64_t n_elements);
 
 bool is_float(DType dtype);    // every floating point type, 4 to 64 bits

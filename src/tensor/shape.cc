@@ -27,7 +27,7 @@ int64_t element_count(std::span<const int64_t> dims) {
   const std::optional<int64_t> n = checked_elements(dims);
   if (!n)
     throw Error(Code::kTooLarge,
-                fmt::format("a tensor of shape {} cannot exist: a dimension is negative or the product overflows", to_string(dims)));
+                fmt::format("invalid tensor shape {}: a dimension is negative or the number of elements overflows", to_string(dims)));
   return *n;
 }
 

@@ -10,11 +10,11 @@ namespace kvik {
 
 using Dims = std::vector<int64_t>;
 
-// Number of elements; nothing when a dimension is negative or the product (zeros left aside) does not fit into 2^56,
-// so that a byte count of any dtype fits into 64 bits.
+// Number of elements; nothing if a dimension is negative or the product (ignoring zeros) exceeds 2^56, so that the size in bytes of
+// any dtype fits into 64 bits.
 std::optional<int64_t> checked_elements(std::span<const int64_t> dims);
 
-// As above for dims that are known to be sound; throws Error(kTooLarge) otherwise.
+// The same for valid dims; throws Error(kTooLarge) for others.
 int64_t element_count(std::span<const int64_t> dims);
 
 // Row-major strides in elements.

@@ -11,7 +11,7 @@ constexpr std::array<float, 8> kE2M1 = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f
 
 struct Layout {
   uint32_t nan_code;
-  uint32_t infinity_code;   // equal to nan_code where there is no infinity
+  uint32_t infinity_code;   // equal to nan_code if there is no infinity
   uint32_t largest_finite;  // magnitude code
 };
 
@@ -65,10 +65,10 @@ uint32_t encode_small_float(float value, int exponent_bits, int mantissa_bits, i
   const uint32_t sign = std::signbit(value) ? 1u << (exponent_bits + mantissa_bits) : 0;
   const bool unsigned_nan = specials == Specials::kNanIsNegative0;
   if (std::isnan(value)) return unsigned_nan ? layout.nan_code : sign | layout.nan_code;
-  const uint32_t beyond = saturate ? sign | layout.largest_finite : (unsigned_nan ? layout.nan_code : sign | layout.infinity_code);
-  if (std::isinf(value)) return beyond;
+  const uint32_t overflow = saturate ? sign | layout.largest_finite : (unsigned_nan ? layout.nan_code : sign | layout.infinity_code);
+  if (std::isinf(value)) return overflow;
   const uint32_t magnitude = round_magnitude(std::fabs(static_cast<double>(value)), mantissa_bits, bias);
-  if (magnitude > layout.largest_finite) return beyond;
+  if (magnitude > layout.largest_finite) return overflow;
   if (unsigned_nan && magnitude == 0) return 0;  // negative zero would read as NaN
   return sign | magnitude;
 }

@@ -7,7 +7,7 @@ namespace kvik {
 
 // 16-bit and smaller floats as storage types: they convert to float exactly and from float by rounding to nearest, ties to even.
 
-// How a format of `kExponentBits` and `kMantissaBits` spends its codes beyond the ordinary numbers.
+// How a format encodes infinity and NaN.
 enum class Specials {
   kIeee,           // the top exponent holds infinities and NaNs
   kNanOnly,        // no infinity; all ones is NaN ("fn")
@@ -16,7 +16,7 @@ enum class Specials {
 
 float decode_small_float(uint32_t code, int exponent_bits, int mantissa_bits, int bias, Specials specials);
 
-// saturate: what lies beyond the largest finite number becomes that number instead of infinity or NaN.
+// saturate: values above the largest finite number become that number instead of infinity or NaN.
 uint32_t encode_small_float(float value, int exponent_bits, int mantissa_bits, int bias, Specials specials, bool saturate);
 
 struct Half {

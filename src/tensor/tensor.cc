@@ -13,7 +13,7 @@ constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vect
 
 std::shared_ptr<std::byte> allocate(size_t size_bytes) {
   void* memory = ::operator new(std::max<size_t>(size_bytes, 1), kAlignment, std::nothrow);
-  if (memory == nullptr) throw Error(Code::kTooLarge, fmt::format("no memory for a tensor of {} bytes", size_bytes));
+  if (memory == nullptr) throw Error(Code::kTooLarge, fmt::format("cannot allocate a tensor of {} bytes", size_bytes));
   return {static_cast<std::byte*>(memory), [](std::byte* p) { ::operator delete(p, kAlignment); }};
 }
 
@@ -49,7 +49,7 @@ std::span<std::byte> Tensor::mutable_bytes() {
 Tensor Tensor::reshaped(Dims dims) const {
   const int64_t n = element_count(dims);
   if (n != n_elements_) {
-    throw Error(Code::kBadModel, fmt::format("a tensor of shape {} cannot be seen as {}: {} elements are not {}", to_string(dims_),
+    throw Error(Code::kBadModel, fmt::format("a tensor of shape {} cannot be reshaped to {}: it has {} elements, not {}", to_string(dims_),
                                              to_string(dims), n_elements_, n));
   }
   Tensor result = *this;
@@ -59,8 +59,7 @@ Tensor Tensor::reshaped(Dims dims) const {
 
 void Tensor::require(DType wanted) const {
   if (dtype_ == wanted) return;
-  throw Error(Code::kBadModel,
-              fmt::format("a tensor of {} was found where one of {} was expected", dtype_name(dtype_), dtype_name(wanted)));
+  throw Error(Code::kBadModel, fmt::format("found a tensor of type {}; expected {}", dtype_name(dtype_), dtype_name(wanted)));
 }
 
 void Tensor::make_unique() {

@@ -59,13 +59,12 @@ inline constexpr DType kDTypeOf<std::complex<double>> = DType::kC128;
 template <>
 inline constexpr DType kDTypeOf<std::string> = DType::kString;
 
-// A dense row-major array. A copy shares the elements, which nobody changes once they are shared: write only through
-// mutable_data(), which makes the elements this tensor's own first. A default-constructed tensor is undefined and stands
-// for an omitted optional input.
+// A dense row-major array. Copies share the elements (copy-on-write): mutable_data() copies shared elements first. A default-constructed
+// tensor is undefined and stands for an omitted optional input.
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(DType dtype, Dims dims);  // zeros (empty strings); throws Error(kTooLarge) where no such tensor can be
+  Tensor(DType dtype, Dims dims);  // zeros (empty strings); throws Error(kTooLarge) for an invalid shape or if there is no memory
 
   template <class T>
   static Tensor of(Dims dims, std::span<const T> values);
@@ -82,7 +81,7 @@ class Tensor {
     return of<T>({}, std::span<const T>(&value, 1));
   }
 
-  // Elements that live elsewhere and are kept alive by `owner`. `data` must be aligned for the element type and hold
+  // A view of elements that `owner` keeps alive. `data` must be aligned for the element type and hold
   // storage_bytes(dtype, n) bytes. Not for strings.
   static Tensor view(DType dtype, Dims dims, const std::byte* data, std::shared_ptr<const void> owner);
 
@@ -94,7 +93,7 @@ class Tensor {
   int64_t size() const { return n_elements_; }
   size_t size_bytes() const { return storage_bytes(dtype_, n_elements_); }
 
-  // The elements; throws Error(kBadModel) when the tensor holds another type, so that a kernel may simply ask.
+  // The elements; throws Error(kBadModel) if the tensor has another type.
   template <class T>
   std::span<const T> data() const;
   template <class T>
@@ -104,7 +103,7 @@ class Tensor {
   std::span<const std::byte> bytes() const { return {data_, size_bytes()}; }
   std::span<std::byte> mutable_bytes();
 
-  // The same elements under another shape of as many elements.
+  // The same elements with another shape of the same size.
   Tensor reshaped(Dims dims) const;
 
  private:
@@ -116,7 +115,7 @@ class Tensor {
   int64_t n_elements_ = 0;
   const std::byte* data_ = nullptr;
   std::shared_ptr<const void> owner_;                  // of data_
-  bool owned_ = false;                                 // data_ is our own allocation, writable while owner_ is not shared
+  bool owned_ = false;                                 // data_ is this tensor's allocation, writable while owner_ is not shared
   std::shared_ptr<std::vector<std::string>> strings_;  // instead of data_ for strings
 };
 

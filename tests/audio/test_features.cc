@@ -1,4 +1,4 @@
-// Features are those of the reference extractor.
+// Features equal those of the reference extractor.
 #include <cmath>
 #include <gmock/gmock.h>
 
@@ -10,7 +10,7 @@
 namespace kvik::audio {
 namespace {
 
-// As tests/fixtures/make/audio.py makes it.
+// The same as in tests/fixtures/make/audio.py.
 std::vector<float> sound(int64_t n, int64_t quiet_from) {
   std::vector<float> samples;
   for (int64_t i = 0; i < n; ++i) {
@@ -27,7 +27,7 @@ FeatureOptions options_for(const std::string& config, const Dims& shape) {
   return read_feature_options(folder.path(), shape);
 }
 
-TEST(Features, AreThoseOfTheReferenceExtractor) {
+TEST(Features, EqualThoseOfTheReferenceExtractor) {
   const Json known = read_json_file(testing_support::fixtures() / "audio" / "features.json");
   for (const Json& one : known["cases"]) {
     const FeatureExtractor extractor(options_for(one["config"].dump(), one["shape"].get<Dims>()));
@@ -42,7 +42,7 @@ TEST(Features, AreThoseOfTheReferenceExtractor) {
   }
 }
 
-TEST(Features, TheShapeOfTheEncoderTellsWhatNoFileSays) {
+TEST(Features, MissingOptionsComeFromTheShapeOfTheEncoder) {
   const testing_support::TemporaryFolder folder;
   const FeatureOptions options = read_feature_options(folder.path(), {128, 3000});
   EXPECT_EQ(options.mel.n_mels, 128);
@@ -51,19 +51,19 @@ TEST(Features, TheShapeOfTheEncoderTellsWhatNoFileSays) {
   EXPECT_EQ(read_feature_options(folder.path(), {-1, -1}).window_samples, 480000);
 }
 
-TEST(Features, ANewerProcessorKeepsItsExtractorInAPart) {
+TEST(Features, ProcessorConfigCanContainTheExtractor) {
   const testing_support::TemporaryFolder folder;
   folder.write("processor_config.json",
                R"({"feature_extractor": {"feature_size": 16, "n_fft": 400, "hop_length": 160, "chunk_length": 1}})");
   EXPECT_EQ(read_feature_options(folder.path(), {-1, -1}).mel.n_mels, 16);
 }
 
-TEST(Features, AnEncoderOfSamplesGetsThemAsTheyAreOrNormalised) {
+TEST(Features, WaveformEncoderGetsSamplesRawOrNormalized) {
   const FeatureExtractor plain(options_for(R"({"sampling_rate": 8000})", {-1}));
   EXPECT_EQ(plain.rate(), 8000);
   EXPECT_EQ(plain.extract(sound(100, 100)).dims(), (Dims{100}));
-  const FeatureExtractor normalising(options_for(R"({"do_normalize": true})", {200}));
-  const Tensor samples = normalising.extract(sound(100, 100));
+  const FeatureExtractor normalizing(options_for(R"({"do_normalize": true})", {200}));
+  const Tensor samples = normalizing.extract(sound(100, 100));
   EXPECT_EQ(samples.dims(), (Dims{200}));
   double sum = 0, squares = 0;
   for (const float value : samples.data<float>()) sum += value, squares += double{value} * value;
@@ -71,17 +71,17 @@ TEST(Features, AnEncoderOfSamplesGetsThemAsTheyAreOrNormalised) {
   EXPECT_NEAR(squares / 100, 1, 1e-2);
 }
 
-TEST(Features, ContradictionsAndOtherKindsAreSentences) {
-  const auto refused = [](const std::string& config, const Dims& shape, const char* sentence) {
-    EXPECT_THAT([&] { options_for(config, shape); }, testing::ThrowsMessage<Error>(testing::HasSubstr(sentence))) << config;
+TEST(Features, ContradictionsAndOtherKindsAreRefused) {
+  const auto refused = [](const std::string& config, const Dims& shape, const char* message) {
+    EXPECT_THAT([&] { options_for(config, shape); }, testing::ThrowsMessage<Error>(testing::HasSubstr(message))) << config;
   };
   refused(R"({"feature_size": 80, "n_fft": 400})", {128, 3000}, "feature_size is 80; the encoder reads 128 features");
   refused(R"({"feature_size": 80, "chunk_length": 10})", {80, 3000}, "a window has 1000 frames");
   refused(R"({"feature_size": 80, "num_mel_bins": 80})", {80, -1}, "not log-mel features");
-  refused(R"({"hop_length": 0})", {80, -1}, "'hop_length' is 0; a number from 1");
+  refused(R"({"hop_length": 0})", {80, -1}, "'hop_length' is 0; expected a number from 1");
   refused(R"({"n_fft": "many"})", {80, -1}, "'n_fft' is \"many\"");
   refused(R"({"n_fft": 60000, "hop_length": 160, "chunk_length": 1})", {80, -1}, "fewer than half a frame");
-  refused(R"([])", {80, -1}, "a JSON object was expected");
+  refused(R"([])", {80, -1}, "expected a JSON object");
   refused(R"({})", {3, 80, 3000}, "3 axes");
   refused(R"({})", {-1, 80}, "frames of 80 features");
 }

@@ -1,4 +1,4 @@
-// A sound at another rate is the same sound, and what that rate cannot hold is gone.
+// Resampling keeps frequencies that both rates can represent and removes the others.
 #include <cmath>
 #include <gtest/gtest.h>
 #include <numbers>
@@ -33,7 +33,7 @@ std::vector<float> all(const Sound& sound) {
   return samples;
 }
 
-TEST(Resampled, AToneKeepsItsFormAtAnyPairOfRates) {
+TEST(Resampled, ToneIsPreservedForAnyPairOfRates) {
   for (const int from : {8000, 11025, 16000, 22050, 44100, 48000, 96000, 15999}) {
     const auto tone = std::make_shared<const Tone>(440.0, from, from);
     const Resampled resampled(tone, 16000);
@@ -46,13 +46,13 @@ TEST(Resampled, AToneKeepsItsFormAtAnyPairOfRates) {
   }
 }
 
-TEST(Resampled, WhatTheLowerRateCannotHoldIsGone) {
+TEST(Resampled, FrequenciesAboveHalfTheLowerRateAreRemoved) {
   const Resampled resampled(std::make_shared<const Tone>(9000.0, 48000, 48000), 16000);
   const std::vector<float> samples = all(resampled);
   for (size_t i = 1000; i < 15000; ++i) ASSERT_LT(std::fabs(samples[i]), 2e-3) << i;
 }
 
-TEST(Resampled, PiecesAreWhatTheWholeIs) {
+TEST(Resampled, ReadingInPiecesGivesTheSameSamples) {
   const Resampled resampled(std::make_shared<const Tone>(700.0, 44100, 44100), 16000);
   const std::vector<float> whole = all(resampled);
   std::vector<float> piece(777);
@@ -65,7 +65,7 @@ TEST(Resampled, PiecesAreWhatTheWholeIs) {
   }
 }
 
-TEST(Resampled, ASoundThatHasTheRateIsLeftAlone) {
+TEST(Resampled, SoundWithTheRightRateIsReturnedAsItIs) {
   const auto tone = std::make_shared<const Tone>(440.0, 16000, 100);
   EXPECT_EQ(at_rate(tone, 16000), tone);
   EXPECT_EQ(at_rate(tone, 8000)->rate(), 8000);

@@ -1,4 +1,4 @@
-// WAVE files of every encoding give the samples that were written, and anything else gives a sentence.
+// WAVE files of every supported encoding are read exactly; others are refused.
 #include <bit>
 #include <gmock/gmock.h>
 
@@ -17,14 +17,14 @@ std::vector<float> samples_of(const std::string& bytes) {
   return samples;
 }
 
-std::string sentence_for(const std::string& bytes) {
+std::string error_of(const std::string& bytes) {
   try {
     samples_of(bytes);
   } catch (const Error& e) { return e.what(); }
   return "";
 }
 
-TEST(Wav, EveryEncodingGivesTheSamplesThatWereWritten) {
+TEST(Wav, EveryEncodingGivesTheWrittenSamples) {
   const std::vector<float> expected = {0.0f, 0.5f, -1.0f, -0.25f};
   for (const bool extensible : {false, true}) {
     EXPECT_EQ(samples_of(wav_file({1, 1, 16000, 8, extensible}, std::string_view("\x80\xC0\x00\x60", 4))), expected);
@@ -42,12 +42,12 @@ TEST(Wav, EveryEncodingGivesTheSamplesThatWereWritten) {
   }
 }
 
-TEST(Wav, ChannelsAreMixedByTheirMean) {
+TEST(Wav, ChannelsAreAveraged) {
   EXPECT_EQ(samples_of(wav_file({1, 2, 44100, 16}, pcm16({16384, 0, -16384, -16384}))), (std::vector<float>{0.25f, -0.5f}));
   EXPECT_EQ(samples_of(wav_file({1, 4, 8000, 16}, pcm16({16384, 0, 0, 0}))), (std::vector<float>{0.125f}));
 }
 
-TEST(Wav, OtherChunksAreSteppedOverAndAnUnknownSizeReachesToTheEnd) {
+TEST(Wav, OtherChunksAreSkippedAndUnknownSizeMeansToTheEnd) {
   const std::string data = pcm16({1, 2, 3});
   EXPECT_EQ(samples_of(riff(chunk("LIST", "odd") + format_chunk({}) + chunk("fact", "1234") + chunk("data", data))).size(), 3u);
   std::string streamed = riff(format_chunk({}));
@@ -55,7 +55,7 @@ TEST(Wav, OtherChunksAreSteppedOverAndAnUnknownSizeReachesToTheEnd) {
   EXPECT_EQ(samples_of(streamed).size(), 3u);
 }
 
-TEST(Wav, ReadingOutsideOfTheSoundGivesSilence) {
+TEST(Wav, ReadingOutsideTheSoundGivesSilence) {
   const std::string bytes = wav_file({}, pcm16({16384, 16384}));
   const Wav wav(std::as_bytes(std::span(bytes)), nullptr, "sound.wav");
   std::vector<float> around(4);
@@ -63,13 +63,13 @@ TEST(Wav, ReadingOutsideOfTheSoundGivesSilence) {
   EXPECT_EQ(around, (std::vector<float>{0, 0.5f, 0.5f, 0}));
 }
 
-TEST(Wav, ValuesThatAreNoNumbersAreSilence) {
+TEST(Wav, NanAndInfinityBecomeSilence) {
   std::string floats;
   for (const uint32_t bits : {0x7FC00000u, 0x7F800000u, 0x3F000000u}) put(floats, bits, 4);
   EXPECT_EQ(samples_of(wav_file({3, 1, 16000, 32}, floats)), (std::vector<float>{0, 0, 0.5f}));
 }
 
-TEST(Wav, EveryFaultOfAFileIsASentenceThatNamesIt) {
+TEST(Wav, ErrorsNameTheFileAndTheReason) {
   const std::string data = pcm16({1, 2, 3, 4});
   std::string wrong_frame = wav_file({}, data);
   wrong_frame[12 + 8 + 12] = 3;
@@ -77,35 +77,35 @@ TEST(Wav, EveryFaultOfAFileIsASentenceThatNamesIt) {
   cut.resize(cut.size() - 3);
   const std::pair<std::string, std::string> faults[] = {
       {"", "the file is empty"},
-      {"RIFF", "no WAVE file"},
-      {"ID3 an mp3 that was given another name", "no WAVE file"},
-      {cut, "cut off: its chunk 'data' says 8 bytes, and 5 are left"},
+      {"RIFF", "not a WAVE file"},
+      {"ID3 an mp3 that was given another name", "not a WAVE file"},
+      {cut, "truncated: its chunk 'data' should have 8 bytes and 5 are left"},
       {riff(format_chunk({})), "no data chunk"},
-      {riff(chunk("data", data)), "before its format chunk"},
-      {riff(chunk("fmt ", "short") + chunk("data", data)), "its format chunk has 5 bytes"},
+      {riff(chunk("data", data)), "before the format chunk"},
+      {riff(chunk("fmt ", "short") + chunk("data", data)), "the format chunk has 5 bytes"},
       {wav_file({7, 1, 8000, 8}, data), "encoded as mu-law"},
       {wav_file({0x55, 1, 8000, 16}, data), "encoded as MP3"},
-      {wav_file({1, 1, 16000, 12}, data), "12 bits; 8, 16, 24 or 32"},
-      {wav_file({3, 1, 16000, 16}, data), "16 bits; 32 or 64 of a float"},
+      {wav_file({1, 1, 16000, 12}, data), "12 bits; expected 8, 16, 24 or 32"},
+      {wav_file({3, 1, 16000, 16}, data), "16 bits; expected 32 or 64 of a float"},
       {wav_file({1, 0, 16000, 16}, data), "no channels"},
-      {wav_file({1, 1, 0, 16}, data), "its rate is 0"},
-      {wav_file({1, 1, 4000000000, 16}, data), "its rate is 4000000000"},
+      {wav_file({1, 1, 0, 16}, data), "the rate is 0"},
+      {wav_file({1, 1, 4000000000, 16}, data), "the rate is 4000000000"},
       {wav_file({}, ""), "no samples"},
-      {wrong_frame, "3 bytes a frame contradict 1 channels of 16 bits, which take 2"},
+      {wrong_frame, "a frame has 3 bytes; 1 channels of 16 bits need 2"},
   };
-  for (const auto& [bytes, sentence] : faults) {
-    EXPECT_THAT(sentence_for(bytes), testing::HasSubstr(sentence));
-    EXPECT_THAT(sentence_for(bytes), testing::StartsWith("sound.wav: "));
+  for (const auto& [bytes, message] : faults) {
+    EXPECT_THAT(error_of(bytes), testing::HasSubstr(message));
+    EXPECT_THAT(error_of(bytes), testing::StartsWith("sound.wav: "));
   }
 }
 
-TEST(Wav, NoBeginningOfAFileIsReadBeyondItsEnd) {
+TEST(Wav, TruncatedFilesAreNotReadPastTheirEnd) {
   const std::string whole = wav_file({1, 2, 16000, 24, true}, std::string(60, '\x11'));
-  for (size_t n = 0; n < whole.size(); ++n) EXPECT_NE(sentence_for(std::string(whole.data(), n)), "") << n;
-  EXPECT_EQ(sentence_for(whole), "");
+  for (size_t n = 0; n < whole.size(); ++n) EXPECT_NE(error_of(std::string(whole.data(), n)), "") << n;
+  EXPECT_EQ(error_of(whole), "");
 }
 
-TEST(Wav, OpensAFileAndSaysWhenThereIsNone) {
+TEST(Wav, OpenReadsTheFormatAndRefusesAMissingFile) {
   const testing_support::TemporaryFolder folder;
   const auto path = folder.write("sound.wav", wav_file({1, 2, 44100, 16}, pcm16({1, 2, 3, 4})));
   const auto wav = Wav::open(path);

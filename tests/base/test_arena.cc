@@ -16,11 +16,11 @@ struct Filled {
   std::byte with{};
 };
 
-bool is_whole(const Filled& block) {
+bool is_intact(const Filled& block) {
   return std::all_of(block.data, block.data + block.size_bytes, [&](std::byte b) { return b == block.with; });
 }
 
-// Some hundred blocks of very different sizes at any time; each is filled with a value of its own and must still hold it at its end.
+// About a hundred live blocks of very different sizes; each is filled with its own value and must keep it until it is freed.
 void churn(Arena& arena, unsigned seed, int n_steps) {
   std::mt19937 random(seed);
   std::vector<Filled> blocks;
@@ -37,33 +37,33 @@ void churn(Arena& arena, unsigned seed, int n_steps) {
       continue;
     }
     std::swap(blocks[random() % blocks.size()], blocks.back());
-    ASSERT_TRUE(is_whole(blocks.back()));
+    ASSERT_TRUE(is_intact(blocks.back()));
     arena.free(blocks.back().data);
     blocks.pop_back();
   }
   for (const Filled& block : blocks) {
-    ASSERT_TRUE(is_whole(block));
+    ASSERT_TRUE(is_intact(block));
     arena.free(block.data);
   }
 }
 
-TEST(Arena, BlocksNeverOverlapAndEverythingIsGivenBackAtTheEnd) {
+TEST(Arena, BlocksNeverOverlapAndAllMemoryIsReleased) {
   Arena arena;
   for (unsigned seed = 0; seed < 5; ++seed) {
     churn(arena, seed, 5000);
-    EXPECT_EQ(arena.n_bytes_held(), 0u);
+    EXPECT_EQ(arena.reserved_bytes(), 0u);
   }
 }
 
-TEST(Arena, ThreadsShareIt) {
+TEST(Arena, SeveralThreadsCanUseIt) {
   Arena arena;
   std::vector<std::thread> threads;
   for (unsigned seed = 0; seed < 4; ++seed) threads.emplace_back([&arena, seed] { churn(arena, seed, 2000); });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(arena.n_bytes_held(), 0u);
+  EXPECT_EQ(arena.reserved_bytes(), 0u);
 }
 
-TEST(Arena, ACacheThatGrowsByCopyingHoldsAtMostFourOfIt) {
+TEST(Arena, ReservesAtMostFourTimesACacheThatGrowsByCopying) {
   Arena arena;
   const size_t n_tensors = 16, row = 1024;
   std::vector<void*> past(n_tensors, nullptr);
@@ -74,24 +74,24 @@ TEST(Arena, ACacheThatGrowsByCopyingHoldsAtMostFourOfIt) {
       tensor = present;
     }
   }
-  EXPECT_LE(arena.n_bytes_held(), 4 * n_tensors * 4000 * row);
+  EXPECT_LE(arena.reserved_bytes(), 4 * n_tensors * 4000 * row);
   for (void* tensor : past) arena.free(tensor);
-  EXPECT_EQ(arena.n_bytes_held(), 0u);
+  EXPECT_EQ(arena.reserved_bytes(), 0u);
 }
 
-TEST(Arena, APeakIsGivenBackWhileLittleIsInUse) {
+TEST(Arena, ReleasesAPeakWhileLittleIsInUse) {
   Arena arena;
   void* kept = arena.allocate(1000);
   std::vector<void*> peak;
   for (int i = 0; i < 16; ++i) peak.push_back(arena.allocate(size_t{32} << 20));
-  EXPECT_GE(arena.n_bytes_held(), size_t{512} << 20);
+  EXPECT_GE(arena.reserved_bytes(), size_t{512} << 20);
   for (void* block : peak) arena.free(block);
-  EXPECT_LE(arena.n_bytes_held(), size_t{256} << 20);
+  EXPECT_LE(arena.reserved_bytes(), size_t{256} << 20);
   arena.free(kept);
-  EXPECT_EQ(arena.n_bytes_held(), 0u);
+  EXPECT_EQ(arena.reserved_bytes(), 0u);
 }
 
-TEST(Arena, WhatIsNotToBeHadIsNullAndNothingIsLost) {
+TEST(Arena, FailedAllocationIsNullAndLosesNothing) {
   Arena arena;
   void* kept = arena.allocate(64);
   EXPECT_EQ(arena.allocate(~size_t{0}), nullptr);

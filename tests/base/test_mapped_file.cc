@@ -11,36 +11,36 @@
 namespace kvik {
 namespace {
 
-std::string sentence_of(const std::filesystem::path& path) {
+std::string error_of(const std::filesystem::path& path) {
   try {
     MappedFile::open(path);
   } catch (const Error& e) { return e.what(); }
   return "";
 }
 
-TEST(MappedFile, HoldsTheBytesOfTheFile) {
+TEST(MappedFile, HasTheBytesOfTheFile) {
   const testing_support::TemporaryFolder folder;
   EXPECT_EQ(MappedFile::open(folder.write("a", "hello"))->text(), "hello");
 }
 
-TEST(MappedFile, AnEmptyFileIsEmptyAndNotAnError) {
+TEST(MappedFile, EmptyFileIsNoError) {
   const testing_support::TemporaryFolder folder;
   EXPECT_EQ(MappedFile::open(folder.write("a", ""))->size_bytes(), 0u);
 }
 
-TEST(MappedFile, FollowsTheUsersLinks) {
+TEST(MappedFile, FollowsSymbolicLinks) {
   const testing_support::TemporaryFolder folder;
   folder.write("blob", "weights");
   std::filesystem::create_symlink("blob", folder.path() / "link");
   EXPECT_EQ(MappedFile::open(folder.path() / "link")->text(), "weights");
 }
 
-TEST(MappedFile, AFolderAPipeAndAMissingFileGetASentenceAndDoNotHang) {
+TEST(MappedFile, FolderPipeAndMissingFileAreRefusedWithoutBlocking) {
   const testing_support::TemporaryFolder folder;
-  EXPECT_NE(sentence_of(folder.path()).find("is a folder"), std::string::npos);
-  EXPECT_NE(sentence_of(folder.path() / "none").find("cannot open"), std::string::npos);
+  EXPECT_NE(error_of(folder.path()).find("is a folder"), std::string::npos);
+  EXPECT_NE(error_of(folder.path() / "none").find("cannot open"), std::string::npos);
   ASSERT_EQ(mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
-  EXPECT_NE(sentence_of(folder.path() / "pipe").find("not a regular file"), std::string::npos);
+  EXPECT_NE(error_of(folder.path() / "pipe").find("not a regular file"), std::string::npos);
 }
 
 std::string change_of(const MappedFile& file) {
@@ -75,10 +75,10 @@ TEST(MappedFile, ReplacedOrDeletedFileKeepsItsBytes) {
   EXPECT_EQ(file->text(), "old");
 }
 
-TEST(Json, AFaultNamesTheFileAndThePlace) {
+TEST(Json, ErrorNamesTheFileAndThePosition) {
   try {
     parse_json("{\"a\": [1, 2", "config.json");
-    FAIL() << "half a file was read";
+    FAIL() << "a truncated file was accepted";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), Code::kBadModel);
     EXPECT_NE(std::string(e.what()).find("config.json"), std::string::npos);

@@ -116,7 +116,7 @@ def test_a_source_that_is_too_long_is_refused_or_cut_and_that_is_said():
     (("translate", PAIR, "--ids", "1,999"), "999"),
     (("transcribe", TRANSLATOR, "x.wav"), "does not listen"),
     (("transcribe", SPEECH, "/nowhere/x.wav"), "/nowhere/x.wav"),
-    (("transcribe", SPEECH, ROOT / "README.md"), "no WAVE file"),
+    (("transcribe", SPEECH, ROOT / "README.md"), "not a WAVE file"),
 ])
 def test_what_cannot_be_translated_gets_a_sentence(arguments, sentence):
     assert sentence in refusal(*arguments)
@@ -148,7 +148,7 @@ def test_a_sound_is_heard_window_by_window_at_any_rate_and_its_changes_are_said_
     done = kvik("transcribe", model, tmp_path / "b.wav", "-n", 5)
     assert done.returncode == 0 and done.stderr.count("mixed into one, and it is resampled from 44100 to 16000") == 1
     (tmp_path / "cut.wav").write_bytes(wav(tone(100), cut=7))
-    assert "cut off" in refusal("transcribe", model, tmp_path / "cut.wav")
+    assert "truncated" in refusal("transcribe", model, tmp_path / "cut.wav")
     assert "lists none" in refusal("transcribe", model, tmp_path / "a.wav", "--language", "de")
 
 

@@ -38,7 +38,7 @@ std::string error_of(const fs::path& path) {
   } catch (const Error& e) { return e.what(); }
 }
 
-// A file with this header and nothing behind it, and a checksum that fits.
+// Writes a file with this header, no contents and a valid checksum.
 void write_with_header(const fs::path& path, const std::string& header) {
   std::string content = "kvik cache 1\n";
   content.resize(16);
@@ -58,7 +58,7 @@ class CacheFile : public ::testing::Test {
   fs::path path_ = folder_.path() / "a.kv";
 };
 
-TEST_F(CacheFile, GivesBackWhatWasWritten) {
+TEST_F(CacheFile, ReadsBackWhatWasWritten) {
   const SavedCache written = some_cache();
   write_cache(path_, written);
   const SavedCache found = read_cache(path_);
@@ -76,20 +76,20 @@ TEST_F(CacheFile, GivesBackWhatWasWritten) {
   }
 }
 
-TEST_F(CacheFile, EveryChangedByteAndEveryCutIsFound) {
+TEST_F(CacheFile, EveryChangedByteAndEveryTruncationIsDetected) {
   write_cache(path_, some_cache());
   const std::string whole = read(path_);
   for (size_t i = 0; i < whole.size(); ++i) {
     std::string changed = whole;
     changed[i] = static_cast<char>(changed[i] ^ 0x10);
     write(path_, changed);
-    EXPECT_NE(error_of(path_), "") << "byte " << i;
+    EXPECT_THAT(error_of(path_), ::testing::StartsWith(path_.string() + ": ")) << "byte " << i;
     write(path_, whole.substr(0, i));
-    EXPECT_NE(error_of(path_), "") << "cut to " << i;
+    EXPECT_THAT(error_of(path_), ::testing::StartsWith(path_.string() + ": ")) << "truncated to " << i;
   }
 }
 
-TEST_F(CacheFile, AHostileHeaderGetsASentence) {
+TEST_F(CacheFile, InvalidHeadersAreRefused) {
   for (const char* header : {
            "",
            "[]",
@@ -115,15 +115,15 @@ TEST_F(CacheFile, AHostileHeaderGetsASentence) {
   }
 }
 
-TEST_F(CacheFile, OtherFilesAreNamedAsWhatTheyAre) {
+TEST_F(CacheFile, OtherFilesAreRefused) {
   write(path_, "a text");
-  EXPECT_THAT(error_of(path_), ::testing::HasSubstr("no cache that Kvik saved"));
+  EXPECT_THAT(error_of(path_), ::testing::HasSubstr("not a cache saved by Kvik"));
   write(path_, "");
-  EXPECT_THAT(error_of(path_), ::testing::HasSubstr("no cache that Kvik saved"));
+  EXPECT_THAT(error_of(path_), ::testing::HasSubstr("not a cache saved by Kvik"));
   EXPECT_THROW(read_cache(folder_.path() / "absent"), Error);
 }
 
-// A disk that is full, as far as a process can make it so for itself.
+// Simulates a full disk with a limit on file sizes.
 class NoRoom {
  public:
   explicit NoRoom(rlim_t size_bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -141,7 +141,7 @@ class NoRoom {
   rlimit before_{};
 };
 
-TEST_F(CacheFile, AFailedWriteLeavesWhatWasThereAndNothingElse) {
+TEST_F(CacheFile, FailedWriteKeepsTheOldFileAndLeavesNoOther) {
   EXPECT_THROW(write_cache(folder_.path() / "absent" / "a.kv", some_cache()), Error);
   write_cache(path_, some_cache());
   SavedCache other = some_cache();

@@ -12,7 +12,7 @@ constexpr size_t kPageBytes = 128;
 constexpr int kPositions = 4;
 
 // Each position holds one letter, so that the contents of a sequence are a string.
-void write(Sequence& sequence, const std::string& text) {
+void write(PageTable& sequence, const std::string& text) {
   const int64_t end = sequence.length() + static_cast<int64_t>(text.size());
   sequence.prepare(end);
   for (size_t i = 0; i < text.size(); ++i) {
@@ -22,7 +22,7 @@ void write(Sequence& sequence, const std::string& text) {
   sequence.commit(end);
 }
 
-std::string read(const Sequence& sequence) {
+std::string read(const PageTable& sequence) {
   std::string text;
   for (int64_t i = 0; i < sequence.length(); ++i) text += static_cast<char>(sequence.pages()[i / kPositions][i % kPositions]);
   return text;
@@ -30,7 +30,7 @@ std::string read(const Sequence& sequence) {
 
 TEST(Pages, SequenceReadsBackWhatWasWrittenAcrossPages) {
   PageStore store(kPageBytes, kPositions);
-  Sequence sequence(store);
+  PageTable sequence(store);
   write(sequence, "abc");
   write(sequence, "defghijkl");
   EXPECT_EQ(read(sequence), "abcdefghijkl");
@@ -39,7 +39,7 @@ TEST(Pages, SequenceReadsBackWhatWasWrittenAcrossPages) {
 
 TEST(Pages, ForkSharesThePastAndNoLaterWrites) {
   PageStore store(kPageBytes, kPositions);
-  Sequence origin(store), fork(store);
+  PageTable origin(store), fork(store);
   write(origin, "abcdef");
   fork.fork_from(origin);
   write(origin, "XY");
@@ -50,12 +50,12 @@ TEST(Pages, ForkSharesThePastAndNoLaterWrites) {
 
 TEST(Pages, ForkCopiesNoPageUntilItIsWritten) {
   PageStore store(kPageBytes, kPositions);
-  Sequence origin(store);
+  PageTable origin(store);
   write(origin, std::string(400, 'a'));
   const size_t before = store.used_bytes();
-  std::vector<std::unique_ptr<Sequence>> forks;
+  std::vector<std::unique_ptr<PageTable>> forks;
   for (int i = 0; i < 1000; ++i) {
-    forks.push_back(std::make_unique<Sequence>(store));
+    forks.push_back(std::make_unique<PageTable>(store));
     forks.back()->fork_from(origin);
   }
   EXPECT_EQ(store.used_bytes(), before);
@@ -65,7 +65,7 @@ TEST(Pages, ForkCopiesNoPageUntilItIsWritten) {
 
 TEST(Pages, WritingAfterRewindDoesNotChangeForks) {
   PageStore store(kPageBytes, kPositions);
-  Sequence origin(store), fork(store);
+  PageTable origin(store), fork(store);
   write(origin, "abcdefghij");
   fork.fork_from(origin);
   origin.rewind(2);
@@ -76,7 +76,7 @@ TEST(Pages, WritingAfterRewindDoesNotChangeForks) {
 
 TEST(Pages, PrepareChangesNeitherLengthNorContents) {
   PageStore store(kPageBytes, kPositions);
-  Sequence sequence(store);
+  PageTable sequence(store);
   write(sequence, "abc");
   sequence.prepare(11);
   EXPECT_EQ(sequence.length(), 3);
@@ -88,22 +88,22 @@ TEST(Pages, PrepareChangesNeitherLengthNorContents) {
 TEST(Pages, FreePagesAreReused) {
   PageStore store(kPageBytes, kPositions);
   for (int i = 0; i < 100; ++i) {
-    Sequence sequence(store);
+    PageTable sequence(store);
     write(sequence, std::string(1000, 'a'));
   }
   const size_t reserved = store.reserved_bytes();
   EXPECT_EQ(store.used_bytes(), 0u);
-  Sequence sequence(store);
+  PageTable sequence(store);
   write(sequence, std::string(1000, 'a'));
   EXPECT_EQ(store.reserved_bytes(), reserved);
 }
 
-constexpr size_t kLargePage = size_t{1} << 20;
+constexpr size_t kLargePage = size_t{1} << 18;
 
-std::vector<std::unique_ptr<Sequence>> appended_forks(PageStore& store, const Sequence& origin, int n) {
-  std::vector<std::unique_ptr<Sequence>> forks;
+std::vector<std::unique_ptr<PageTable>> appended_forks(PageStore& store, const PageTable& origin, int n) {
+  std::vector<std::unique_ptr<PageTable>> forks;
   for (int i = 0; i < n; ++i) {
-    forks.push_back(std::make_unique<Sequence>(store));
+    forks.push_back(std::make_unique<PageTable>(store));
     forks.back()->fork_from(origin);
     write(*forks.back(), "b");
   }
@@ -112,7 +112,7 @@ std::vector<std::unique_ptr<Sequence>> appended_forks(PageStore& store, const Se
 
 TEST(Pages, MemoryOfFreedForksGoesBackToTheSystemBeyondAReserve) {
   PageStore store(kLargePage, kPositions);
-  Sequence origin(store);
+  PageTable origin(store);
   write(origin, "abcdefghij");
   auto forks = appended_forks(store, origin, 500);
   EXPECT_GE(store.reserved_bytes(), 500 * kLargePage);
@@ -124,7 +124,7 @@ TEST(Pages, MemoryOfFreedForksGoesBackToTheSystemBeyondAReserve) {
 
 TEST(Pages, MemoryGoesBackToTheSystemInAnyOrderOfRelease) {
   PageStore store(kLargePage, kPositions);
-  Sequence origin(store);
+  PageTable origin(store);
   write(origin, "abcdefghij");
   auto forks = appended_forks(store, origin, 500);
   std::mt19937 random(1);
@@ -139,11 +139,11 @@ TEST(Pages, MemoryGoesBackToTheSystemInAnyOrderOfRelease) {
 // A block that came and went with every step would cost a system call and page faults each time.
 TEST(Pages, StepsThatForkAndFreeKeepTheSameMemory) {
   PageStore store(kLargePage, kPositions);
-  Sequence origin(store);
+  PageTable origin(store);
   write(origin, std::string(200, 'a'));
   appended_forks(store, origin, 8).clear();
   const size_t reserved = store.reserved_bytes();
-  for (int step = 0; step < 100; ++step) {
+  for (int step = 0; step < 30; ++step) {
     const auto forks = appended_forks(store, origin, 8);
     ASSERT_EQ(store.reserved_bytes(), reserved);
   }
@@ -151,8 +151,8 @@ TEST(Pages, StepsThatForkAndFreeKeepTheSameMemory) {
 }
 
 TEST(Pages, PagesLargerThanTheReserveAreReusedToo) {
-  PageStore store(2 * PageStore::kReserveBytes, kPositions);
-  Sequence origin(store);
+  PageStore store(PageStore::kReserveBytes + 64, kPositions);
+  PageTable origin(store);
   write(origin, "abcdef");
   appended_forks(store, origin, 4).clear();
   const size_t reserved = store.reserved_bytes();

@@ -1,4 +1,3 @@
-// Arrays as NumPy saves them.
 #include <cstring>
 #include <gmock/gmock.h>
 
@@ -21,7 +20,7 @@ std::string header_of(const std::string& type, const std::string& shape, const s
   return "{'descr': '" + type + "', 'fortran_order': " + fortran + ", 'shape': " + shape + ", }  \n";
 }
 
-TEST(Npy, GivesTheElementsInTheirShape) {
+TEST(Npy, ReadsElementsAndShape) {
   const float values[] = {1.5f, -2, 3, 4, 5, 6};
   std::string data(sizeof values, '\0');
   std::memcpy(data.data(), values, sizeof values);
@@ -32,20 +31,20 @@ TEST(Npy, GivesTheElementsInTheirShape) {
   EXPECT_EQ(read(npy(header_of("<i8", "(3,)"), data)).dtype(), DType::kI64);
 }
 
-TEST(Npy, EveryFaultIsASentence) {
-  const auto refused = [](const std::string& bytes, const char* sentence) {
-    EXPECT_THAT([&] { read(bytes); }, testing::ThrowsMessage<Error>(testing::HasSubstr(sentence)));
+TEST(Npy, ErrorsNameTheReason) {
+  const auto refused = [](const std::string& bytes, const char* message) {
+    EXPECT_THAT([&] { read(bytes); }, testing::ThrowsMessage<Error>(testing::HasSubstr(message)));
   };
-  refused("", "no array as NumPy saves it");
-  refused("PK a zip of several arrays", "no array as NumPy saves it");
-  refused(npy(header_of("<f4", "(2, 3)"), "1234"), "4 bytes follow the header, which a shape of [2, 3] contradicts");
-  refused(npy(header_of("<f4", "(99999999999, 99999999999)"), "1234"), "contradicts");
-  refused(npy(header_of("<f4", "(2, x)"), "12345678"), "no number");
-  refused(npy(header_of("<f4", "(2, -1)"), "12345678"), "no number");
-  refused(npy(header_of("<c16", "(1,)"), "12345678"), "its elements are '<c16'");
+  refused("", "not a NumPy array file");
+  refused("PK a zip of several arrays", "not a NumPy array file");
+  refused(npy(header_of("<f4", "(2, 3)"), "1234"), "4 bytes follow the header; a shape of [2, 3] needs another number");
+  refused(npy(header_of("<f4", "(99999999999, 99999999999)"), "1234"), "needs another number");
+  refused(npy(header_of("<f4", "(2, x)"), "12345678"), "not a number");
+  refused(npy(header_of("<f4", "(2, -1)"), "12345678"), "not a number");
+  refused(npy(header_of("<c16", "(1,)"), "12345678"), "have type '<c16'");
   refused(npy(header_of("<f4", "(1, 2)", "True"), "12345678"), "Fortran order");
-  refused(npy("{'descr': '<f4', }", ""), "does not say 'shape'");
-  refused(npy(header_of("<f4", "(2,)"), "").substr(0, 20), "cut off within its header");
+  refused(npy("{'descr': '<f4', }", ""), "has no 'shape'");
+  refused(npy(header_of("<f4", "(2,)"), "").substr(0, 20), "truncated inside its header");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace kvik {
 namespace {
 
-TEST(SmallFloat, EveryHalfSurvivesARoundTripAndTwoPathsAgreeOnIt) {
+TEST(SmallFloat, EveryHalfSurvivesARoundTrip) {
   for (uint32_t code = 0; code < 0x10000; ++code) {
     Half half;
     half.bits = static_cast<uint16_t>(code);
@@ -23,7 +23,7 @@ TEST(SmallFloat, EveryHalfSurvivesARoundTripAndTwoPathsAgreeOnIt) {
   }
 }
 
-TEST(SmallFloat, HalfRoundsAsTheGenericEncoderDoes) {
+TEST(SmallFloat, HalfRoundsLikeTheGenericEncoder) {
   uint32_t state = 1;
   for (int i = 0; i < 200000; ++i) {
     state = state * 1664525u + 1013904223u;
@@ -51,7 +51,7 @@ TEST(SmallFloat, EveryEightBitFloatSurvivesARoundTrip) {
   expect_round_trips<Float8E5M2FNUZ>();
 }
 
-TEST(SmallFloat, KnownCodesHaveTheirKnownValues) {
+TEST(SmallFloat, KnownCodesHaveKnownValues) {
   Float8E4M3FN largest;
   largest.bits = 0x7e;
   EXPECT_EQ(static_cast<float>(largest), 448.0f);
@@ -63,7 +63,7 @@ TEST(SmallFloat, KnownCodesHaveTheirKnownValues) {
   EXPECT_EQ(encode_f4e2m1(2.5f), 4);  // half way between 2 and 3: the even code
 }
 
-TEST(SmallFloat, BeyondTheLargestSaturatesOnlyWhenAsked) {
+TEST(SmallFloat, OverflowSaturatesOnlyIfAsked) {
   EXPECT_EQ(Float8E4M3FN::cast(1e6f, true).bits, 0x7e);
   EXPECT_EQ(Float8E4M3FN::cast(1e6f, false).bits, 0x7f);
   EXPECT_EQ(Float8E5M2::cast(-1e6f, false).bits, 0xfc);

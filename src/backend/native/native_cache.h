@@ -22,7 +22,7 @@ class NativeSource final : public Source {
   std::shared_ptr<kv::PageStore> store_;
 
  public:
-  kv::Sequence pages;
+  kv::PageTable pages;
 };
 
 // What a sequence keeps beside its positions: one buffer a register.
@@ -64,7 +64,7 @@ class NativeCache final : public Cache {
   std::shared_ptr<kv::PageStore> store_;
 
  public:
-  kv::Sequence pages;
+  kv::PageTable pages;
   Registers registers, pending;  // pending: of a call under way
   std::shared_ptr<const NativeSource> source;
 

@@ -111,7 +111,7 @@ int SourceStage::max_positions(const analysis::Signature& signature) const {
 }
 
 std::vector<Tensor> SourceStage::run_native_encoder(std::span<const Tensor> inputs) {
-  std::vector<std::unique_ptr<kv::Sequence>> pages;
+  std::vector<std::unique_ptr<kv::PageTable>> pages;
   std::vector<RunSequence> sequences;
   std::vector<RunRow> rows;
   std::vector<int64_t> tokens;
@@ -119,7 +119,7 @@ std::vector<Tensor> SourceStage::run_native_encoder(std::span<const Tensor> inpu
     if (inputs[s].dtype() != DType::kI64 || inputs[s].rank() != 1)
       throw Error(Code::kBadArgument, "the encoder reads token ids; something else was given");
     const std::span<const int64_t> ids = inputs[s].data<int64_t>();
-    pages.push_back(std::make_unique<kv::Sequence>(*encoder_store_));
+    pages.push_back(std::make_unique<kv::PageTable>(*encoder_store_));
     pages.back()->prepare(inputs[s].size());
     sequences.emplace_back();
     sequences.back().pages = pages.back()->pages();
