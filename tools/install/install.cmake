@@ -1,4 +1,5 @@
-# `cmake --install build --prefix FOLDER`: the library with what finds it again, the command line, the models. The folder may be moved.
+# `cmake --install build --prefix FOLDER` installs the library, its CMake and pkg-config files, the command line and the models. The folder
+# can be moved afterward.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS kvik EXPORT kvikTargets)
@@ -9,7 +10,7 @@ if(KVIK_BUILD_CLI)
   install(TARGETS kvik_cli)
 endif()
 
-# The command line writes its own manual pages and completions.
+# `kvik manual` and `kvik completion` generate the manual pages and shell completions.
 if(KVIK_BUILD_CLI AND NOT CMAKE_CROSSCOMPILING)
   set(pages ${PROJECT_BINARY_DIR}/pages)
   add_custom_command(
@@ -28,7 +29,7 @@ if(KVIK_BUILD_CLI AND NOT CMAKE_CROSSCOMPILING)
   install(FILES ${pages}/kvik.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 
-# The runtime of C++, which a program in C must link beside a static library.
+# C programs that link the static library also need the C++ runtime.
 set(cxx_libraries ${CMAKE_CXX_IMPLICIT_LINK_LIBRARIES})
 list(FILTER cxx_libraries INCLUDE REGEX "^(stdc\\+\\+|c\\+\\+|m)$")
 
@@ -43,7 +44,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/kvikConfigVersion.cmake C
 install(EXPORT kvikTargets NAMESPACE kvik:: DESTINATION ${kvik_package})
 install(FILES ${PROJECT_BINARY_DIR}/kvikConfig.cmake ${PROJECT_BINARY_DIR}/kvikConfigVersion.cmake DESTINATION ${kvik_package})
 
-# pkg-config kvik. A static library does not name what it needs, and few ask pkg-config with --static: there it is no private matter.
+# pkg-config kvik. A static library does not record its dependencies, and few users pass --static, so for a static build they are public.
 list(TRANSFORM CMAKE_DL_LIBS PREPEND -l OUTPUT_VARIABLE pc_libraries)
 list(TRANSFORM cxx_libraries PREPEND -l)
 list(APPEND pc_libraries ${cxx_libraries})

@@ -1,4 +1,4 @@
-# A shared libkvik shows what kvik.h and kvik_c.h declare. Everything else in it, and all that it is made with, is its own.
+# A shared libkvik exports only what the public headers declare.
 set(header ${PROJECT_SOURCE_DIR}/include/kvik/kvik.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
 file(STRINGS ${header} types REGEX "^(class|struct) .*{$")

@@ -1,5 +1,5 @@
-# The target `lint`: clang-tidy over every source that is compiled here, and again only where a file or a header of ours in it changed.
-find_program(CLANG_TIDY clang-tidy-16 REQUIRED)  # 14 does not know that lambdas capture structured bindings
+# The target `lint` runs clang-tidy on every source, and again only if the source or one of our headers in it changed.
+find_program(CLANG_TIDY clang-tidy-16 REQUIRED)  # clang-tidy 14 rejects lambdas that capture structured bindings
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/lint)
 set(lint_stamps)
 foreach(source ${KVIK_SOURCES} ${KVIK_LINT_SOURCES})
