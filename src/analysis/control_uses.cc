@@ -13,9 +13,9 @@ enum Distance : uint8_t { kExact, kComputed, kCounted, kCompared, kDistances };
 
 constexpr size_t kMostAttentions = 8;  // enough to tell what kind they are of
 
-class Walk {
+class ControlWalk {
  public:
-  Walk(const Flow& flow, ControlUses& uses) : flow_(flow), uses_(uses), seen_(flow.n_values(), 0) {}
+  ControlWalk(const Flow& flow, ControlUses& uses) : flow_(flow), uses_(uses), seen_(flow.n_values(), 0) {}
 
   void run(FlowValue from) {
     push(from, kExact);
@@ -177,7 +177,7 @@ class Walk {
 
 ControlUses control_uses(const Flow& flow, FlowValue input) {
   ControlUses uses;
-  Walk(flow, uses).run(input);
+  ControlWalk(flow, uses).run(input);
   return uses;
 }
 

@@ -12,7 +12,7 @@ namespace kvik::analysis {
 namespace {
 
 constexpr int kMostArithmetic = 8;  // a decaying state has two or three; without a bound a walk would follow the residual stream
-constexpr size_t kMostVisited = 2048;
+constexpr size_t kMostVisitedStates = 2048;
 constexpr size_t kMostReshapes = 8;
 
 // Where the walk is: a value, what happened on the way, and which of its axes are which of the state's.
@@ -129,9 +129,9 @@ void follow_axes(const Flow& flow, const FlowNode& node, Step& step) {
   }
 }
 
-class Walk {
+class StateWalk {
  public:
-  Walk(const Flow& flow, const AttentionMap& attention, FlowValue input) : flow_(flow), attention_(attention), input_(input) {
+  StateWalk(const Flow& flow, const AttentionMap& attention, FlowValue input) : flow_(flow), attention_(attention), input_(input) {
     for (size_t i = 0; i < flow.outputs().size(); ++i) output_of_[flow.outputs()[i]].push_back(static_cast<int>(i));
   }
 
@@ -143,7 +143,7 @@ class Walk {
     seen_.insert(input_);
     queue_.push_back(std::move(first));
     // A deque in which arithmetic goes to the back: every value is first reached by the way with the least of it.
-    while (!queue_.empty() && seen_.size() < kMostVisited) {
+    while (!queue_.empty() && seen_.size() < kMostVisitedStates) {
       const Step step = std::move(queue_.front());
       queue_.pop_front();
       arrive(step);
@@ -329,7 +329,7 @@ class Walk {
 }  // namespace
 
 StateTrace trace_state(const Flow& flow, const AttentionMap& attention, FlowValue input, int rank) {
-  return Walk(flow, attention, input).run(rank);
+  return StateWalk(flow, attention, input).run(rank);
 }
 
 FlowValue root_of(const Flow& flow, FlowValue value) {

@@ -9,7 +9,7 @@
 namespace kvik::api {
 namespace {
 
-constexpr int kMostInABatch = 1024;
+constexpr int kMostWindowsPerBatch = 1024;
 
 const analysis::Port& audio_port(const ModelAccess::State& state) {
   const analysis::File* encoder = state.signature.encoder();
@@ -52,8 +52,8 @@ Transcriber::Transcriber(const Model& model, TranscribeOptions options)
       target_(make_target(state_, options_.search)),
       sampler_(target_.sampling, static_cast<size_t>(model.vocab_size())),
       config_(state_.config) {
-  if (options_.batch < 1 || options_.batch > kMostInABatch)
-    throw Error(Code::kBadArgument, fmt::format("batch is {}; 1 to {} was expected", options_.batch, kMostInABatch));
+  if (options_.batch < 1 || options_.batch > kMostWindowsPerBatch)
+    throw Error(Code::kBadArgument, fmt::format("batch is {}; 1 to {} was expected", options_.batch, kMostWindowsPerBatch));
   if (options_.search.decoder_start_token_id) config_.decoder_start = options_.search.decoder_start_token_id;
 }
 

@@ -38,7 +38,7 @@ namespace kvik::api {
 namespace {
 
 constexpr size_t kBatchesSorted = 16;
-constexpr int kMostInABatch = 4096;
+constexpr int kMostTextsPerBatch = 4096;
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
@@ -47,8 +47,8 @@ TranslateOptions checked(const Model& model, TranslateOptions options) {
   if (!state.backend->traits().needs_source)
     throw Error(Code::kBadArgument, fmt::format("{}: this model does not translate: it has no encoder; generate (kvik run) continues texts",
                                                 state.signature.folder.string()));
-  if (options.batch < 1 || options.batch > kMostInABatch)
-    throw Error(Code::kBadArgument, fmt::format("batch is {}; 1 to {} was expected", options.batch, kMostInABatch));
+  if (options.batch < 1 || options.batch > kMostTextsPerBatch)
+    throw Error(Code::kBadArgument, fmt::format("batch is {}; 1 to {} was expected", options.batch, kMostTextsPerBatch));
   if (options.language.empty()) return options;
   options.forced_bos_token_id = state.tokenizer != nullptr ? state.tokenizer->language_id(options.language) : std::nullopt;
   if (!options.forced_bos_token_id)

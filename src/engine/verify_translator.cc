@@ -33,9 +33,9 @@ LogitsRow feed(backend::Backend& backend, backend::Cache& cache, std::span<const
   return feed(backend, caches, all).front();
 }
 
-class Verifier {
+class TranslatorVerifier {
  public:
-  Verifier(std::shared_ptr<backend::Backend> backend, const VerifyTranslatorOptions& options)
+  TranslatorVerifier(std::shared_ptr<backend::Backend> backend, const VerifyTranslatorOptions& options)
       : backend_(std::move(backend)), options_(options), book_(options.report), tokens_(options.start) {
     tokens_.insert(tokens_.end(), options.target.begin(), options.target.end());
     // The truth: every source encoded alone, every beginning of the target computed in one run, from nothing.
@@ -181,7 +181,7 @@ class Verifier {
 std::vector<LawResult> verify_translator(std::shared_ptr<backend::Backend> backend, const VerifyTranslatorOptions& options) {
   if (options.sources.empty() || options.start.empty() || options.target.size() < 2)
     throw Error(Code::kBadArgument, "nothing can be proved without a source, a start token and a target of at least 2 tokens");
-  return Verifier(std::move(backend), options).run();
+  return TranslatorVerifier(std::move(backend), options).run();
 }
 
 }  // namespace kvik::engine

@@ -11,7 +11,7 @@ namespace {
 
 using protozero::pbf_wire_type;
 
-enum class EntryField : protozero::pbf_tag_type { kKey = 1, kValue = 2 };
+enum class ExternalDataField : protozero::pbf_tag_type { kKey = 1, kValue = 2 };
 
 struct External {
   bool used = false;
@@ -30,11 +30,11 @@ uint64_t number_of(std::string_view text, std::string_view key, std::string_view
 
 void read_external_entry(std::string_view bytes, External& external, std::string_view tensor) {
   std::string_view key, value;
-  auto message = message_of<EntryField>(bytes);
+  auto message = message_of<ExternalDataField>(bytes);
   while (message.next()) {
     switch (message.tag_and_type()) {
-      case tag_and_type(EntryField::kKey, pbf_wire_type::length_delimited): key = view_of(message.get_view()); break;
-      case tag_and_type(EntryField::kValue, pbf_wire_type::length_delimited): value = view_of(message.get_view()); break;
+      case tag_and_type(ExternalDataField::kKey, pbf_wire_type::length_delimited): key = view_of(message.get_view()); break;
+      case tag_and_type(ExternalDataField::kValue, pbf_wire_type::length_delimited): value = view_of(message.get_view()); break;
       default: message.skip();
     }
   }

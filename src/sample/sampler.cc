@@ -10,7 +10,7 @@
 namespace kvik::sample {
 namespace {
 
-constexpr float kRemoved = -std::numeric_limits<float>::infinity();
+constexpr float kNotChosen = -std::numeric_limits<float>::infinity();
 
 std::vector<SequenceBias> all_biases(const SamplingOptions& options) {
   std::vector<SequenceBias> biases = options.sequence_bias;
@@ -30,7 +30,7 @@ void collect(std::span<const float> logits, float lowest, Workspace& workspace) 
   workspace.values.clear();
   workspace.ids.clear();
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] >= lowest) || logits[i] == kRemoved) continue;
+    if (!(logits[i] >= lowest) || logits[i] == kNotChosen) continue;
     workspace.values.push_back(logits[i]);
     workspace.ids.push_back(static_cast<TokenId>(i));
   }
@@ -39,7 +39,7 @@ void collect(std::span<const float> logits, float lowest, Workspace& workspace) 
 void drop_removed(Workspace& workspace) {
   size_t n_kept = 0;
   for (size_t i = 0; i < workspace.values.size(); ++i) {
-    if (workspace.values[i] == kRemoved) continue;
+    if (workspace.values[i] == kNotChosen) continue;
     workspace.values[n_kept] = workspace.values[i];
     workspace.ids[n_kept++] = workspace.ids[i];
   }
@@ -100,14 +100,14 @@ void Sampler::force_and_suppress(std::span<float> logits, const History& history
 void Sampler::filter(std::span<float> logits, Workspace& workspace) const {
   if (options_.greedy()) return;
   collect_candidates(logits, workspace);
-  std::ranges::fill(logits, kRemoved);
+  std::ranges::fill(logits, kNotChosen);
   for (size_t i = 0; i < workspace.ids.size(); ++i) logits[static_cast<size_t>(workspace.ids[i])] = workspace.values[i];
 }
 
 void Sampler::collect_candidates(std::span<float> logits, Workspace& workspace) const {
   if (options_.temperature != 1.0) divide_by_temperature(logits, options_.temperature);
   const auto k = static_cast<size_t>(options_.top_k);
-  collect(logits, k > 0 ? kth_largest(logits, k, workspace.filters) : kRemoved, workspace);
+  collect(logits, k > 0 ? kth_largest(logits, k, workspace.filters) : kNotChosen, workspace);
   std::vector<float>& values = workspace.values;
   const auto apply = [&](bool wanted, const auto& keep) {
     if (!wanted) return;

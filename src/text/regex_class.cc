@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMaxNesting = 32;
 
-constexpr const char* kSpace = R"(\t-\r\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+constexpr const char* kWhiteSpaceSet = R"(\t-\r\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 constexpr const char* kNotSpace =
     R"(\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{84}\x{86}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{10ffff})";
 // Oniguruma counts the superscripts and fractions of Latin-1 as word characters for \w, and only for \w.
@@ -37,7 +37,7 @@ constexpr std::array<Name, 14> kPosix = {{{"alnum", R"(\p{Alphabetic}\p{Nd})"},
                                           {"lower", R"(\p{Lowercase})"},
                                           {"print", R"(\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}\p{Co}\p{Zs})"},
                                           {"punct", R"(\p{P}\p{S})"},
-                                          {"space", kSpace},
+                                          {"space", kWhiteSpaceSet},
                                           {"upper", R"(\p{Uppercase})"},
                                           {"word", kPosixWord},
                                           {"xdigit", "0-9A-Fa-f"}}};
@@ -131,7 +131,7 @@ std::string CharacterSet::pattern(bool negated) const {
 
 bool add_named_class(CharacterSet& set, char letter) {
   switch (letter) {
-    case 's': set.items += kSpace; return true;
+    case 's': set.items += kWhiteSpaceSet; return true;
     case 'S': set.items += kNotSpace; return true;
     case 'w': set.items += kWord; return true;
     case 'W': set.add_not(kWord); return true;

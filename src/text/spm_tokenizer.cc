@@ -10,7 +10,7 @@
 namespace kvik::text {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";
+constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
 
 // Only its vocabulary is asked for.
 class VocabularyModel final : public Model {
@@ -51,16 +51,16 @@ class SpmPieces {
       case SpmModel::Kind::kUnknown: give(model_.piece(id) == piece ? std::string_view(model_.unknown_surface()) : piece); return;
       default: break;
     }
-    if (at_start_ && model_.drops_first_space() && piece.substr(0, kSpace.size()) == kSpace) {
-      piece.remove_prefix(kSpace.size());
+    if (at_start_ && model_.drops_first_space() && piece.substr(0, kSpaceSymbol.size()) == kSpaceSymbol) {
+      piece.remove_prefix(kSpaceSymbol.size());
       first_space_seen_ = !model_.drops_all_first_spaces();
     }
     buffer_.clear();
     for (size_t at = 0; at < piece.size();) {
-      const size_t space = std::min(piece.find(kSpace, at), piece.size());
+      const size_t space = std::min(piece.find(kSpaceSymbol, at), piece.size());
       buffer_.append(piece.substr(at, space - at));
       if (space < piece.size()) buffer_ += ' ';
-      at = space + kSpace.size();
+      at = space + kSpaceSymbol.size();
     }
     give(buffer_);
   }
@@ -147,7 +147,7 @@ class SpmRun final : public DecodeRun {
     return *decoder;
   }
   static const Decoder& spaces() {
-    static const std::unique_ptr<const Decoder> decoder = make_replace_decoder(std::string(kSpace), " ");
+    static const std::unique_ptr<const Decoder> decoder = make_replace_decoder(std::string(kSpaceSymbol), " ");
     return *decoder;
   }
 

@@ -10,10 +10,10 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-std::string fable_folder() { return (testing_support::source_root() / "models" / "fable").string(); }
+std::string saved_fable_folder() { return (testing_support::source_root() / "models" / "fable").string(); }
 std::string form(const std::string& name) { return (testing_support::fixtures() / "forms" / name).string(); }
 
-Model native(KvStorage kv = KvStorage::kAuto) { return Model::load(fable_folder(), {.backend = BackendChoice::kNative, .kv = kv}); }
+Model native(KvStorage kv = KvStorage::kAuto) { return Model::load(saved_fable_folder(), {.backend = BackendChoice::kNative, .kv = kv}); }
 
 std::vector<TokenId> some_tokens(int n, int vocab) {
   std::vector<TokenId> tokens;
@@ -116,9 +116,9 @@ TEST_F(SavedSession, BelongsToItsModelAndTheWayItWasLoaded) {
   const Model other = Model::load(form("plain"), {.backend = BackendChoice::kNative});
   EXPECT_THAT([&] { other.load_session(file_); }, ThrowsMessage<Error>(HasSubstr("saved with another model")));
   EXPECT_THAT([&] { native(KvStorage::kF16).load_session(file_); }, ThrowsMessage<Error>(HasSubstr("cache f32")));
-  const Model reference = Model::load(fable_folder(), {.backend = BackendChoice::kReference});
+  const Model reference = Model::load(saved_fable_folder(), {.backend = BackendChoice::kReference});
   EXPECT_THAT([&] { reference.load_session(file_); }, ThrowsMessage<Error>(HasSubstr("'states of the graph'")));
-  const Model small = Model::load(fable_folder(), {.backend = BackendChoice::kNative, .kv = KvStorage::kF32, .context = 4});
+  const Model small = Model::load(saved_fable_folder(), {.backend = BackendChoice::kNative, .kv = KvStorage::kF32, .context = 4});
   EXPECT_THAT([&] { small.load_session(file_); }, ThrowsMessage<Error>(HasSubstr("the context holds 4")));
 }
 

@@ -31,11 +31,11 @@ std::vector<std::string> broken(const std::vector<LawResult>& results) {
   return names;
 }
 
-std::filesystem::path form(const char* name) { return testing_support::fixtures() / "forms" / name; }
+std::filesystem::path translator_form(const char* name) { return testing_support::fixtures() / "forms" / name; }
 
 TEST(VerifyTranslator, EveryLawHoldsOnTextsOfUnequalLength) {
   for (const std::filesystem::path& folder :
-       {form("translator-pair"), form("recurrent-translator"), testing_support::fixtures() / "zoo" / "marian"}) {
+       {translator_form("translator-pair"), translator_form("recurrent-translator"), testing_support::fixtures() / "zoo" / "marian"}) {
     const Loaded model = load(folder, false);
     Asked asked(model);
     const std::shared_ptr<backend::Backend> ort = testing_support::open_ort(folder);
@@ -51,7 +51,7 @@ TEST(VerifyTranslator, EveryLawHoldsOnTextsOfUnequalLength) {
 }
 
 TEST(VerifyTranslator, EveryLawHoldsOnFeatures) {
-  const Loaded model = load(form("speech"), false);
+  const Loaded model = load(translator_form("speech"), false);
   Asked asked(model);
   Tensor quiet = made_by_formula({8, 20});
   for (float& value : quiet.mutable_data<float>()) value *= 0.1f;
@@ -60,10 +60,10 @@ TEST(VerifyTranslator, EveryLawHoldsOnFeatures) {
 }
 
 // Forwards everything, and does one thing wrong.
-class Faulty : public backend::Backend {
+class FaultyTranslator : public backend::Backend {
  public:
   enum class Fault { kForgetsToFork, kEncodesTwice, kMixesBatches };
-  Faulty(std::shared_ptr<backend::Backend> inner, Fault fault) : inner_(std::move(inner)), fault_(fault) {}
+  FaultyTranslator(std::shared_ptr<backend::Backend> inner, Fault fault) : inner_(std::move(inner)), fault_(fault) {}
 
   const backend::Traits& traits() const override { return inner_->traits(); }
   int preferred_chunk() const override { return inner_->preferred_chunk(); }
@@ -95,18 +95,18 @@ class Faulty : public backend::Backend {
 };
 
 TEST(VerifyTranslator, ABrokenBackendIsFoundOutByTheLawItBreaks) {
-  const Loaded model = load(form("translator-pair"), false);
+  const Loaded model = load(translator_form("translator-pair"), false);
   const Asked asked(model);
-  const auto found = [&](Faulty::Fault fault) {
-    return broken(verify_translator(std::make_shared<Faulty>(model.backend, fault), asked.options));
+  const auto found = [&](FaultyTranslator::Fault fault) {
+    return broken(verify_translator(std::make_shared<FaultyTranslator>(model.backend, fault), asked.options));
   };
-  EXPECT_THAT(found(Faulty::Fault::kForgetsToFork), testing::Contains(testing::StartsWith("forked = fresh")));
-  EXPECT_THAT(found(Faulty::Fault::kEncodesTwice), testing::Contains(testing::StartsWith("encoder run once")));
-  EXPECT_THAT(found(Faulty::Fault::kMixesBatches), testing::Contains(testing::StartsWith("batch = alone")));
+  EXPECT_THAT(found(FaultyTranslator::Fault::kForgetsToFork), testing::Contains(testing::StartsWith("forked = fresh")));
+  EXPECT_THAT(found(FaultyTranslator::Fault::kEncodesTwice), testing::Contains(testing::StartsWith("encoder run once")));
+  EXPECT_THAT(found(FaultyTranslator::Fault::kMixesBatches), testing::Contains(testing::StartsWith("batch = alone")));
 }
 
 TEST(VerifyTranslator, NothingToProveItOnIsASentence) {
-  const Loaded model = load(form("translator-pair"), false);
+  const Loaded model = load(translator_form("translator-pair"), false);
   Asked asked(model);
   asked.options.target = {1};
   EXPECT_THROW(verify_translator(model.backend, asked.options), Error);

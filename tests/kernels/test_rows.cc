@@ -6,7 +6,6 @@
 namespace kvik::cpu {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
 const std::vector<int64_t> kLengths = {1, 2, 15, 16, 17, 31, 33, 64, 100, 257, 896};
 
 std::vector<float> difficult_row(Numbers& numbers, int64_t n, int kind) {
@@ -16,8 +15,8 @@ std::vector<float> difficult_row(Numbers& numbers, int64_t n, int kind) {
   if (kind == 2) std::ranges::fill(x, 1e-40f);
   if (kind == 3) std::ranges::fill(x, -0.0f);
   if (kind == 4) x[middle] = 1e30f;
-  if (kind == 5) x[middle] = kInf;
-  if (kind == 6) x[middle] = -kInf;
+  if (kind == 5) x[middle] = std::numeric_limits<float>::infinity();
+  if (kind == 6) x[middle] = -std::numeric_limits<float>::infinity();
   if (kind == 7) x[middle] = std::nanf("");
   return x;
 }
@@ -225,7 +224,9 @@ TEST(Rows, SmallFloatsConvertAlikeEverywhere) {
   for (uint32_t i = 0; i < 65536; ++i) halves[i].bits = brains[i].bits = static_cast<uint16_t>(i);
   Numbers numbers;
   std::vector<float> wide = numbers.normals(1000, 1000.0f);
-  for (float v : {65519.0f, 65520.0f, 1e-8f, 6e-8f, 2.98e-8f, kInf, -kInf, std::nanf(""), 0.0f, -0.0f, 1e30f}) wide.push_back(v);
+  for (float v : {65519.0f, 65520.0f, 1e-8f, 6e-8f, 2.98e-8f, std::numeric_limits<float>::infinity(),
+                  -std::numeric_limits<float>::infinity(), std::nanf(""), 0.0f, -0.0f, 1e30f})
+    wide.push_back(v);
   for (const CpuKernels* kernels : available()) {
     std::vector<float> y(65536);
     kernels->f16_to_f32(halves.data(), y.data(), 65536);

@@ -1,10 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 
 namespace kvik::sample {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Random logits of many kinds: spread or flat, with ties, with -inf entries.
 struct RowKind {
@@ -20,7 +24,7 @@ inline std::vector<float> random_row(size_t n, uint64_t seed, const RowKind& kin
   std::vector<float> row(n);
   for (float& x : row) {
     x = kind.ties ? kind.spread * 0.25f * static_cast<float>(random() % 16) : normal(random);
-    if (uniform(random) < kind.banned) x = -std::numeric_limits<float>::infinity();
+    if (uniform(random) < kind.banned) x = -kInfinity;
   }
   return row;
 }

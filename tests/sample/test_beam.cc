@@ -14,7 +14,6 @@ namespace kvik::sample {
 namespace {
 
 using Ids = std::vector<TokenId>;
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // A language model whose logits are a hash of all tokens so far; the end tokens grow likelier with every token.
 struct TableModel {

@@ -10,9 +10,6 @@
 namespace kvik::sample {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-const float kNan = std::nanf("");
-
 TEST(Choice, GreedyTakesTheFirstOfTheLargest) {
   for (const RowKind& kind : row_kinds()) {
     for (const size_t n : std::vector<size_t>{1, 2, 15, 16, 17, 100, 50000}) {

@@ -12,7 +12,6 @@ namespace kvik::sample {
 namespace {
 
 using testing::ElementsAre;
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr size_t kSizes[] = {1, 2, 3, 10, 77, 1000, 50000};
 
 // Indices by rank: larger logits first, of equals the lower index first.

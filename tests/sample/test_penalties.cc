@@ -11,7 +11,6 @@ namespace kvik::sample {
 namespace {
 
 using testing::ElementsAre;
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 TEST(TokenCounts, ForgetsTheListBeforeAndTheSizeOfTheVocabularyBefore) {
   TokenCounts counts;

@@ -15,7 +15,6 @@ namespace kvik::sample {
 namespace {
 
 using Ids = std::vector<TokenId>;
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 TEST(Sampler, GivesTheRowsOfTheReferenceImplementation) {
   const Json cases = sampling_fixture("rows.json");

@@ -20,7 +20,7 @@ std::vector<std::string> folders() {
   return names;
 }
 
-std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const std::vector<TokenId>& ids, bool skip_special) {
+std::string streamed_pipeline(const std::shared_ptr<const Tokenizer>& tokenizer, const std::vector<TokenId>& ids, bool skip_special) {
   DetokenizerStream stream(tokenizer, skip_special);
   std::string text;
   for (const TokenId id : ids) text += stream.push(id);
@@ -49,8 +49,8 @@ TEST_P(Pipelines, IdsGetTheTextOfTheReferenceWholeAndStreamed) {
     const auto ids = c.at("ids").get<std::vector<TokenId>>();
     EXPECT_EQ(tokenizer->decode(ids, false), c.at("text").get<std::string>());
     EXPECT_EQ(tokenizer->decode(ids, true), c.at("text_skip").get<std::string>());
-    EXPECT_EQ(streamed(tokenizer, ids, false), c.at("text").get<std::string>());
-    EXPECT_EQ(streamed(tokenizer, ids, true), c.at("text_skip").get<std::string>());
+    EXPECT_EQ(streamed_pipeline(tokenizer, ids, false), c.at("text").get<std::string>());
+    EXPECT_EQ(streamed_pipeline(tokenizer, ids, true), c.at("text_skip").get<std::string>());
   }
 }
 

@@ -1,6 +1,7 @@
-# Compiles the sources of a target in groups of one folder (CMAKE_UNITY_BUILD=ON; ./dev sets it): headers are parsed and templates are
-# instantiated once per group, so a full build takes a quarter of the processor time. Names in unnamed namespaces must then be unique
-# within a group. Sources with their own compile options are compiled alone, as CMake does with every source that has them.
+# Compiles the sources of a target in groups of one folder if CMAKE_UNITY_BUILD is on: headers are parsed and templates are instantiated
+# once per group, so a full build takes a quarter of the processor time. Names in unnamed namespaces must then be unique within a group.
+# CMake compiles sources that have their own compile options alone. A group is built with, for example,
+# ninja -C build CMakeFiles/kvik_objects.dir/Unity/unity_src_analysis_1_cxx.cxx.o
 function(kvik_group_sources target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "LARGEST" "ALONE")
   get_target_property(sources ${target} SOURCES)

@@ -84,12 +84,12 @@ Value filesizeformat(Runtime& runtime, const Value& value, const Args& args) {
   return runtime.text(fmt::format("{:.1f} {}{}", base * *size / unit, letter, is_binary ? "iB" : "B"));
 }
 
-constexpr Named<FilterBody> kFilters[] = {
+constexpr Named<FilterBody> kNumberFilters[] = {
     {"int", to_int}, {"float", to_float}, {"abs", absolute}, {"round", round}, {"filesizeformat", filesizeformat},
 };
 
 }  // namespace
 
-FilterBody find_number_filter(std::string_view name) { return find_in_table(kFilters, name); }
+FilterBody find_number_filter(std::string_view name) { return find_in_table(kNumberFilters, name); }
 
 }  // namespace kvik::text::jinja

@@ -209,7 +209,7 @@ Value select(Runtime& runtime, const Value& value, const Args& args) {
   return runtime.generator(std::make_unique<SelectIterator>(runtime, value, args, Selection{kKeeps, kByAttribute}), value);
 }
 
-constexpr Named<FilterBody> kFilters[] = {
+constexpr Named<FilterBody> kSelectionFilters[] = {
     {"map", lazily<MapIterator>},       {"select", select<true, false>},     {"reject", select<false, false>},
     {"selectattr", select<true, true>}, {"rejectattr", select<false, true>}, {"unique", lazily<UniqueIterator>},
     {"batch", lazily<BatchIterator>},   {"slice", lazily<SliceIterator>},    {"items", lazily<PairIterator>},
@@ -217,6 +217,6 @@ constexpr Named<FilterBody> kFilters[] = {
 
 }  // namespace
 
-FilterBody find_selection_filter(std::string_view name) { return find_in_table(kFilters, name); }
+FilterBody find_selection_filter(std::string_view name) { return find_in_table(kSelectionFilters, name); }
 
 }  // namespace kvik::text::jinja

@@ -197,7 +197,7 @@ Value attr(Runtime& runtime, const Value& value, const Args& args) {
   return get_attribute(runtime, value, name);
 }
 
-constexpr Named<FilterBody> kFilters[] = {
+constexpr Named<FilterBody> kSequenceFilters[] = {
     {"length", count},
     {"count", count},
     {"default", default_value},
@@ -218,6 +218,6 @@ constexpr Named<FilterBody> kFilters[] = {
 
 }  // namespace
 
-FilterBody find_sequence_filter(std::string_view name) { return find_in_table(kFilters, name); }
+FilterBody find_sequence_filter(std::string_view name) { return find_in_table(kSequenceFilters, name); }
 
 }  // namespace kvik::text::jinja

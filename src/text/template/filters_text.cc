@@ -211,7 +211,7 @@ Value tojson(Runtime& runtime, const Value& value, const Args& args) {
   return runtime.text(to_json(runtime, value, style));
 }
 
-constexpr Named<FilterBody> kFilters[] = {
+constexpr Named<FilterBody> kTextFilters[] = {
     {"trim", trim},     {"tojson", tojson},           {"upper", upper},         {"lower", lower},   {"capitalize", capitalize},
     {"title", title},   {"replace", replace},         {"string", string},       {"safe", safe},     {"escape", escape},
     {"e", escape},      {"forceescape", forceescape}, {"format", format},       {"indent", indent}, {"truncate", truncate},
@@ -220,6 +220,6 @@ constexpr Named<FilterBody> kFilters[] = {
 
 }  // namespace
 
-FilterBody find_text_filter(std::string_view name) { return find_in_table(kFilters, name); }
+FilterBody find_text_filter(std::string_view name) { return find_in_table(kTextFilters, name); }
 
 }  // namespace kvik::text::jinja

@@ -88,7 +88,7 @@ Value find(Runtime& runtime, const Value& self, const Args& args) {
   return Value::integer(static_cast<int64_t>(count_points(std::string_view(self.as_text()).substr(0, byte))));
 }
 
-Value count(Runtime& runtime, const Value& self, const Args& args) {
+Value count_text(Runtime& runtime, const Value& self, const Args& args) {
   const Parameters given("count", args, {"sub", "start", "end"}, 1);
   const std::string& wanted = to_text(given.required(0), "count");
   runtime.work(self.as_text().size());
@@ -100,7 +100,7 @@ Value count(Runtime& runtime, const Value& self, const Args& args) {
   return Value::integer(n);
 }
 
-Value replace(Runtime& runtime, const Value& self, const Args& args) {
+Value replace_text(Runtime& runtime, const Value& self, const Args& args) {
   const Parameters given("replace", args, {"old", "new", "count"}, 2);
   std::string old_part = to_text(given.required(0), "replace"), new_part = to_text(given.required(1), "replace");
   if (self.text_cell().is_markup) {
@@ -110,7 +110,7 @@ Value replace(Runtime& runtime, const Value& self, const Args& args) {
   return like(runtime, self, replace_all(runtime, self.as_text(), old_part, new_part, given.integer(2, -1)));
 }
 
-Value join(Runtime& runtime, const Value& self, const Args& args) {
+Value join_text(Runtime& runtime, const Value& self, const Args& args) {
   const Parameters given("join", args, {"iterable"}, 1);
   const std::unique_ptr<Iterator> it = iterate(runtime, given.required(0));
   std::string text;
@@ -252,7 +252,7 @@ Value expandtabs(Runtime& runtime, const Value& self, const Args& args) {
   return like(runtime, self, std::move(text));
 }
 
-Value format(Runtime& runtime, const Value& self, const Args& args) { return like(runtime, self, format_braces(runtime, self, args)); }
+Value format_text(Runtime& runtime, const Value& self, const Args& args) { return like(runtime, self, format_braces(runtime, self, args)); }
 
 Value format_map(Runtime& runtime, const Value& self, const Args& args) {
   const Parameters given("format_map", args, {"mapping"}, 1);
@@ -272,20 +272,20 @@ constexpr Named<MethodBody> kMethods[] = {
     {"splitlines", splitlines},
     {"startswith", has_affix<false>},
     {"endswith", has_affix<true>},
-    {"replace", replace},
-    {"join", join},
+    {"replace", replace_text},
+    {"join", join_text},
     {"find", find<false, false>},
     {"rfind", find<true, false>},
     {"index", find<false, true>},
     {"rindex", find<true, true>},
-    {"count", count},
+    {"count", count_text},
     {"upper", mapped<to_upper>},
     {"lower", mapped<to_lower>},
     {"title", mapped<to_title>},
     {"capitalize", mapped<capitalized>},
     {"casefold", mapped<to_folded>},
     {"swapcase", mapped<swapped_case>},
-    {"format", format},
+    {"format", format_text},
     {"format_map", format_map},
     {"center", pad<'^'>},
     {"ljust", pad<'<'>},

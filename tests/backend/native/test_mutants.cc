@@ -181,14 +181,14 @@ std::vector<ModelFolder> folders() {
   return result;
 }
 
-std::string test_name(const testing::TestParamInfo<ModelFolder>& info) {
+std::string name_of_mutants(const testing::TestParamInfo<ModelFolder>& info) {
   std::string name = info.param.name;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, Mutants, testing::ValuesIn(folders()), test_name);
+INSTANTIATE_TEST_SUITE_P(Of, Mutants, testing::ValuesIn(folders()), name_of_mutants);
 
 }  // namespace
 }  // namespace kvik

@@ -80,14 +80,14 @@ TEST_P(Programs, GiveTheLogitsOfTheGraph) {
   EXPECT_LT(difference, allowed);
 }
 
-std::string test_name(const testing::TestParamInfo<ModelFolder>& info) {
+std::string name_of_programs(const testing::TestParamInfo<ModelFolder>& info) {
   std::string name = info.param.name;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Programs, testing::ValuesIn(testing_support::model_folders()), test_name);
+INSTANTIATE_TEST_SUITE_P(All, Programs, testing::ValuesIn(testing_support::model_folders()), name_of_programs);
 
 }  // namespace
 }  // namespace kvik

@@ -91,13 +91,13 @@ TEST_P(Rules, AreReadRightOrRefused) {
   }
 }
 
-std::string test_name(const testing::TestParamInfo<Expected>& info) {
+std::string name_of_rules(const testing::TestParamInfo<Expected>& info) {
   std::string name = info.param.name;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Rules, testing::ValuesIn(all_expected()), test_name);
+INSTANTIATE_TEST_SUITE_P(All, Rules, testing::ValuesIn(all_expected()), name_of_rules);
 
 // Its mask lets the places of the buffer through that nothing was written to yet, and only those.
 TEST(FixedBuffers, MayNotSeePlacesThatNothingWasWrittenTo) {

@@ -6,19 +6,19 @@
 namespace kvik::onnx::testing_support {
 namespace {
 
-struct Case {
+struct WorkCase {
   std::string name;
   Op op;
   std::vector<Tensor> inputs;
   int64_t steps;
 };
 
-void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+void PrintTo(const WorkCase& one, std::ostream* out) { *out << one.name; }
 
 Tensor zeros(const Dims& dims) { return Tensor(DType::kF32, dims); }
 Op nbits() { return Op("MatMulNBits").in("com.microsoft").set("N", 3).set("K", 32).set("block_size", 16).set("bits", 4); }
 
-std::vector<Case> cases() {
+std::vector<WorkCase> cases() {
   return {
       {"MatMul", Op("MatMul"), {zeros({2, 1, 3, 4}), zeros({5, 4, 6})}, 2 * 5 * 3 * 4 * 6},
       {"MatMulOfNothing", Op("MatMul"), {zeros({3, 0}), zeros({0, 6})}, 3 * 6},
@@ -40,10 +40,10 @@ std::vector<Case> cases() {
   };
 }
 
-class Works : public testing::TestWithParam<Case> {};
+class Works : public testing::TestWithParam<WorkCase> {};
 
 TEST_P(Works, TakesItsStepsAndStopsBeforeItBeginsWhereTheyDoNotSuffice) {
-  const Case& one = GetParam();
+  const WorkCase& one = GetParam();
   int64_t enough = one.steps, scarce = one.steps - 1;
   EXPECT_EQ(one.op.refusal(one.inputs, Work(enough)), "");
   EXPECT_EQ(enough, 0);

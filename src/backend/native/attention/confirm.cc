@@ -14,21 +14,21 @@ namespace {
 constexpr double kTolerance = 2e-4;
 
 // Rows by batch entry and position.
-struct Rows {
+struct BatchRows {
   int64_t n_positions = 0, size = 0;
   std::vector<float> data;
 
   const float* at(int64_t b, int64_t position) const { return data.data() + (b * n_positions + position) * size; }
 };
 
-Rows random_rows(std::mt19937& random, int64_t batch, int64_t n_positions, int64_t size, float spread) {
-  Rows rows = {n_positions, size, std::vector<float>(static_cast<size_t>(batch * n_positions * size))};
+BatchRows random_rows(std::mt19937& random, int64_t batch, int64_t n_positions, int64_t size, float spread) {
+  BatchRows rows = {n_positions, size, std::vector<float>(static_cast<size_t>(batch * n_positions * size))};
   for (float& x : rows.data) x = static_cast<float>(static_cast<int32_t>(random())) * 0x1p-31f * 1.7f * spread;
   return rows;
 }
 
 struct Operands {
-  Rows q, k, v;
+  BatchRows q, k, v;
 };
 
 int64_t element(const std::vector<int32_t>& map, int64_t i) { return map.empty() ? i : map[static_cast<size_t>(i)]; }

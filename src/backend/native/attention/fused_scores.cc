@@ -8,7 +8,7 @@
 namespace kvik::native {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 // A mask as [batch, heads, rows, keys], each of them or 1.
 struct Mask {
@@ -35,7 +35,7 @@ Mask mask_of(const onnx::Node& node, const Tensor& tensor, const Scores& scores,
   const Tensor floats = to_floats(tensor);
   mask.added.assign(floats.data<float>().begin(), floats.data<float>().end());
   if (tensor.dtype() != DType::kBool) return mask;
-  for (float& x : mask.added) x = x != 0 ? 0.0f : kNever;
+  for (float& x : mask.added) x = x != 0 ? 0.0f : kMasked;
   return mask;
 }
 
@@ -55,7 +55,7 @@ void FusedScores::add_mask(const Sizes& sizes, int64_t first, Scores& scores) {
           if (width == 1 && !fused_.mask_may_be_short) {
             score += mask.at(b, h, first + q, 0);
           } else {
-            score = beyond ? kNever : score + mask.at(b, h, first + q, k);
+            score = beyond ? kMasked : score + mask.at(b, h, first + q, k);
           }
         }
       }
@@ -74,7 +74,7 @@ void FusedScores::hide_by_position(const Sizes& sizes, int64_t first_row, Scores
         const bool seen = !(fused_.causal && k > position) && !(fused_.left >= 0 && k < position - fused_.left) &&
                           !(fused_.right >= 0 && k > position + fused_.right);
         if (seen) continue;
-        for (int64_t h = 0; h < scores.heads; ++h) scores.at(b, q, k, h) = kNever;
+        for (int64_t h = 0; h < scores.heads; ++h) scores.at(b, q, k, h) = kMasked;
       }
     }
   }

@@ -13,7 +13,7 @@ namespace {
 
 using onnx::ValueId;
 
-constexpr int64_t kContextIfUnknown = 8192;
+constexpr int64_t kTableContextIfUnknown = 8192;
 constexpr int64_t kMostNumbersAtOnce = int64_t{1} << 19;  // what is evaluated to find the limit and to refute
 constexpr int64_t kFewestPositions = 4500;                // but at least so many: scaled rotations often change beyond 4096
 
@@ -89,7 +89,7 @@ class Refutation {
   }
 
  private:
-  int64_t wanted() const { return context_.context > 0 ? context_.context : kContextIfUnknown; }
+  int64_t wanted() const { return context_.context > 0 ? context_.context : kTableContextIfUnknown; }
 
   int64_t many() const { return std::max(kFewestPositions, kMostNumbersAtOnce / std::max<int64_t>(1, rows_.row_elements())); }
 

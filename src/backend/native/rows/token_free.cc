@@ -14,7 +14,7 @@ using onnx::ValueId;
 constexpr int64_t kTokensAtOnce = 4096;
 constexpr size_t kMostForbidden = 64;  // more than these are no exceptions
 
-bool same(const Tensor& a, const Tensor& b) {
+bool same_bits(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.dims() == b.dims() && std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;
 }
 
@@ -80,7 +80,7 @@ bool does_not_depend_on_tokens(Walk& walk, ValueId value) {
     const FlatGraph& flat = walk.flat();
     const Tensor one = probe->get_with_tokens(value, ordinary_tokens(flat, probe->sizes(), 1));
     for (const uint32_t seed : {2u, 3u}) {
-      if (!same(one, probe->get_with_tokens(value, ordinary_tokens(flat, probe->sizes(), seed)))) return false;
+      if (!same_bits(one, probe->get_with_tokens(value, ordinary_tokens(flat, probe->sizes(), seed)))) return false;
     }
   }
   return true;

@@ -13,7 +13,7 @@ namespace {
 double sigmoid_of(double x) { return x >= 0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x)); }
 double softplus_of(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
-Tensors sigmoid(const KernelCall& call) { return {map_floats(call.input(0), sigmoid_of)}; }
+Tensors sigmoid_kernel(const KernelCall& call) { return {map_floats(call.input(0), sigmoid_of)}; }
 Tensors softplus(const KernelCall& call) { return {map_floats(call.input(0), softplus_of)}; }
 
 Tensors softsign(const KernelCall& call) {
@@ -71,7 +71,7 @@ Tensors hard_swish(const KernelCall& call) {
   return {map_floats(call.input(0), [](double x) { return x * std::min(1.0, std::max(0.0, x / 6.0 + 0.5)); })};
 }
 
-Tensors gelu(const KernelCall& call) {
+Tensors gelu_kernel(const KernelCall& call) {
   const std::string_view approximate = call.node.string_or("approximate", "none");
   if (approximate == "tanh") {
     return {map_floats(call.input(0), [](double x) {
@@ -119,7 +119,7 @@ Tensors prelu(const KernelCall& call) {
 void add_activation(KernelTable& table) {
   table.add("Celu", celu);
   table.add("Elu", elu);
-  table.add("Gelu", gelu);
+  table.add("Gelu", gelu_kernel);
   table.add("HardSigmoid", hard_sigmoid);
   table.add("HardSwish", hard_swish);
   table.add("LeakyRelu", leaky_relu);
@@ -128,7 +128,7 @@ void add_activation(KernelTable& table) {
   table.add("Relu", relu);
   table.add("Selu", selu);
   table.add("Shrink", shrink);
-  table.add("Sigmoid", sigmoid);
+  table.add("Sigmoid", sigmoid_kernel);
   table.add("Softplus", softplus);
   table.add("Softsign", softsign);
   table.add("ThresholdedRelu", thresholded_relu);

@@ -12,7 +12,7 @@ namespace kvik::onnx {
 namespace {
 
 // The weights of neighbouring elements for a point at `ratio` in (0, 1] behind the left one of the middle pair.
-using Weights = std::function<std::vector<double>(double ratio, double scale)>;
+using KernelWeights = std::function<std::vector<double>(double ratio, double scale)>;
 
 struct AxisPlan {
   int64_t size = 0;  // of the result
@@ -21,11 +21,11 @@ struct AxisPlan {
   double roi_end = 1;
 };
 
-struct Options {
+struct ResizeOptions {
   std::string_view coordinates;
   bool exclude_outside = false;
   double extrapolation = 0;
-  Weights weights;
+  KernelWeights weights;
   Work work;
 };
 
@@ -60,7 +60,7 @@ std::vector<double> stretched_weights(double ratio, double scale, int reach, con
   return weights;
 }
 
-Weights weights_of(const KernelCall& call) {
+KernelWeights weights_of(const KernelCall& call) {
   const std::string_view mode = call.node.string_or("mode", "nearest");
   const bool smooth = call.node.int_or("antialias", 0) != 0;
   if (mode == "nearest") {
@@ -106,7 +106,7 @@ struct Point {
   bool outside = false;
 };
 
-Point point_of(int64_t y, int64_t n, const AxisPlan& plan, const Options& options) {
+Point point_of(int64_t y, int64_t n, const AxisPlan& plan, const ResizeOptions& options) {
   const double x = source_of(y, n, plan, options.coordinates);
   require(std::fabs(x) < 1e15, "an element lies at {} in the input", x);
   if (options.coordinates == "tf_crop_and_resize" && (x < 0 || x > static_cast<double>(n - 1))) return {{}, {}, true};
@@ -125,7 +125,8 @@ Point point_of(int64_t y, int64_t n, const AxisPlan& plan, const Options& option
   return point;
 }
 
-std::vector<double> resize_axis(const std::vector<double>& values, const AxisSplit& split, const AxisPlan& plan, const Options& options) {
+std::vector<double> resize_axis(const std::vector<double>& values, const AxisSplit& split, const AxisPlan& plan,
+                                const ResizeOptions& options) {
   std::vector<double> result(static_cast<size_t>(split.outer * plan.size * split.inner));
   for (int64_t y = 0; y < plan.size; ++y) {
     const Point point = point_of(y, split.n, plan, options);
@@ -208,9 +209,9 @@ std::vector<AxisPlan> plans_of(const KernelCall& call) {
 Tensors resize(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const bool old = call.node.op == "Upsample" || call.node.opset < 11;
-  Options options = {old ? "asymmetric" : call.node.string_or("coordinate_transformation_mode", "half_pixel"),
-                     call.node.int_or("exclude_outside", 0) != 0, call.node.float_or("extrapolation_value", 0), weights_of(call),
-                     call.work};
+  ResizeOptions options = {old ? "asymmetric" : call.node.string_or("coordinate_transformation_mode", "half_pixel"),
+                           call.node.int_or("exclude_outside", 0) != 0, call.node.float_or("extrapolation_value", 0), weights_of(call),
+                           call.work};
   const std::vector<AxisPlan> plans = plans_of(call);
   Dims dims = x.dims();
   Dims result_dims;

@@ -12,7 +12,7 @@ namespace {
 
 using Complex = std::complex<double>;
 
-constexpr int64_t kLongest = 1 << 16;  // of a transform, whose cost is quadratic
+constexpr int64_t kLongestTransform = 1 << 16;  // of a transform, whose cost is quadratic
 
 // sum over n of x[n] e^(sign 2 pi i k n / N), for the first `n_bins` k.
 std::vector<Complex> transform(const std::vector<Complex>& x, int64_t n_bins, bool inverse) {
@@ -61,7 +61,7 @@ Tensors dft(const KernelCall& call) {
   DftPlan plan = {x.dim(axis), call.node.int_or("inverse", 0) != 0, call.node.int_or("onesided", 0) != 0};
   if (plan.real_result()) plan.length = 2 * (x.dim(axis) - 1);
   if (call.has(1)) plan.length = as_int(call.input(1));
-  require(plan.length > 0 && plan.length <= kLongest, "a transform of length {} was asked for", plan.length);
+  require(plan.length > 0 && plan.length <= kLongestTransform, "a transform of length {} was asked for", plan.length);
   Dims dims = x.dims();
   dims[static_cast<size_t>(axis)] = plan.n_bins();
   dims.back() = plan.real_result() ? 1 : 2;
@@ -94,8 +94,8 @@ Tensors stft(const KernelCall& call) {
   const int64_t step = as_int(call.input(1));
   require(call.has(2) || call.has(3), "neither a window nor a frame length is given");
   const int64_t length = call.has(3) ? as_int(call.input(3)) : call.input(2).size();
-  require(step > 0 && length > 0 && length <= kLongest && length <= x.dim(1), "frames of {} every {} do not fit {} samples", length, step,
-          x.dim(1));
+  require(step > 0 && length > 0 && length <= kLongestTransform && length <= x.dim(1), "frames of {} every {} do not fit {} samples",
+          length, step, x.dim(1));
   const std::vector<double> window = call.has(2) ? as_doubles(call.input(2)) : std::vector<double>(static_cast<size_t>(length), 1.0);
   require(static_cast<int64_t>(window.size()) <= length, "a window of {} exceeds frames of {}", window.size(), length);
   const DftPlan plan = {length, false, call.node.int_or("onesided", 1) != 0};
@@ -151,7 +151,7 @@ Tensors mel_weight_matrix(const KernelCall& call) {
   const int64_t n_mels = as_int(call.input(0));
   const int64_t length = as_int(call.input(1));
   const auto rate = static_cast<double>(as_int(call.input(2)));
-  require(n_mels > 0 && n_mels <= kLongest && length > 0 && length <= kLongest * 16 && rate > 0,
+  require(n_mels > 0 && n_mels <= kLongestTransform && length > 0 && length <= kLongestTransform * 16 && rate > 0,
           "{} bands of a transform of {} were asked for", n_mels, length);
   const double low = mel_of(as_double(call.input(3)));
   const double step = (mel_of(as_double(call.input(4))) - low) / static_cast<double>(n_mels + 2);

@@ -8,7 +8,7 @@
 namespace kvik::onnx {
 namespace {
 
-constexpr int64_t kLongest = int64_t{1} << 57;  // of an axis; a shape holds no longer one, but a sum of lengths may
+constexpr int64_t kLongestAxis = int64_t{1} << 57;  // of an axis; a shape holds no longer one, but a sum of lengths may
 
 struct Range {
   int64_t start;
@@ -106,7 +106,7 @@ Tensors concat(const KernelCall& call) {
     require(others == dims, "inputs of shapes {} and {} cannot be joined along axis {}", to_string(first.dims()), to_string(part.dims()),
             axis);
     along += part.dim(axis);
-    require(along < kLongest, "an axis of {} elements is too long", along);
+    require(along < kLongestAxis, "an axis of {} elements is too long", along);
   }
   Tensor result = new_tensor(first.dtype(), dims);
   if (result.size() == 0) return {result};

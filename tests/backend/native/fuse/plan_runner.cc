@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kPositions = 11, kSourcePositions = 7;
 
-float noise(int64_t seed) { return static_cast<float>(std::sin(static_cast<double>(seed) * 12.9898) * 0.7); }
+float smooth_noise(int64_t seed) { return static_cast<float>(std::sin(static_cast<double>(seed) * 12.9898) * 0.7); }
 
 // Memory of one sequence.
 struct Pages {
@@ -23,7 +23,7 @@ struct Pages {
 
 }  // namespace
 
-float given(int64_t position, int64_t element) { return noise(position * 977 + element); }
+float given(int64_t position, int64_t element) { return smooth_noise(position * 977 + element); }
 
 std::vector<float> outputs(const std::shared_ptr<const Plan>& plan) {
   static_assert(kPositions <= cpu::kPagePositions);
@@ -34,7 +34,7 @@ std::vector<float> outputs(const std::shared_ptr<const Plan>& plan) {
   std::vector<std::vector<float>> features;
   for (const Plan::SourceValue& port : plan->source_inputs) {
     features.emplace_back(static_cast<size_t>(kSourcePositions * plan->value(port.value).size));
-    for (size_t i = 0; i < features.back().size(); ++i) features.back()[i] = noise(static_cast<int64_t>(i));
+    for (size_t i = 0; i < features.back().size(); ++i) features.back()[i] = smooth_noise(static_cast<int64_t>(i));
   }
   const std::vector<std::span<const float>> inputs(features.begin(), features.end());
   RunSequence source;

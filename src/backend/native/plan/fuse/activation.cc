@@ -160,7 +160,7 @@ const std::vector<Known>& known_activations() {
   return kKnown;
 }
 
-bool match(Rewriter& rewriter, OpIndex root) {
+bool match_activation(Rewriter& rewriter, OpIndex root) {
   Cone cone(rewriter.plan(), root);
   while (cone.widen()) {
     if (cone.size() == 1 && rewriter.op(root).as<UnaryOp>() != nullptr) continue;
@@ -179,7 +179,7 @@ bool match(Rewriter& rewriter, OpIndex root) {
   return false;
 }
 
-bool may_end_one(const Op& op) {
+bool may_end_activation(const Op& op) {
   return op.as<BinaryOp>() != nullptr || op.as<UnaryOp>() != nullptr || op.as<WhereOp>() != nullptr || op.as<ClipOp>() != nullptr;
 }
 
@@ -189,7 +189,7 @@ int fuse_activation(Plan& target) {
   Rewriter plan(target, "activation");
   // Outermost first: a sigmoid that belongs to more is not taken by itself.
   for (OpIndex i = plan.size(); i-- > 0;) {
-    if (!plan.is_dead(i) && may_end_one(plan.op(i)) && match(plan, i)) plan.count();
+    if (!plan.is_dead(i) && may_end_activation(plan.op(i)) && match_activation(plan, i)) plan.count();
   }
   return plan.finish();
 }

@@ -54,7 +54,7 @@ std::optional<Grid> grid_of(const Plan& plan, const Op& op, DType otherwise) {
   return grid;
 }
 
-bool match(Rewriter& rewriter, OpIndex i) {
+bool match_fake_quantization(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
   const Op& op = rewriter.op(i);
   if (reference_node(plan, &op, "DequantizeLinear") == nullptr || plan.value(op.out.front()).dtype != DType::kF32) return false;
@@ -82,7 +82,7 @@ bool match(Rewriter& rewriter, OpIndex i) {
 int fuse_fake_quantise(Plan& target) {
   Rewriter plan(target, "fake_quantise");
   for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match(plan, i)) plan.count();
+    if (!plan.is_dead(i) && match_fake_quantization(plan, i)) plan.count();
   }
   return plan.finish();
 }

@@ -13,7 +13,7 @@ using cpu::Unary;
 constexpr std::array kGates = {Unary::kSilu, Unary::kGeluErf, Unary::kGeluTanh, Unary::kGeluQuick,
                                Unary::kRelu, Unary::kSigmoid, Unary::kTanh,     Unary::kSoftplus};
 
-bool match(Rewriter& rewriter, OpIndex i) {
+bool match_gate(Rewriter& rewriter, OpIndex i) {
   const Op& op = rewriter.op(i);
   const BinaryOp* mul = op.as<BinaryOp>();
   if (mul == nullptr || mul->op != cpu::Binary::kMul || mul->a != Spread::kAll || mul->b != Spread::kAll) return false;
@@ -35,7 +35,7 @@ bool match(Rewriter& rewriter, OpIndex i) {
 int fuse_gate(Plan& target) {
   Rewriter plan(target, "gate");
   for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match(plan, i)) plan.count();
+    if (!plan.is_dead(i) && match_gate(plan, i)) plan.count();
   }
   return plan.finish();
 }

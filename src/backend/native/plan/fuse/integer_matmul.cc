@@ -92,7 +92,7 @@ std::vector<float> column_scales(const Plan& plan, const std::vector<Input>& con
   return scales;
 }
 
-bool match(Rewriter& rewriter, OpIndex i) {
+bool match_integer_matmul(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
   const Op& op = rewriter.op(i);
   if (op.selection != kNoIndex || op.out.size() != 1) return false;
@@ -123,7 +123,7 @@ bool match(Rewriter& rewriter, OpIndex i) {
 int fuse_integer_matmul(Plan& target) {
   Rewriter plan(target, "integer_matmul");
   for (OpIndex i = plan.size(); i-- > 0;) {
-    if (!plan.is_dead(i) && match(plan, i)) plan.count();
+    if (!plan.is_dead(i) && match_integer_matmul(plan, i)) plan.count();
   }
   const int count = plan.finish();
   if (count > 0) target.notes.push_back(fmt::format("activations of {} integer products are quantised per row", count));

@@ -34,7 +34,7 @@ std::optional<Heads> repeated_heads(const Plan& plan, const Input& input, int64_
   return heads;
 }
 
-bool match(Rewriter& rewriter, OpIndex i) {
+bool match_kv_heads(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
   const AppendOp* append = rewriter.op(i).as<AppendOp>();
   if (append == nullptr) return false;
@@ -64,7 +64,7 @@ bool match(Rewriter& rewriter, OpIndex i) {
 int fuse_kv_heads(Plan& target) {
   Rewriter plan(target, "kv_heads");
   for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match(plan, i)) plan.count();
+    if (!plan.is_dead(i) && match_kv_heads(plan, i)) plan.count();
   }
   return plan.finish();
 }

@@ -5,7 +5,7 @@
 namespace kvik::native {
 namespace {
 
-bool match(Rewriter& rewriter, OpIndex i) {
+bool match_matmul_bias(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
   const Op& op = rewriter.op(i);
   const BinaryOp* add = op.as<BinaryOp>();
@@ -34,7 +34,7 @@ bool match(Rewriter& rewriter, OpIndex i) {
 int fuse_matmul_bias(Plan& target) {
   Rewriter plan(target, "matmul_bias");
   for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match(plan, i)) plan.count();
+    if (!plan.is_dead(i) && match_matmul_bias(plan, i)) plan.count();
   }
   return plan.finish();
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostProducts = 8;  // of one: what a row makes at once is kept at once
 
-using Key = std::tuple<ValueIndex, int64_t, int64_t, Op::Section, ValueIndex>;  // x, rows
+using MatmulKey = std::tuple<ValueIndex, int64_t, int64_t, Op::Section, ValueIndex>;  // x, rows
 
 std::vector<int> weight_uses(const Plan& plan) {
   std::vector<int> uses(plan.weights.size());
@@ -86,7 +86,7 @@ void merge_alike(Rewriter& rewriter, std::span<const OpIndex> ops) {
 int fuse_matmul_merge(Plan& target) {
   Rewriter plan(target, "matmul_merge");
   const std::vector<int> uses = weight_uses(target);
-  std::map<Key, std::vector<OpIndex>> alike;
+  std::map<MatmulKey, std::vector<OpIndex>> alike;
   for (OpIndex i = 0; i < plan.size(); ++i) {
     const Op& op = plan.op(i);
     if (!can_merge(target, op, uses)) continue;

@@ -9,7 +9,7 @@ bool is_one_number(const Plan& plan, const Op& op, size_t i) {
   return op.in.size() <= i || !op.in[i] || (op.in[i].is_constant() && plan.constants[static_cast<size_t>(op.in[i].index)].size() == 1);
 }
 
-bool match(Rewriter& rewriter, OpIndex i) {
+bool match_quantized_embed(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
   const Op& op = rewriter.op(i);
   const onnx::Node* dequantise = reference_node(plan, &op, "DequantizeLinear");
@@ -42,7 +42,7 @@ bool match(Rewriter& rewriter, OpIndex i) {
 int fuse_quantised_embed(Plan& target) {
   Rewriter plan(target, "quantised_embed");
   for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match(plan, i)) plan.count();
+    if (!plan.is_dead(i) && match_quantized_embed(plan, i)) plan.count();
   }
   return plan.finish();
 }

@@ -122,15 +122,15 @@ bool repeats(std::vector<int64_t> from) {
   return std::adjacent_find(from.begin(), from.end()) != from.end();
 }
 
-bool may_end_one(const Op& op) {
+bool may_end_rotary(const Op& op) {
   const BinaryOp* binary = op.as<BinaryOp>();
   return op.as<Move>() != nullptr || (binary != nullptr && (binary->op == cpu::Binary::kAdd || binary->op == cpu::Binary::kSub));
 }
 
-bool match(Rewriter& rewriter, LinearForms& forms, Angles& angles, OpIndex i) {
+bool match_rotary(Rewriter& rewriter, LinearForms& forms, Angles& angles, OpIndex i) {
   Plan& plan = rewriter.plan();
   const Op& op = rewriter.op(i);
-  if (op.out.size() != 1 || !may_end_one(op) || !forms.is_turned(op.out.front())) return false;
+  if (op.out.size() != 1 || !may_end_rotary(op) || !forms.is_turned(op.out.front())) return false;
   const std::optional<LinearForm> form = forms.of(op.out.front());
   const std::optional<Rotation> rotation = form ? as_rotation(*form) : std::nullopt;
   if (!rotation || repeats(rotation->from) || !angles.equal(rotation->cos[0], rotation->cos[1]) ||
@@ -153,7 +153,7 @@ int fuse_rotary(Plan& target) {
   Angles angles(target);
   // Outermost first: what passes beside the rotated part of a head belongs to it.
   for (OpIndex i = plan.size(); i-- > 0;) {
-    if (!plan.is_dead(i) && match(plan, forms, angles, i)) plan.count();
+    if (!plan.is_dead(i) && match_rotary(plan, forms, angles, i)) plan.count();
   }
   return plan.finish();
 }

@@ -9,12 +9,12 @@
 namespace kvik::native {
 namespace {
 
-using Angles = std::tuple<int32_t, int64_t, int32_t, int64_t>;  // tables of cosines and sines, offsets in them
-using Key = std::tuple<ValueIndex, Angles, int64_t, int64_t, bool, Op::Section, ValueIndex>;
+using AngleInputs = std::tuple<int32_t, int64_t, int32_t, int64_t>;  // tables of cosines and sines, offsets in them
+using RotaryKey = std::tuple<ValueIndex, AngleInputs, int64_t, int64_t, bool, Op::Section, ValueIndex>;
 
-Key key_of(const Op& op) {
+RotaryKey key_of(const Op& op) {
   const RotaryOp& rotary = *op.as<RotaryOp>();
-  const Angles angles{op.in[1].index, op.in[1].offset, op.in[2].index, op.in[2].offset};
+  const AngleInputs angles{op.in[1].index, op.in[1].offset, op.in[2].index, op.in[2].offset};
   return {op.in[0].index, angles, rotary.head_dim, rotary.n_pairs, rotary.interleaved, op.section, op.selection};
 }
 
@@ -44,7 +44,7 @@ void merge(Rewriter& rewriter, std::span<const OpIndex> parts) {
 
 int fuse_rotary_merge(Plan& target) {
   Rewriter plan(target, "rotary_merge");
-  std::map<Key, std::vector<OpIndex>> alike;
+  std::map<RotaryKey, std::vector<OpIndex>> alike;
   for (OpIndex i = 0; i < plan.size(); ++i) {
     const Op& op = plan.op(i);
     if (op.as<RotaryOp>() != nullptr && op.in[0].is_value() && op.in[1].is_table() && op.in[2].is_table()) alike[key_of(op)].push_back(i);

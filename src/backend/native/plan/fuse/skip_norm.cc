@@ -5,7 +5,7 @@
 namespace kvik::native {
 namespace {
 
-bool match(Rewriter& rewriter, OpIndex i) {
+bool match_skip_norm(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
   const Op& norm_op = rewriter.op(i);
   const NormOp* norm = norm_op.as<NormOp>();
@@ -35,7 +35,7 @@ bool match(Rewriter& rewriter, OpIndex i) {
 int fuse_skip_norm(Plan& target) {
   Rewriter plan(target, "skip_norm");
   for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match(plan, i)) plan.count();
+    if (!plan.is_dead(i) && match_skip_norm(plan, i)) plan.count();
   }
   return plan.finish();
 }
