@@ -6,7 +6,7 @@
 #include "base/aligned_buffer.h"
 #include "kvik/error.h"
 
-// Any bytes with a checksum that fits are a cache, or one sentence says why not.
+// Any bytes with a valid checksum are a cache, or an Error says why not.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto copy = std::make_shared<kvik::AlignedBuffer>(size);
   std::copy(data, data + size, reinterpret_cast<uint8_t*>(copy->data()));

@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr int64_t kContext = 128;  // a mutant may ask for any work; most of what it can break shows here
+constexpr int64_t kContext = 128;  // bounds the work a mutated graph can ask for
 
 void compile(const kvik::analysis::File& file, kvik::native::CompileOptions options) {
   options.context = kContext;
@@ -20,7 +20,7 @@ void compile(const kvik::analysis::File& file, kvik::native::CompileOptions opti
 
 }  // namespace
 
-// Any graph that can be read becomes a plan, in bounded time and memory, or one sentence says why not.
+// Any readable graph compiles to a plan in bounded time and memory, or an Error says why not.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const auto model = std::make_shared<const kvik::onnx::Model>(kvik::onnx::read_model({reinterpret_cast<const std::byte*>(data), size}));

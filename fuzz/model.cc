@@ -4,7 +4,7 @@
 #include "kvik/error.h"
 #include "onnx/reader.h"
 
-// Any bytes are a model or one sentence; whatever is read can be loaded or refused, within a bound of memory.
+// Any bytes are a model or an Error. Every tensor that was read can be loaded or refused in bounded memory.
 namespace {
 
 constexpr int64_t kMostElements = 1 << 20;
@@ -14,7 +14,7 @@ void load_all(const kvik::onnx::Graph& graph) {
     if (data.n_elements > kMostElements) continue;
     try {
       kvik::onnx::load(data);
-    } catch (const kvik::Error&) {  // a sentence is an answer
+    } catch (const kvik::Error&) {  // a correct result
     }
   }
   for (const kvik::onnx::Node& node : graph.nodes) {

@@ -6,7 +6,7 @@
 #include "kvik/error.h"
 #include "onnx/reader.h"
 
-// Any graph that can be read has roles, or one sentence says why not.
+// Any readable graph gets roles, or an Error says why not.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const auto model = std::make_shared<const kvik::onnx::Model>(kvik::onnx::read_model({reinterpret_cast<const std::byte*>(data), size}));

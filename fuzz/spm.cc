@@ -1,4 +1,4 @@
-// Any bytes as a SentencePiece model: pieces that cover a text, or one sentence.
+// Any bytes as a SentencePiece model: pieces that cover a text, or an Error.
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const kvik::TokenId id : ids) run->push(id);
     for (kvik::TokenId id = 0; id < std::min(tokenizer.end_id(), 300); ++id) run->push(id);
     run->finish();
-  } catch (const kvik::Error&) {  // a sentence is a right answer
+  } catch (const kvik::Error&) {  // a correct result
   }
   return 0;
 }

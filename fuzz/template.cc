@@ -1,4 +1,4 @@
-// A template from anywhere, rendered on a fixed conversation: a text or an Error, within its limits, whatever the bytes.
+// Any bytes as a template, rendered on a fixed conversation: text or an Error, within the limits.
 #include "text/template/template.h"
 
 #include <cstddef>
@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto clock = [] { return *parse_moment("2025-03-04T15:09:26"); };
   try {
     Template({reinterpret_cast<const char*>(data), size}).render(kGiven.as_dict(), clock, limits);
-  } catch (const kvik::Error&) {  // a sentence is an answer
+  } catch (const kvik::Error&) {  // a correct result
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Any bytes as a tokenizer.json: a tokenizer that works, or one sentence.
+// Any bytes as a tokenizer.json: a working tokenizer, or an Error.
 #include <cstdint>
 #include <string_view>
 
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const kvik::TokenId id : ids) (void)stream.push(id);
     (void)stream.flush();
     if (tokenizer->end_id() > 0) (void)tokenizer->decode(std::vector<kvik::TokenId>{0, tokenizer->end_id() - 1, 0});
-  } catch (const kvik::Error&) {  // a sentence is a right answer
+  } catch (const kvik::Error&) {  // a correct result
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Any bytes as text over fixed tokenizers: what was encoded decodes, and a stream of it joins to the same.
+// Any bytes as text for fixed tokenizers: encoded text decodes, and streaming gives the same text.
 #include <array>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Any bytes as a WAVE file (or an array of features): samples that are numbers, at any rate, or one sentence.
+// Any bytes as a WAVE file or a NumPy array: finite samples at any rate, or an Error.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const float value : features.data<float>()) {
       if (!std::isfinite(value)) std::abort();
     }
-  } catch (const kvik::Error&) {  // a sentence is a right answer
+  } catch (const kvik::Error&) {  // a correct result
   }
   return 0;
 }

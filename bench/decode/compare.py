@@ -1,4 +1,4 @@
-"""Decode speed of the native backend against ONNX Runtime and llama.cpp. Contenders take turns; medians of all rounds are printed."""
+"""Decode speed of the native backend against ONNX Runtime and llama.cpp. They alternate; the medians of all rounds are printed."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""A file of random weights for llama.cpp, of the shape that a config.json describes."""
+"""Writes a file of random weights for llama.cpp, with the shape given by a config.json."""
 
 import json
 import pathlib

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kLayers = 24;
 
-// The cache of 24 layers, so that each layer comes from memory; every byte a small number in every format.
+// A cache of 24 layers, so that each layer is read from memory. Every byte is a small number in every format.
 struct Cache {
   Cache(cpu::KvFormat format, int64_t n_kv_heads, int64_t head_dim, int64_t n)
       : layout(cpu::kv_layout(format, n_kv_heads, head_dim, head_dim)) {

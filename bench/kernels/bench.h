@@ -13,7 +13,7 @@
 
 namespace kvik::bench {
 
-// Time by the wall, or, beside busy neighbours, the time that this thread itself was given: for one thread only.
+// Wall time, or the CPU time of this thread on a busy machine (one thread only).
 enum class Clock { kWall, kOwnThread };
 inline double seconds_now(Clock clock) {
   timespec t{};
@@ -33,7 +33,7 @@ inline double median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-// Runs fn again, a few times at most, while the system took a core from us meanwhile: figures are for a quiet machine.
+// Repeats fn a few times if the system preempted it: results are for an idle machine.
 template <class Fn>
 void undisturbed(Fn fn) {
   const auto preemptions = [] {
@@ -48,9 +48,9 @@ void undisturbed(Fn fn) {
   }
 }
 
-// GB/s of plainly reading all of `bytes` with every thread of the pool.
+// GB/s of reading all of `bytes` with every thread of the pool.
 double read_bandwidth(ThreadPool& pool, Clock clock, std::span<const std::byte> bytes);
-// GB/s of copying the first half over the second, counted once.
+// GB/s of copying the first half over the second; each byte is counted once.
 double copy_bandwidth(ThreadPool& pool, Clock clock, std::span<std::byte> bytes);
 
 void bench_weights(const Settings& settings);    // one row, 0.5B-like matrices from memory

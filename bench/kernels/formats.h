@@ -8,7 +8,7 @@
 
 namespace kvik::bench {
 
-// How weights are stored and what they are multiplied by.
+// A weights format and the format of the input rows.
 struct Format {
   std::string name;
   cpu::WeightFormat format = cpu::WeightFormat::kF32;
@@ -36,7 +36,7 @@ inline std::vector<Format> formats() {
   };
 }
 
-// Rows of some width, plain and quantised.
+// Rows of a given width, in f32 and quantized.
 struct Inputs {
   Inputs(int64_t n_rows, int64_t k) : x(static_cast<size_t>(n_rows * k)), memory(cpu::quantised_bytes(n_rows, k)) {
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i * 37 % 101) - 50) * 0.02f;

@@ -17,7 +17,7 @@ double read_bandwidth(ThreadPool& pool, Clock clock, std::span<const std::byte> 
   const double gb_per_s = static_cast<double>(size * pieces) / (seconds_now(clock) - start) * 1e-9;
   uint64_t all = 0;
   for (uint64_t s : sums) all ^= s;
-  return all == 0x5eed ? 0 : gb_per_s;  // the sums must be used, or nothing is read
+  return all == 0x5eed ? 0 : gb_per_s;  // uses the sums, so that the reads are not optimized away
 }
 
 double copy_bandwidth(ThreadPool& pool, Clock clock, std::span<std::byte> bytes) {
@@ -28,7 +28,7 @@ double copy_bandwidth(ThreadPool& pool, Clock clock, std::span<std::byte> bytes)
   return static_cast<double>(size * pieces) / (seconds_now(clock) - start) * 1e-9;
 }
 
-// 1 for what is no number.
+// 1 if the text is not a number.
 static int count_of(std::string_view text) {
   int count = 1;
   std::from_chars(text.data(), text.data() + text.size(), count);

@@ -11,7 +11,7 @@ struct Shape {
   int64_t k, n;
 };
 
-// The matrices of a decoder of half a billion weights: 24 layers, 896 wide, feed-forward 4864, vocabulary 151936.
+// The matrices of a decoder with 0.5 billion weights: 24 layers, 896 wide, feed-forward 4864, vocabulary 151936.
 std::vector<Shape> half_billion(int layers) {
   std::vector<Shape> shapes;
   for (int l = 0; l < layers; ++l)

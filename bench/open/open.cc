@@ -1,5 +1,5 @@
-// How long opening a model takes and how much memory it costs, weights being only mapped: a 5 GB model with external
-// data and a 1.9 GB one with its weights inside. The files are sparse, so they take no room on the disk.
+// Time and memory to open a model whose weights are only mapped: 5 GB of external data, and 1.9 GB inside the file. The
+// files are sparse, so they take no disk space.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -41,7 +41,7 @@ std::string node(const std::string& op, const std::vector<std::string>& inputs, 
 
 std::string weight_name(int layer) { return fmt::format("layers.{}.weight", layer); }
 
-// A chain of additions, one weight each.
+// A chain of additions with one weight each.
 void add_nodes(pbf_writer& graph) {
   std::string previous = weight_name(0);
   for (int layer = 1; layer < kLayers; ++layer) {
@@ -98,7 +98,7 @@ std::string tag_and_length(uint32_t tag, uint64_t length) {
   return bytes;
 }
 
-// The same with the weights inside, written around holes.
+// The same with the weights inside the file, as holes.
 void write_inline(const std::filesystem::path& path, int64_t bytes_per_layer) {
   std::string nodes;
   pbf_writer writer(nodes);

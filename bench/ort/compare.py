@@ -1,5 +1,5 @@
-"""Decode speed of Kvik on ONNX Runtime against a Python loop with IoBinding, and against the graph alone: what the runtime itself takes inside
-that loop. Contenders alternate; of each the median of its rounds' medians is printed."""
+"""Decode speed of Kvik with ONNX Runtime, of a Python loop with IoBinding, and of the graph alone (the time inside the runtime in that
+loop). They alternate; the median of the medians of all rounds is printed."""
 import argparse
 import glob
 import json

@@ -1,4 +1,4 @@
-"""A decoder on ONNX Runtime as people write it by hand in Python."""
+"""A handwritten Python decoding loop with ONNX Runtime."""
 
 import statistics
 import time
@@ -10,7 +10,7 @@ TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
 class Loop:
-    """What people write by hand: every present is bound as the next past, nothing is copied."""
+    """Binds every present output as the next past input; copies nothing."""
 
     def __init__(self, path: str, threads: int):
         options = ort.SessionOptions()
@@ -54,7 +54,7 @@ def prompt(n: int, vocab: int) -> list[int]:
 
 
 def python_ms(loop: Loop, n_prompt: int, n_tokens: int, vocab: int) -> tuple[float, float, float]:
-    """Of the prompt, of a step, and of the graph alone in a step."""
+    """Seconds for the prompt, for a step, and for the graph alone in a step."""
     loop.start()
     begin = time.perf_counter()
     token = loop.step(prompt(n_prompt, vocab))

@@ -26,7 +26,7 @@ CHUNK_BYTES = 4096
 
 
 def prose():
-    """English that a system carries, once each: no loop over one small text, which a cache would love."""
+    """English texts from the system, each used once: repeating one small text would favor caches."""
     folder = pathlib.Path("/usr/share/common-licenses")
     texts = [p.read_text(errors="replace") for p in sorted(folder.glob("*")) if not p.is_symlink()]
     heldout = SHARED / "models" / "fable" / "heldout.txt"
@@ -87,7 +87,7 @@ def load_times(program, folder, passes):
 
 
 def wordpiece_folder(parent):
-    """The published vocabulary as a tokenizer.json, so that both read the same file."""
+    """Writes the published vocabulary as a tokenizer.json, so that both read the same file."""
     vocab = SHARED / "fixtures" / "tokenizers" / "bert-base-uncased" / "vocab.txt"
     if not vocab.exists():
         return None
@@ -99,7 +99,7 @@ def wordpiece_folder(parent):
 
 
 def large_folder(parent, n_pieces):
-    """A byte-level tokenizer of 150,000 pieces, made of numbers, to time the load."""
+    """Writes a byte-level tokenizer with 150,000 pieces, made of numbers, to measure load time."""
     alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     vocab = {c: i for i, c in enumerate(alphabet)}
     letters = [c for c in alphabet if c.isascii() and c.isalpha()] + ["Ġ"]

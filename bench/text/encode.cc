@@ -1,5 +1,5 @@
-// Encodes a file again and again and prints the processor seconds of each pass, one a line, then the count of ids: what compare.py puts
-// beside the peer. usage: bench-text FOLDER FILE PASSES [CHUNK_BYTES] Without FILE ("-") it prints the milliseconds of each load instead.
+// Encodes a file several times and prints the CPU seconds of each pass, one per line, then the number of ids; compare.py compares them with
+// the tokenizers package. usage: bench-text FOLDER FILE PASSES [CHUNK_BYTES]. If FILE is "-", prints the milliseconds of each load instead.
 #include <ctime>
 #include <fmt/format.h>
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace {
 
-// Of the processor, not of the clock on the wall: a busy neighbour does not count.
+// CPU time, so that other work on the machine does not count.
 double seconds() {
   timespec now;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Cuts at line ends, as documents come.
+// Splits at line ends.
 std::vector<std::string_view> chunks_of(std::string_view text, size_t chunk_bytes) {
   std::vector<std::string_view> chunks;
   while (!text.empty()) {

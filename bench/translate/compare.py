@@ -1,4 +1,4 @@
-"""Sentences a second of Kvik, Optimum and CTranslate2 on held-out lines of en-zh, batch 1 and 16, greedy and with four beams.
+"""Sentences per second of Kvik, Optimum and CTranslate2 on held-out lines of en-zh, batch 1 and 16, greedy and with four beams.
 
 Contenders take turns, round by round; the best round of each is printed, with the spread. Every contender's ids are compared with the
 reference's, so that nobody is fast by being wrong. Sources are token ids for the peers; Kvik reads the text itself.
@@ -20,7 +20,7 @@ MAX_NEW = 64
 
 
 def read_lines(n: int) -> list[dict]:
-    """Evenly spread over the held-out lines, by length, so that everyone's batches are padded alike."""
+    """Lines spread evenly over the held-out lines and sorted by length, so that all programs pad their batches equally."""
     cases = [json.loads(line) for line in (EXPECTED / "expected.jsonl").read_text().splitlines()]
     texts = [line.split("\t")[0] for line in (EXPECTED / "heldout.tsv").read_text().splitlines()]
     for case, text in zip(cases, texts):
@@ -30,7 +30,7 @@ def read_lines(n: int) -> list[dict]:
 
 
 class Kvik:
-    """A process a round; loading is not counted, reading and tokenising the lines is."""
+    """One process per round. Loading is not counted; reading and tokenizing the lines is."""
 
     def __init__(self, backend: str, threads: int):
         self.name = f"kvik ({backend})"

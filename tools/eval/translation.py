@@ -1,4 +1,4 @@
-"""chrF2 and BLEU of the embedded translator's held-out lines, and whether its ids are those of the reference, line by line."""
+"""chrF2 and BLEU on the held-out lines of the embedded translator, and whether its ids equal those of the reference, line by line."""
 import argparse
 import glob
 import json

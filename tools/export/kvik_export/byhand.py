@@ -31,7 +31,7 @@ class SmallShape:
 
 @torch.no_grad()
 def lively_weights(model: torch.nn.Module, seed: int, std: float = 0.3) -> torch.nn.Module:
-    """Seeded random weights strong enough for varied greedy ids: a fresh initialisation repeats one token for ever."""
+    """Seeded random weights strong enough for varied greedy ids: a fresh initialization repeats one token forever."""
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
@@ -113,7 +113,7 @@ def export_explicit(model, path: Path, stacked: bool, opset: int, dynamo: bool) 
     tokens = torch.tensor([[5, 6], [7, 8]])
     if not stacked:
         ports = Ports(*cache_names(layers), batch_axis=0, past_axis=2, limit=limit)
-        # Separate tensors: dynamo takes one object in two places for one input.
+        # Separate tensors: dynamo treats one object used twice as one input.
         pasts = [torch.zeros(shape) for _ in range(2 * layers)]
         exporters.torch_export(FlatCache(model), path, (tokens, *pasts), ports, opset, dynamo)
         return
@@ -126,7 +126,7 @@ def export_explicit(model, path: Path, stacked: bool, opset: int, dynamo: bool) 
 
 
 def random_half_billion(out: Path, seed: int, storage: Storage, opset: int) -> None:
-    """A decoder of 0.5 billion random weights in the shape people run, for benchmarks."""
+    """A decoder with 0.5 billion random weights in a common shape, for benchmarks."""
     convert.new_folder(out)
     torch.manual_seed(seed)
     config = Qwen2Config(

@@ -1,4 +1,4 @@
-"""What is proved of every exported folder: the checker accepts it, and ONNX Runtime computes what PyTorch computes."""
+"""Checks of every exported folder: onnx.checker accepts it, and ONNX Runtime computes the same as PyTorch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LENGTHS = (1, 7, 20)
 
 @dataclass
 class Report:
-    """Rows of (file, check, result, passed); finish() prints them and ends the program when one failed."""
+    """Rows of (file, check, result, passed); finish() prints them and exits if one failed."""
 
     rows: list[tuple[str, str, str, bool]] = field(default_factory=list)
 
@@ -73,7 +73,7 @@ def wrong_choices(ids: list[int], want: np.ndarray, got: np.ndarray, tolerance: 
 
 
 def forced_rows(loop: CachedLoop, prompt: list[int], ids: list[int], chunk: int | None = None) -> np.ndarray:
-    """Logits of the cached loop fed with PyTorch's ids, whatever it would have chosen itself."""
+    """Logits of the cached loop fed with PyTorch's ids, not with its own choices."""
     width = chunk or len(prompt)
     for start in range(0, len(prompt), width):
         logits = loop.step([prompt[start:start + width]])[0, -1]

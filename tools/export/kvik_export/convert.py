@@ -1,4 +1,4 @@
-"""Any Hugging Face decoder or encoder-decoder folder to an ONNX folder, in the forms people have."""
+"""Exports any Hugging Face decoder or encoder-decoder folder to an ONNX folder, in the common forms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USER_FILES = (
 
 @dataclass
 class Storage:
-    """How the finished files keep their weights."""
+    """How the exported files store their weights."""
 
     weights: str = "f32"
     data: str = "inside"
@@ -39,7 +39,7 @@ def refuse_impossible(form: str, storage: Storage) -> None:
 
 
 def new_folder(out: Path) -> Path:
-    """An empty folder to export into; what stands there already is the user's."""
+    """An empty folder to export into; existing files are never overwritten."""
     if out.exists() and any(out.iterdir()):
         raise SystemExit(f"{out}: the folder is not empty; name a new one, or remove it first")
     out.mkdir(parents=True, exist_ok=True)
@@ -48,14 +48,14 @@ def new_folder(out: Path) -> Path:
 
 @torch.no_grad()
 def prepare_weights(model, storage: Storage) -> None:
-    """Rounds the parameters to f16 where they will be stored so: PyTorch then computes with the very same numbers."""
+    """Rounds the parameters to f16 if they will be stored as f16: PyTorch then computes with the same numbers."""
     if storage.weights != "f32":
         for parameter in model.parameters():
             parameter.copy_(parameter.half())
 
 
 def finish_file(source: Path, target: Path, storage: Storage) -> None:
-    """From the exporter's file to ours: weights, data layout, IR version, no paths of this machine."""
+    """Converts the exporter's file: weights, data layout, IR version, no local paths."""
     model = graphs.load(source)
     source.unlink()
     graphs.share_transposed(model)
@@ -75,7 +75,7 @@ def copy_user_files(source: Path, out: Path) -> None:
 
 
 def export_decoder(model, out: Path, form: str, storage: Storage, opset: int, **check) -> None:
-    """A decoder through Optimum; logits and greedy ids checked against the model given."""
+    """A decoder through Optimum; logits and greedy ids checked against the given model."""
     refuse_impossible(form, storage)
     report = Report()
     with tempfile.TemporaryDirectory(dir=out.parent) as scratch:

@@ -1,4 +1,4 @@
-"""The two models the project ships, from their trained weights, proved on the answers that came with them."""
+"""Exports the two embedded models from their trained weights and checks them on their expected outputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _finish_files(report: Report, folder: Path, source: Path, limit_bytes: int) 
         graphs.lower_ir_version(model)
         graphs.remove_machine_paths(model)
         graphs.save(model, path)
-        # Trained weights are f16 already; what is not exact is a table computed in f32, such as sinusoidal positions.
+        # Trained weights are f16 already; only tables computed in f32, such as sinusoidal positions, are not exact.
         share = sum(kept.values()) / path.stat().st_size
         report.add(path.name, "weights in 16 bits", f"all but {', '.join(kept)} ({share:.1%})" if kept else "all", share < 0.03)
     files = sorted(folder.glob("*.onnx"))

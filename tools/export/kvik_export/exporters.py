@@ -23,7 +23,7 @@ ONE_FILE = ("model.onnx",)
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Exporters are talkative; what matters is in our own report."""
+    """Silences the exporters; our own report has what matters."""
     transformers.logging.set_verbosity_error()
     logging.disable(logging.WARNING)
     try:
@@ -36,7 +36,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def restored_cache_flags(model) -> Iterator[None]:
-    """Optimum turns use_cache on in every part of the model and leaves it so; some encoders then refuse to run."""
+    """Optimum turns use_cache on in every part of the model and leaves it on; some encoders then refuse to run."""
     configs = [m.config for m in model.modules() if hasattr(getattr(m, "config", None), "use_cache")]
     flags = [c.use_cache for c in configs]
     try:
@@ -102,7 +102,7 @@ def seq2seq_files(model, folder: Path, form: str, opset: int) -> tuple[str, ...]
         raise SystemExit("an encoder-decoder is exported as 'pair' or 'merged'")
     files = MERGED_FILES if form == "merged" else PAIR_FILES
     with tempfile.TemporaryDirectory() as scratch:
-        # Post-processing merges, and in some versions deletes the separate files; what is not asked for stays behind.
+        # Post-processing merges the files and, in some versions, deletes the separate ones; files that were not requested stay behind.
         optimum(model, Path(scratch), opset, SEQ2SEQ_TASK, no_post_process=form == "pair")
         for name in ("encoder_model.onnx", *files):
             (folder / name).write_bytes((Path(scratch) / name).read_bytes())

@@ -105,7 +105,7 @@ class CachedLoop:
         values = s.run(None, {v.name: self._feed(v, tokens) for v in s.get_inputs()})
         for name, value in zip(names, values):
             past = self.pair(name)
-            # A merged decoder's cached branch returns an empty cross-attention cache: the first step's stays.
+            # A merged decoder's cached branch returns an empty cross-attention cache, so the one of the first step is kept.
             if past and not (".encoder." in past and self.n_past):
                 self.state[past] = value
         self.n_past += tokens.shape[1]
