@@ -7,7 +7,7 @@
 namespace kvik::onnx {
 namespace {
 
-// Backslashes count as separators too: the same file may be opened on a system where they are.
+// Backslashes count as separators too, as on Windows.
 bool leaves_folder(std::string_view name) {
   if (name.empty() || name.front() == '/' || name.front() == '\\') return true;
   if (name.find('\0') != std::string_view::npos) return true;
@@ -25,20 +25,16 @@ bool leaves_folder(std::string_view name) {
 
 std::shared_ptr<const MappedFile> ExternalData::open(std::string_view name) {
   if (leaves_folder(name)) {
-    throw Error(
-        Code::kBadModel,
-        fmt::format("external data is said to be in '{}', which is outside the model's folder; a relative name without '..' was expected",
-                    name));
+    throw Error(Code::kBadModel,
+                fmt::format("external data '{}' is outside the model's folder; expected a relative path without '..'", name));
   }
   if (const auto known = files_.find(name); known != files_.end()) return known->second;
   if (!has_folder_)
-    throw Error(Code::kUnsupported,
-                fmt::format("external data in '{}' cannot be found for a model read from memory; open it by its path", name));
+    throw Error(Code::kUnsupported, fmt::format("a model read from memory cannot have external data ('{}'); open it by its path", name));
   const std::filesystem::path path = folder_ / std::filesystem::path(name);
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    throw Error(Code::kIo,
-                fmt::format("the file '{}' with external data is missing in {}; copy it beside the model", name, folder_.string()));
+    throw Error(Code::kIo, fmt::format("the external data file '{}' is missing in {}; copy it next to the model", name, folder_.string()));
   }
   return files_.emplace(name, MappedFile::open(path)).first->second;
 }

@@ -11,17 +11,17 @@
 
 namespace kvik::onnx {
 
-// The files beside a model that hold its weights, mapped once each.
+// The files next to a model that contain its weights, each mapped once.
 //
-// A name inside a model is not trusted: it must be relative and may not climb with "..". The folder itself, and links in
-// it, are the user's own and are followed (the Hugging Face cache is made of links).
+// A file name inside a model is not trusted: it must be relative and must not contain "..". Symbolic links in the folder are the user's
+// own and are followed (the Hugging Face cache consists of links).
 class ExternalData {
  public:
   // Without a folder (a model read from memory) every external name is refused.
   ExternalData() = default;
   explicit ExternalData(std::filesystem::path folder) : folder_(std::move(folder)), has_folder_(true) {}
 
-  // Throws Error(kBadModel) for a name that leaves the folder, Error(kIo) where there is no such file.
+  // Throws Error(kBadModel) for a name that leaves the folder, Error(kIo) if the file does not exist.
   std::shared_ptr<const MappedFile> open(std::string_view name);
   // All that open() returned.
   std::vector<std::shared_ptr<const MappedFile>> files() const;

@@ -63,7 +63,7 @@ const Graph& Node::graph(std::string_view attribute) const {
 }
 
 std::string Node::describe() const {
-  if (name.empty()) return fmt::format("a node {}", op);
+  if (name.empty()) return fmt::format("{} node", op);
   return fmt::format("node '{}' ({})", name, op);
 }
 

@@ -11,19 +11,19 @@
 namespace kvik::onnx {
 namespace {
 
-constexpr int kDeepestCalls = 64;                  // of functions that call functions
-constexpr size_t kMostExpanded = size_t{1} << 19;  // nodes out of functions; calls of calls could otherwise grow without end
+constexpr int kDeepestCalls = 64;                  // nested function calls
+constexpr size_t kMostExpanded = size_t{1} << 19;  // nodes from functions: nested calls can grow exponentially
 
 using Names = std::unordered_map<std::string_view, ValueId>;
-using Bindings = std::unordered_map<std::string_view, const Attribute*>;  // what a function's attribute names stand for
+using Bindings = std::unordered_map<std::string_view, const Attribute*>;  // values of a function's attributes
 
-// Where a name is looked up: a graph, or the body of a function that is being expanded into a graph.
+// Where names are resolved: a graph, or the body of a function that is being inlined into a graph.
 struct Scope {
   Graph& graph;
   const Scope* enclosing;  // of a subgraph; null for the main graph and for functions, which capture nothing
   const OpsetImports& opsets;
   const Bindings* bindings;  // null outside functions
-  std::string_view prefix;   // of value names made inside a function
+  std::string_view prefix;   // of generated value names inside a function
   mutable Names names;
 };
 
@@ -54,8 +54,8 @@ class Builder {
     return id;
   }
 
-  // Finds a name in the scope or in those around it; a value found outside becomes a captured value of this graph.
-  // kNoValue stands for an optional input that a function's caller left out; nothing, for a name that nobody defines.
+  // Resolves a name in the scope or its enclosing ones; a value of an enclosing graph becomes a captured value of this graph.
+  // kNoValue: an optional input that a function's caller omitted. Nothing: an undefined name.
   static std::optional<ValueId> resolve(const Scope& scope, std::string_view name) {
     if (const auto known = scope.names.find(name); known != scope.names.end()) return known->second;
     if (scope.enclosing == nullptr) return std::nullopt;
@@ -71,7 +71,7 @@ class Builder {
     if (name.empty()) return kNoValue;
     const std::optional<ValueId> id = resolve(scope, name);
     if (!id) {
-      throw Error(Code::kBadModel, fmt::format("node '{}' ({}) reads '{}', which is no input, no initializer and no output of any node",
+      throw Error(Code::kBadModel, fmt::format("node '{}' ({}) reads '{}', which is not an input, an initializer or the output of a node",
                                                reader.name, reader.op, name));
     }
     return *id;
@@ -88,7 +88,7 @@ class Builder {
     for (const NodeMessage& node : message.nodes) add_node(node, scope);
     for (const ValueInfoMessage& output : message.outputs) {
       const std::optional<ValueId> id = resolve(scope, output.name);
-      if (!id || *id == kNoValue) throw Error(Code::kBadModel, fmt::format("the graph's output '{}' is computed by no node", output.name));
+      if (!id || *id == kNoValue) throw Error(Code::kBadModel, fmt::format("no node computes the graph's output '{}'", output.name));
       graph->outputs.push_back(*id);
       declare(scope, output);
     }
@@ -141,7 +141,7 @@ class Builder {
 
   void append(Graph& graph, Node node) {
     if (call_depth_ > 0 && ++n_expanded_ > kMostExpanded) {
-      throw Error(Code::kTooLarge, fmt::format("the functions of the model expand to more than {} nodes", kMostExpanded));
+      throw Error(Code::kTooLarge, fmt::format("the model's functions expand to more than {} nodes", kMostExpanded));
     }
     const auto id = static_cast<NodeId>(graph.nodes.size());
     for (const ValueId output : node.outputs) {
@@ -152,7 +152,7 @@ class Builder {
 
   static int opset_of(std::string_view domain, const OpsetImports& opsets) {
     const auto version = opsets.find(domain);
-    // Some exporters forget to import com.microsoft; its operators are all of version 1.
+    // Some exporters do not import com.microsoft; all its operators have version 1.
     return version == opsets.end() ? 1 : static_cast<int>(std::clamp<int64_t>(version->second, 1, 1 << 20));
   }
 
@@ -169,7 +169,7 @@ class Builder {
     std::vector<Attribute> attributes;
     for (const AttributeMessage& message : messages) {
       if (!message.reference.empty()) {
-        // An attribute that the caller left out stays out, so that the operator's own default holds.
+        // An attribute that the caller omitted stays absent, so that the operator's default applies.
         if (scope.bindings == nullptr)
           throw Error(Code::kBadModel, fmt::format("attribute '{}' refers to '{}' outside a function", message.name, message.reference));
         if (const auto bound = scope.bindings->find(message.reference); bound != scope.bindings->end()) {
@@ -195,7 +195,7 @@ class Builder {
     return graphs.front();
   }
 
-  // Puts the function's body where it was called: its inputs and outputs become the caller's, the rest gets new values.
+  // Inlines a function at its call: its inputs and outputs become those of the caller, other values are new.
   void expand(const NodeMessage& call, const FunctionMessage& function, const Scope& caller) {
     if (++call_depth_ > kDeepestCalls)
       throw Error(Code::kBadModel,
@@ -216,7 +216,7 @@ class Builder {
     for (const Attribute& attribute : given) bindings[attribute.name] = &attribute;
 
     const OpsetImports& opsets = function.opsets.empty() ? caller.opsets : function.opsets;
-    Scope body{caller.graph, nullptr, opsets, &bindings, made_prefix(call), {}};
+    Scope body{caller.graph, nullptr, opsets, &bindings, generated_prefix(call), {}};
     for (size_t i = 0; i < function.inputs.size(); ++i) {
       const ValueId given_input = i < call.inputs.size() ? resolve_input(caller, call.inputs[i], call) : kNoValue;
       body.names.emplace(function.inputs[i], given_input);
@@ -231,7 +231,7 @@ class Builder {
     for (size_t i = 0; i < call.outputs.size(); ++i) {
       if (call.outputs[i].empty()) continue;
       const ValueId target = caller.names.at(call.outputs[i]);
-      // An input handed straight through has no node to produce the caller's value: an Identity does.
+      // An input that is also an output has no node that produces the caller's value: add an Identity.
       if (const auto passed = body.names.find(function.outputs[i]); passed != body.names.end()) {
         append(caller.graph,
                Node{.op = "Identity", .domain = {}, .name = call.name, .opset = 1, .inputs = {passed->second}, .outputs = {target}});
@@ -248,19 +248,19 @@ class Builder {
       for (const std::string_view output : node.outputs) {
         if (output.empty()) continue;
         const auto target = wanted.find(output);
-        const ValueId id = target != wanted.end() ? target->second : new_value(body.graph, made_name(body.prefix, output));
+        const ValueId id = target != wanted.end() ? target->second : new_value(body.graph, generated_name(body.prefix, output));
         if (!body.names.emplace(output, id).second)
           throw Error(Code::kBadModel, fmt::format("'{}' is defined twice in function '{}'", output, function.name));
       }
     }
   }
 
-  std::string_view made_name(std::string_view prefix, std::string_view name) {
-    return model_.made_names.emplace_back(fmt::format("{}/{}", prefix, name));
+  std::string_view generated_name(std::string_view prefix, std::string_view name) {
+    return model_.generated_names.emplace_back(fmt::format("{}/{}", prefix, name));
   }
 
-  // Calls may have no name, but their first output has one that nobody else has.
-  std::string_view made_prefix(const NodeMessage& call) {
+  // A call may have no name, but the name of its first output is unique.
+  std::string_view generated_prefix(const NodeMessage& call) {
     if (!call.name.empty()) return call.name;
     return call.outputs.empty() ? call.op : call.outputs.front();
   }

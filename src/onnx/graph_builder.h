@@ -4,9 +4,9 @@
 
 namespace kvik::onnx {
 
-// Links a parsed model: names become numbers, calls of model-local functions become their bodies, nodes are put in order.
-// Throws Error(kBadModel) for names that nothing or two things define, cycles, functions that call themselves, and
-// graphs that expand beyond a few million nodes.
+// Links a parsed model: resolves names to ids, inlines model-local functions and sorts nodes topologically.
+// Throws Error(kBadModel) for names that are undefined or defined twice, cycles, recursive functions, and functions that expand to too
+// many nodes.
 Model build_model(const ModelMessage& message);
 
 }  // namespace kvik::onnx

@@ -7,9 +7,9 @@
 namespace kvik::onnx {
 namespace {
 
-constexpr size_t kReadWhole = size_t{64} << 10;
+constexpr size_t kHashedWhole = size_t{64} << 10;
 constexpr size_t kPart = size_t{4} << 10;
-constexpr size_t kParts = kReadWhole / kPart;
+constexpr size_t kParts = kHashedWhole / kPart;
 
 class Identity {
  public:
@@ -57,7 +57,7 @@ class Identity {
     add(tensor.dims);
     const std::span<const std::byte> bytes = std::as_bytes(std::span(tensor.stored));
     hash_.add(static_cast<int64_t>(bytes.size()));
-    if (bytes.size() <= kReadWhole) return hash_.add(bytes);
+    if (bytes.size() <= kHashedWhole) return hash_.add(bytes);
     for (size_t i = 0; i < kParts; ++i) hash_.add(bytes.subspan((bytes.size() - kPart) / (kParts - 1) * i, kPart));
   }
 

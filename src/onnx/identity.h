@@ -6,8 +6,8 @@
 
 namespace kvik::onnx {
 
-// A number that tells this model from others, in hexadecimal digits: of its nodes, their attributes and its weights, wherever they are
-// stored and whatever their names. Of a large tensor evenly spread parts are read, so that it takes milliseconds.
+// A hash that identifies a model, in hexadecimal digits: of its nodes, attributes and weights, independent of names and of where the
+// weights are stored. Large tensors are sampled evenly, so that it takes milliseconds.
 std::string identity_of(const Model& model);
 
 }  // namespace kvik::onnx

@@ -9,7 +9,7 @@
 namespace kvik::onnx {
 namespace {
 
-constexpr int kDeepestNesting = 64;  // of graphs inside graphs, and of types inside types; real files have two or three
+constexpr int kDeepestNesting = 64;  // of graphs and of types; real files have two or three levels
 
 enum class ModelField : protozero::pbf_tag_type {
   kIrVersion = 1,
@@ -82,7 +82,7 @@ std::string_view normal_domain(std::string_view domain) { return domain == "ai.o
 
 DType dtype_of(int64_t number, std::string_view where) {
   if (number >= 1 && number <= kLastDType) return static_cast<DType>(number);
-  throw Error(Code::kBadModel, fmt::format("{} has the unknown element type {}; 1 to {} were expected", where, number, kLastDType));
+  throw Error(Code::kBadModel, fmt::format("{} has unknown element type {}; expected 1 to {}", where, number, kLastDType));
 }
 
 // ---- types of values
@@ -192,7 +192,7 @@ void parse_opset(std::string_view bytes, OpsetImports& opsets) {
   opsets[normal_domain(domain)] = version;
 }
 
-// ---- attributes, nodes, graphs: they contain each other
+// ---- attributes, nodes, graphs (mutually recursive)
 
 class Parser {
  public:
@@ -270,7 +270,7 @@ class Parser {
   int depth_ = 0;
 };
 
-// What the fields of an attribute said, before its declared type chooses among them: a zero is often not written at all.
+// The fields of an attribute, before its declared type selects one: a zero is often not written.
 struct AttributeFields {
   AttributeType type = AttributeType::kUndefined;
   float f = 0;
@@ -289,13 +289,13 @@ Attribute::Data data_of(AttributeFields& fields, std::string_view name) {
     case AttributeType::kInt: return fields.i;
     case AttributeType::kString: return fields.s;
     case AttributeType::kTensor:
-      if (fields.tensor_one.empty()) throw Error(Code::kBadModel, fmt::format("attribute '{}' says it is a tensor and holds none", name));
+      if (fields.tensor_one.empty()) throw Error(Code::kBadModel, fmt::format("attribute '{}' is declared as a tensor but has none", name));
       return std::move(fields.tensor_one.back());
     case AttributeType::kFloats: return std::move(fields.floats);
     case AttributeType::kInts: return std::move(fields.ints);
     case AttributeType::kStrings: return std::move(fields.strings);
     case AttributeType::kTensors: return std::move(fields.tensors);
-    default: return std::monostate();  // graphs are kept apart; sparse tensors and types have no use here
+    default: return std::monostate();  // graphs are handled separately; sparse tensors and types are not used
   }
 }
 
@@ -424,7 +424,7 @@ ModelMessage parse_model(std::string_view bytes, ParseContext& context) {
         result.producer_version = view_of(message.get_view());
         break;
       case tag_and_type(ModelField::kGraph, protozero::pbf_wire_type::length_delimited):
-        if (result.graph) throw Error(Code::kBadModel, "the file holds two graphs; one was expected");
+        if (result.graph) throw Error(Code::kBadModel, "the file has two graphs; expected one");
         result.graph = parser.graph(view_of(message.get_view()));
         break;
       case tag_and_type(ModelField::kOpsetImport, protozero::pbf_wire_type::length_delimited):

@@ -7,15 +7,14 @@
 #include "onnx/external_data.h"
 #include "onnx/graph.h"
 
-// The messages of an ONNX file as they stand on the wire: names are still strings, functions are still calls.
-// Only graph_builder.cc and messages.cc see them.
+// The protobuf messages of an ONNX file: names are still strings, functions are still calls. Only used to build a graph.
 namespace kvik::onnx {
 
 struct GraphMessage;
 
 struct AttributeMessage {
   std::string_view name;
-  std::string_view reference;  // inside a function: the name of the caller's attribute that stands here
+  std::string_view reference;  // inside a function: the name of the function attribute to use here
   Attribute::Data data;        // without graphs
   std::vector<std::shared_ptr<const GraphMessage>> graphs;
   bool is_graph_list = false;
@@ -58,16 +57,16 @@ struct ModelMessage {
   std::vector<FunctionMessage> functions;
 };
 
-// What parsing needs to know beside the bytes.
+// What parsing needs besides the bytes.
 struct ParseContext {
   std::shared_ptr<const void> owner;  // of the bytes
   ExternalData& external;
 };
 
-// Throws Error(kBadModel) or protozero::exception on bytes that are no such message.
+// Throws Error(kBadModel) or protozero::exception for invalid bytes.
 ModelMessage parse_model(std::string_view bytes, ParseContext& context);
 
-// One TensorProto by itself, as test data files hold it. `name` in its sentences is the tensor's own.
+// A single TensorProto, as in test data files.
 TensorData parse_tensor(std::string_view bytes, ParseContext& context);
 
 }  // namespace kvik::onnx

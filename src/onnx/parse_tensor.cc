@@ -25,7 +25,7 @@ uint64_t number_of(std::string_view text, std::string_view key, std::string_view
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (fault == std::errc() && end == text.data() + text.size()) return number;
   throw Error(Code::kBadModel,
-              fmt::format("tensor '{}': the {} of its external data is '{}'; a number of bytes was expected", tensor, key, text));
+              fmt::format("tensor '{}': the {} of its external data is '{}'; expected a number of bytes", tensor, key, text));
 }
 
 void read_external_entry(std::string_view bytes, External& external, std::string_view tensor) {
@@ -43,20 +43,20 @@ void read_external_entry(std::string_view bytes, External& external, std::string
   if (key == "length") external.length_bytes = number_of(value, key, tensor);
 }
 
-// Tensors in external files begin where they say and have the size of their shape, or the file is not theirs.
-void take_external(const External& external, TensorData& data, ExternalData& files) {
+// Checks that the external data has the size of the tensor and is inside the file.
+void use_external(const External& external, TensorData& data, ExternalData& files) {
   if (data.dtype == DType::kString)
-    throw Error(Code::kBadModel, fmt::format("tensor '{}' holds strings, which cannot be external data", data.name));
+    throw Error(Code::kBadModel, fmt::format("tensor '{}' has strings, which cannot be external data", data.name));
   const std::shared_ptr<const MappedFile> file = files.open(external.location);
-  const uint64_t wanted = storage_bytes(data.dtype, data.n_elements);
-  const uint64_t length = external.length_bytes.value_or(wanted);
-  if (length != wanted) {
-    throw Error(Code::kBadModel, fmt::format("tensor '{}' of shape {} and type {} takes {} bytes, but its external data is {} bytes long",
-                                             data.name, to_string(data.dims), dtype_name(data.dtype), wanted, length));
+  const uint64_t needed = storage_bytes(data.dtype, data.n_elements);
+  const uint64_t length = external.length_bytes.value_or(needed);
+  if (length != needed) {
+    throw Error(Code::kBadModel, fmt::format("tensor '{}' of shape {} and type {} needs {} bytes; its external data has {}", data.name,
+                                             to_string(data.dims), dtype_name(data.dtype), needed, length));
   }
   if (external.offset_bytes > file->size_bytes() || length > file->size_bytes() - external.offset_bytes) {
     throw Error(Code::kBadModel,
-                fmt::format("tensor '{}' is said to be at bytes {} to {} of '{}', which has only {}; the file may be truncated", data.name,
+                fmt::format("tensor '{}' is at bytes {} to {} of '{}', which has only {}; the file may be truncated", data.name,
                             external.offset_bytes, external.offset_bytes + length, external.location, file->size_bytes()));
   }
   data.form = TensorData::Form::kRaw;
@@ -65,13 +65,13 @@ void take_external(const External& external, TensorData& data, ExternalData& fil
   data.external_file = external.location;
 }
 
-void take_raw(std::string_view raw, TensorData& data) {
+void use_raw(std::string_view raw, TensorData& data) {
   if (data.dtype == DType::kString)
-    throw Error(Code::kBadModel, fmt::format("tensor '{}' holds strings as raw bytes; ONNX does not allow it", data.name));
-  const size_t wanted = storage_bytes(data.dtype, data.n_elements);
-  if (raw.size() != wanted) {
-    throw Error(Code::kBadModel, fmt::format("tensor '{}' of shape {} and type {} takes {} bytes, but {} are stored", data.name,
-                                             to_string(data.dims), dtype_name(data.dtype), wanted, raw.size()));
+    throw Error(Code::kBadModel, fmt::format("tensor '{}' has strings as raw data, which ONNX does not allow", data.name));
+  const size_t needed = storage_bytes(data.dtype, data.n_elements);
+  if (raw.size() != needed) {
+    throw Error(Code::kBadModel, fmt::format("tensor '{}' of shape {} and type {} needs {} bytes; {} are stored", data.name,
+                                             to_string(data.dims), dtype_name(data.dtype), needed, raw.size()));
   }
   data.form = TensorData::Form::kRaw;
   data.stored = raw;
@@ -100,25 +100,24 @@ TensorData parse_tensor(std::string_view bytes, ParseContext& context) {
         break;
       case tag_and_type(TensorField::kDataLocation, pbf_wire_type::varint): external.used = message.get_int32() == 1; break;
       case tag_and_type(TensorField::kSegment, pbf_wire_type::length_delimited):
-        throw Error(Code::kUnsupported, fmt::format("tensor '{}' is stored in segments, which no exporter writes", data.name));
+        throw Error(Code::kUnsupported, fmt::format("tensor '{}' is stored in segments, which are not supported", data.name));
       default: message.skip();
     }
   }
   if (dtype < 1 || dtype > kLastDType) {
-    throw Error(Code::kBadModel,
-                fmt::format("tensor '{}' has the unknown element type {}; 1 to {} were expected", data.name, dtype, kLastDType));
+    throw Error(Code::kBadModel, fmt::format("tensor '{}' has unknown element type {}; expected 1 to {}", data.name, dtype, kLastDType));
   }
   data.dtype = static_cast<DType>(dtype);
   const std::optional<int64_t> n_elements = checked_elements(data.dims);
-  if (!n_elements) throw Error(Code::kBadModel, fmt::format("tensor '{}' has the impossible shape {}", data.name, to_string(data.dims)));
+  if (!n_elements) throw Error(Code::kBadModel, fmt::format("tensor '{}' has the invalid shape {}", data.name, to_string(data.dims)));
   data.n_elements = *n_elements;
   data.stored = bytes;
   data.owner = context.owner;
   for (const std::string_view entry : external_entries) read_external_entry(entry, external, data.name);
   if (external.used) {
-    take_external(external, data, context.external);
+    use_external(external, data, context.external);
   } else if (raw) {
-    take_raw(*raw, data);
+    use_raw(*raw, data);
   }
   return data;
 }

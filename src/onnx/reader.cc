@@ -11,15 +11,15 @@
 namespace kvik::onnx {
 namespace {
 
-// What people hand over instead of a model, each with its own advice; empty when nothing is recognised.
-std::string_view what_it_is_instead(std::string_view bytes) {
-  if (bytes.empty()) return "the file is empty; an ONNX model was expected";
+// Files that users mistake for a model, each with its own advice; empty if nothing is recognized.
+std::string_view wrong_kind_of_file(std::string_view bytes) {
+  if (bytes.empty()) return "the file is empty; expected an ONNX model";
   if (bytes.starts_with("version https://git-lfs")) return "this is a Git LFS pointer, not the model itself; fetch it with 'git lfs pull'";
-  if (bytes.starts_with("<!DOCTYPE") || bytes.starts_with("<html")) return "this is a web page, not a model; the download went wrong";
+  if (bytes.starts_with("<!DOCTYPE") || bytes.starts_with("<html")) return "this is a web page, not a model; the download failed";
   if (bytes.starts_with("ORTM") || (bytes.size() > 8 && bytes.substr(4, 4) == "ORTM"))
-    return "this is ONNX Runtime's own .ort format; give the .onnx file it was made from";
-  if (bytes.starts_with("GGUF")) return "this is a GGUF file; an ONNX model was expected";
-  if (bytes.starts_with("PK\x03\x04")) return "this is a ZIP archive (a PyTorch checkpoint?); an ONNX model was expected";
+    return "this is a file in ONNX Runtime's .ort format; use the .onnx file it was converted from";
+  if (bytes.starts_with("GGUF")) return "this is a GGUF file; expected an ONNX model";
+  if (bytes.starts_with("PK\x03\x04")) return "this is a ZIP archive (a PyTorch checkpoint?); expected an ONNX model";
   return {};
 }
 
@@ -33,28 +33,27 @@ bool looks_like_text(std::string_view bytes) {
 
 void check_ir_version(int64_t ir_version, const Log& log) {
   if (ir_version < kOldestIr) {
-    throw Error(Code::kBadModel,
-                fmt::format("IR version {} was found; {} to {} were expected, so this is no ONNX model or one from before 2017", ir_version,
-                            kOldestIr, kNewestIr));
+    throw Error(Code::kBadModel, fmt::format("IR version {}; expected {} to {}; this is not an ONNX model, or one from before 2017",
+                                             ir_version, kOldestIr, kNewestIr));
   }
   if (ir_version > kNewestIr)
-    log.warning(fmt::format("IR version {} is newer than {}, the newest known; reading it all the same", ir_version, kNewestIr));
+    log.warning(fmt::format("IR version {} is newer than {}, the newest supported one; trying to read it", ir_version, kNewestIr));
 }
 
 Model read(std::string_view bytes, ParseContext context, const Log& log) {
-  if (const std::string_view sentence = what_it_is_instead(bytes); !sentence.empty()) throw Error(Code::kBadModel, std::string(sentence));
+  if (const std::string_view message = wrong_kind_of_file(bytes); !message.empty()) throw Error(Code::kBadModel, std::string(message));
   try {
     const ModelMessage message = parse_model(bytes, context);
     if (!message.graph) {
       throw Error(Code::kBadModel,
-                  looks_like_text(bytes) ? "this is a text file; an ONNX model was expected" : "no graph was found; this is no ONNX model");
+                  looks_like_text(bytes) ? "this is a text file; expected an ONNX model" : "no graph was found; this is not an ONNX model");
     }
     check_ir_version(message.ir_version, log);
     return build_model(message);
   } catch (const protozero::exception& e) {
-    if (looks_like_text(bytes)) throw Error(Code::kBadModel, "this is a text file; an ONNX model was expected");
-    throw Error(Code::kBadModel, fmt::format("not an ONNX model, or a truncated one: its {} bytes end in the middle of a field ({})",
-                                             bytes.size(), e.what()));
+    if (looks_like_text(bytes)) throw Error(Code::kBadModel, "this is a text file; expected an ONNX model");
+    throw Error(Code::kBadModel,
+                fmt::format("not an ONNX model, or truncated: its {} bytes end inside a field ({})", bytes.size(), e.what()));
   }
 }
 
@@ -63,7 +62,7 @@ Model read(std::string_view bytes, ParseContext context, const Log& log) {
 Model read_model(const std::filesystem::path& path, const Log& log) {
   const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
   ExternalData external(path.parent_path());
-  const Log named([&](LogLevel level, std::string_view sentence) { log.log(level, fmt::format("{}: {}", path.string(), sentence)); });
+  const Log named([&](LogLevel level, std::string_view message) { log.log(level, fmt::format("{}: {}", path.string(), message)); });
   try {
     Model model = read(file->text(), {file, external}, named);
     model.path = path.string();

@@ -8,17 +8,17 @@
 
 namespace kvik::onnx {
 
-// The IR versions whose meaning is known. A newer file is read all the same, with a warning.
+// The supported IR versions. A newer file is read with a warning.
 inline constexpr int64_t kOldestIr = 3;
 inline constexpr int64_t kNewestIr = 14;
 
-// Reads a model and links its graph; weights are mapped, not read. Throws Error whose sentence names the file.
+// Reads a model and links its graph; weights are mapped, not read. Throws Error with a message that names the file.
 Model read_model(const std::filesystem::path& path, const Log& log = {});
 
-// As above from memory, which must outlive the model. External data is refused.
+// The same from memory, which must outlive the model. External data is refused.
 Model read_model(std::span<const std::byte> bytes, const Log& log = {});
 
-// A file that holds one serialised TensorProto.
+// Reads a file with one serialized TensorProto.
 Tensor read_tensor(const std::filesystem::path& path);
 
 }  // namespace kvik::onnx

@@ -17,7 +17,7 @@ size_t alignment_of(DType dtype) {
   return bytes == 0 ? 1 : bytes;
 }
 
-// Writes decoded numbers one after another, as elements of `width_bytes` cut from the low end.
+// Writes numbers one after another, each as its low `width_bytes` bytes.
 class Sink {
  public:
   Sink(std::span<std::byte> target, size_t width_bytes) : target_(target), width_bytes_(width_bytes) {}
@@ -37,7 +37,7 @@ class Sink {
   size_t at_ = 0;
 };
 
-// A repeated number may be packed or stand field by field; both are legal on the wire.
+// A repeated number may be packed or one field per number.
 template <class Reader, class One, class Many>
 void put_all(Reader& reader, Sink& sink, One one, Many many) {
   if (reader.wire_type() == protozero::pbf_wire_type::length_delimited) {
@@ -63,18 +63,18 @@ TensorField typed_field_of(DType dtype) {
 
 size_t sink_width(DType dtype) {
   switch (dtype) {
-    case DType::kC64: return 4;  // two numbers an element
+    case DType::kC64: return 4;  // two numbers per element
     case DType::kC128: return 8;
     default: return std::max<size_t>(1, static_cast<size_t>(bits_per_element(dtype)) / 8);
   }
 }
 
 Tensor load_typed_numbers(const TensorData& data) {
-  // Every number takes a byte of the message at least, so a short message cannot ask for much memory.
+  // Every number takes at least one byte of the message, so a short message cannot request much memory.
   const size_t wanted_bytes = storage_bytes(data.dtype, data.n_elements);
   if (wanted_bytes / 16 > data.stored.size()) {
     throw Error(Code::kBadModel,
-                fmt::format("tensor '{}' of shape {} holds no data for its {} elements", data.name, to_string(data.dims), data.n_elements));
+                fmt::format("tensor '{}' of shape {} has no data for its {} elements", data.name, to_string(data.dims), data.n_elements));
   }
   Tensor result(data.dtype, data.dims);
   Sink sink(result.mutable_bytes(), sink_width(data.dtype));
@@ -115,7 +115,7 @@ Tensor load_typed_numbers(const TensorData& data) {
     }
   }
   if (!sink.exactly_full()) {
-    throw Error(Code::kBadModel, fmt::format("tensor '{}' of shape {} and type {} holds {} numbers; {} were expected", data.name,
+    throw Error(Code::kBadModel, fmt::format("tensor '{}' of shape {} and type {} has {} numbers; expected {}", data.name,
                                              to_string(data.dims), dtype_name(data.dtype), sink.n_written(), sink.n_wanted()));
   }
   return result;
@@ -127,18 +127,18 @@ Tensor load_strings(const TensorData& data) {
   while (reader.next(TensorField::kStringData, protozero::pbf_wire_type::length_delimited))
     strings.emplace_back(view_of(reader.get_view()));
   if (static_cast<int64_t>(strings.size()) != data.n_elements) {
-    throw Error(Code::kBadModel, fmt::format("tensor '{}' of shape {} holds {} strings; {} were expected", data.name, to_string(data.dims),
+    throw Error(Code::kBadModel, fmt::format("tensor '{}' of shape {} has {} strings; expected {}", data.name, to_string(data.dims),
                                              strings.size(), data.n_elements));
   }
   return Tensor::of(data.dims, strings);
 }
 
-// A byte other than 0 and 1 is no bool to C++, yet such files exist.
-Tensor with_sound_bools(Tensor tensor) {
+// A bool other than 0 and 1 is undefined behavior in C++, but such files exist.
+Tensor with_valid_bools(Tensor tensor) {
   if (tensor.dtype() != DType::kBool) return tensor;
-  bool sound = true;
-  for (const std::byte b : tensor.bytes()) sound = sound && b <= std::byte{1};
-  if (sound) return tensor;
+  bool valid = true;
+  for (const std::byte b : tensor.bytes()) valid = valid && b <= std::byte{1};
+  if (valid) return tensor;
   for (std::byte& b : tensor.mutable_bytes()) b = b != std::byte{0} ? std::byte{1} : std::byte{0};
   return tensor;
 }
@@ -155,11 +155,11 @@ Tensor load_raw(const TensorData& data) {
 
 Tensor load(const TensorData& data) {
   try {
-    if (data.form == TensorData::Form::kRaw) return with_sound_bools(load_raw(data));
+    if (data.form == TensorData::Form::kRaw) return with_valid_bools(load_raw(data));
     if (data.dtype == DType::kString) return load_strings(data);
-    return with_sound_bools(load_typed_numbers(data));
+    return with_valid_bools(load_typed_numbers(data));
   } catch (const protozero::exception& e) {
-    throw Error(Code::kBadModel, fmt::format("tensor '{}': its data is damaged ({})", data.name, e.what()));
+    throw Error(Code::kBadModel, fmt::format("tensor '{}': the data is damaged ({})", data.name, e.what()));
   }
 }
 

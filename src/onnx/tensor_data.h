@@ -7,24 +7,24 @@
 
 namespace kvik::onnx {
 
-// A tensor as a model file holds it: where its elements are, not the elements. Cheap to copy; it keeps the file mapped.
+// A reference to a tensor in a model file: where its elements are. Cheap to copy; keeps the file mapped.
 struct TensorData {
   std::string_view name;
   DType dtype = DType::kUndefined;
-  Dims dims;  // checked: the element count fits
+  Dims dims;  // the element count is checked
   int64_t n_elements = 0;
 
   enum class Form {
-    kRaw,    // `stored` is the elements, little endian, of exactly the size that dims and dtype say
-    kTyped,  // `stored` is the whole message, whose typed fields hold the elements
+    kRaw,    // `stored` is the elements, little endian, exactly as many bytes as dims and dtype need
+    kTyped,  // `stored` is the whole message; its typed fields have the elements
   };
   Form form = Form::kTyped;
   std::string_view stored;
   std::shared_ptr<const void> owner;  // of `stored`: the mapped model or external-data file
-  std::string_view external_file;     // the name inside the model; empty when the model file itself holds the elements
+  std::string_view external_file;     // as named in the model; empty if the elements are in the model file
 };
 
-// The elements; a view into the mapped file wherever alignment allows it. Throws Error(kBadModel).
+// The elements; a view of the mapped file if the alignment allows it. Throws Error(kBadModel).
 Tensor load(const TensorData& data);
 
 }  // namespace kvik::onnx

@@ -27,15 +27,15 @@ bool in_order(const Graph& graph) {
   return true;
 }
 
-// Every value that a node reads must come from somewhere.
+// Every value that a node reads must be defined.
 void check_defined(const Graph& graph) {
-  std::vector<bool> given(graph.values.size(), false);
-  for (const ValueId id : graph.inputs) given[static_cast<size_t>(id)] = true;
+  std::vector<bool> is_input(graph.values.size(), false);
+  for (const ValueId id : graph.inputs) is_input[static_cast<size_t>(id)] = true;
   const auto check = [&](ValueId id, std::string_view reader) {
     if (id == kNoValue) return;
     const Value& value = graph.value(id);
-    if (value.producer != kNoNode || value.initializer >= 0 || value.outer != kNoValue || given[static_cast<size_t>(id)]) return;
-    throw Error(Code::kBadModel, fmt::format("{} reads '{}', which nothing computes", reader, value.name));
+    if (value.producer != kNoNode || value.initializer >= 0 || value.outer != kNoValue || is_input[static_cast<size_t>(id)]) return;
+    throw Error(Code::kBadModel, fmt::format("{} reads '{}', which no node computes", reader, value.name));
   };
   for (const Node& node : graph.nodes) {
     for (const ValueId id : node.inputs) check(id, node.describe());
@@ -59,7 +59,7 @@ void sort_topologically(Graph& graph) {
       ++n_waiting[n];
     });
   }
-  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;  // smallest first: the file's order
+  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;  // smallest first: the order of the file
   for (size_t n = 0; n < n_nodes; ++n) {
     if (n_waiting[n] == 0) ready.push(n);
   }

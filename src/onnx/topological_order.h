@@ -4,8 +4,7 @@
 
 namespace kvik::onnx {
 
-// Puts every node after those whose outputs it reads, keeping the file's order where that is allowed.
-// Throws Error(kBadModel) naming a node of a cycle, or a value that nothing computes.
+// Sorts nodes topologically and keeps the order of the file if possible. Throws Error(kBadModel) for a cycle or an undefined value.
 void sort_topologically(Graph& graph);
 
 }  // namespace kvik::onnx

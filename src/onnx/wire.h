@@ -8,7 +8,6 @@
 
 namespace kvik::onnx {
 
-// protozero's view as the standard one: both are a pointer and a length into the mapped file.
 inline std::string_view view_of(const protozero::data_view& data) { return {data.data(), data.size()}; }
 
 template <class Field>
@@ -16,13 +15,12 @@ protozero::pbf_message<Field> message_of(std::string_view bytes) {
   return protozero::pbf_message<Field>(bytes.data(), bytes.size());
 }
 
-// For a field whose value is about to be taken as of wire type `wanted` (or, for lists of numbers, as a packed list): protozero
-// only asserts that it is so.
+// Checks the wire type of a field before its value is read (a list of numbers may also be packed): protozero only asserts it.
 template <class Reader>
 void require_wire_type(const Reader& reader, protozero::pbf_wire_type wanted, bool may_be_packed = false) {
   const protozero::pbf_wire_type found = reader.wire_type();
   if (found == wanted || (may_be_packed && found == protozero::pbf_wire_type::length_delimited)) return;
-  throw Error(Code::kBadModel, fmt::format("field {} is stored as wire type {}; {} was expected, so this is no ONNX model or a damaged one",
+  throw Error(Code::kBadModel, fmt::format("field {} has wire type {}; expected {}; this is not an ONNX model, or it is damaged",
                                            static_cast<uint32_t>(reader.tag()), static_cast<int>(found), static_cast<int>(wanted)));
 }
 

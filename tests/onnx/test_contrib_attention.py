@@ -97,7 +97,7 @@ def test_group_query_attention_is_bidirectional_where_asked():
 @pytest.mark.parametrize("kind,shape", [("PER_TENSOR", (1,)), ("PER_CHANNEL", (1, 2, 1, 16))])
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("new,past", [(1, 6), (4, 0)])
-def test_group_query_attention_quantised_cache_agrees(new, past, bits, kind, shape):
+def test_group_query_attention_quantized_cache_agrees(new, past, bits, kind, shape):
     rng = np.random.default_rng(5)
     scales = [(np.abs(rng.standard_normal(shape)) * (0.02 if bits == 8 else 0.3) + 0.01).astype(np.float32) for _ in range(2)]
     stored = [rng.integers(-90, 90, (1, 2, past, 16)).astype(np.int8) if bits == 8 else rng.integers(0, 256, (1, 2, past, 8)).astype(np.uint8) for _ in range(2)]
@@ -114,16 +114,16 @@ def test_group_query_attention_cache_in_8_bit_floats_is_the_cache_of_what_they_s
     stored = [random(i, 1, 2, 6, 16).astype(ml_dtypes.float8_e4m3fn) for i in (7, 8)]
     fresh = [random(i, 1, 1, 32).astype(ml_dtypes.float8_e4m3fn) for i in (9, 10)]
     meant = {i: x.astype(np.float32) * scale for i, x in zip((1, 2, 3, 4), fresh + stored)}
-    quantised = group_query(1, 1, 6, extra={1: meant[1], 2: meant[2], 3: stored[0], 4: stored[1], 12: scale.reshape(1), 13: scale.reshape(1)}, k_quant_type="PER_TENSOR",
+    quantized = group_query(1, 1, 6, extra={1: meant[1], 2: meant[2], 3: stored[0], 4: stored[1], 12: scale.reshape(1), 13: scale.reshape(1)}, k_quant_type="PER_TENSOR",
                             v_quant_type="PER_TENSOR", kv_cache_bit_width=8)
-    found, expected = quantised.run_kvik(), group_query(1, 1, 6, extra=meant).run_onnxruntime()
+    found, expected = quantized.run_kvik(), group_query(1, 1, 6, extra=meant).run_onnxruntime()
     assert_same(expected[:1], found[:1])
     for a, b in zip(expected[1:], found[1:]):
         assert b.dtype == ml_dtypes.float8_e4m3fn
         np.testing.assert_array_equal(a, b.astype(np.float32) * scale)
 
 
-def test_group_query_attention_normalises_heads_before_rotation():
+def test_group_query_attention_normalizes_heads_before_rotation():
     batch, new, heads, kv_heads, size = 2, 3, 4, 2, 16
     weights = {14: random(20, size), 15: random(21, size)}
     case = group_query(batch, new, 0, extra=weights)
@@ -240,7 +240,7 @@ def test_attention_agrees(arguments):
 @pytest.mark.parametrize("past", [0, 3])
 @pytest.mark.parametrize("per_column", [False, True])
 @pytest.mark.parametrize("weight_type", [np.int8, np.uint8])
-def test_quantised_attention_agrees(weight_type, per_column, past):
+def test_quantized_attention_agrees(weight_type, per_column, past):
     rng = np.random.default_rng(4)
     n = 24 if per_column else 1
     low, high = (-128, 128) if weight_type == np.int8 else (0, 256)

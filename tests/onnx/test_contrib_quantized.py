@@ -1,4 +1,4 @@
-"""Quantised operators in our reference evaluator against ONNX Runtime."""
+"""Quantized operators in our reference evaluator against ONNX Runtime."""
 
 import ml_dtypes
 import numpy as np
@@ -123,15 +123,15 @@ def test_matmul_integer_to_float_agrees(types, per_column):
     assert_agrees(Case("MatMulIntegerToFloat", inputs), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("quantised", [False, True])
+@pytest.mark.parametrize("quantized", [False, True])
 @pytest.mark.parametrize("transposed", [(0, 0), (1, 0), (0, 1), (1, 1)])
-def test_qgemm_agrees(transposed, quantised):
+def test_qgemm_agrees(transposed, quantized):
     a = integers(1, 0, 256, (6, 4) if transposed[0] else (4, 6), np.uint8)
     b = integers(2, -128, 128, (5, 6) if transposed[1] else (6, 5), np.int8)
     inputs = [a, np.float32(0.03), np.uint8(120), b, positive(3, 5), integers(4, -5, 5, (5,), np.int8), integers(5, -300, 300, (5,), np.int32)]
-    inputs += [np.float32(0.5), np.uint8(100)] if quantised else []
+    inputs += [np.float32(0.5), np.uint8(100)] if quantized else []
     case = Case("QGemm", inputs, alpha=0.7, transA=transposed[0], transB=transposed[1])
-    assert_agrees(case, **({"atol": 1} if quantised else {}))
+    assert_agrees(case, **({"atol": 1} if quantized else {}))
 
 
 @pytest.mark.parametrize("op", ["QLinearAdd", "QLinearMul"])
@@ -177,7 +177,7 @@ def test_microsoft_quantize_and_dequantize_agree(dtype, axis, shape):
 
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("attributes", [{}, {"pads": [1, 0, 1, 1], "strides": [2, 1]}, {"dilations": [2, 1]}, {"auto_pad": "SAME_UPPER", "strides": [2, 2]}])
-def test_quantised_convolutions_agree(attributes, group):
+def test_quantized_convolutions_agree(attributes, group):
     x, w = integers(1, 0, 256, (2, 4, 6, 7), np.uint8), integers(2, -128, 128, (6, 4 // group, 3, 2), np.int8)
     assert_agrees(Case("ConvInteger", [x, np.abs(w.astype(np.int16)).astype(np.uint8), np.uint8(100), np.uint8(7)], domain="", group=group, **attributes))
     inputs = [x, np.float32(0.02), np.uint8(120), w, positive(3, 6), integers(4, 0, 1, (6,), np.int8), np.float32(0.6), np.uint8(110),
@@ -216,7 +216,7 @@ def test_moe_forms_of_swiglu_are_one():
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("block,zero_points", [(0, False), (16, False), (16, True), (0, True)])
-def test_quantised_moe_agrees(bits, block, zero_points):
+def test_quantized_moe_agrees(bits, block, zero_points):
     tokens, hidden, inter, experts, pack = 4, 64, 64, 3, 8 // bits
     if zero_points and bits == 2:
         pytest.skip("ONNX Runtime asks for more blocks there")
@@ -238,10 +238,10 @@ def test_quantised_moe_agrees(bits, block, zero_points):
     attributes = {"block_size": block} if block else {}
     case = Case("QMoE", inputs, k=2, expert_weight_bits=bits, activation_type="silu", normalize_routing_weights=1, constants=(2, 3, 5, 6, 11, 12), **attributes)
     expected = case.run_onnxruntime()
-    assert_same(expected, case.run_kvik(), rtol=0, atol=0.02 * np.abs(expected[0]).max())  # ONNX Runtime may quantise the activations too
+    assert_same(expected, case.run_kvik(), rtol=0, atol=0.02 * np.abs(expected[0]).max())  # ONNX Runtime may quantize the activations too
 
 
-def test_quantised_moe_takes_its_weights_from_a_second_router():
+def test_quantized_moe_takes_its_weights_from_a_second_router():
     tokens, hidden, inter, experts = 4, 32, 32, 3
     rng = np.random.default_rng(7)
     first, second = (packed(rng.integers(0, 16, (experts, 32, 32)), 4) for _ in range(2))

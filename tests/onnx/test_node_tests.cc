@@ -104,7 +104,7 @@ bool only_tensors(const Graph& graph, const std::vector<ValueId>& ids) {
   });
 }
 
-// Empty when the test passes, otherwise what is wrong.
+// Empty if the test passes, otherwise the reason why not.
 std::string run_node_test(const fs::path& folder) {
   try {
     const Model model = read_model(folder / "model.onnx");
@@ -119,7 +119,7 @@ std::string run_node_test(const fs::path& folder) {
   } catch (const Error& e) { return e.what(); }
 }
 
-// Name and reason of each test that is known not to pass.
+// Pattern and reason of the tests that are known not to pass.
 std::map<std::string, std::string> not_passed() {
   std::ifstream file(testing_support::source_root() / "tests" / "onnx" / "node_tests_not_passed.txt");
   std::map<std::string, std::string> result;
@@ -136,7 +136,15 @@ std::map<std::string, std::string> not_passed() {
   return result;
 }
 
-TEST(NodeTests, AllPassButThoseListedAndNoListedOneDoes) {
+// A pattern is a name; or a prefix and **; or a prefix and *, without the tests of the function that an operator is defined by.
+bool matches(const std::string& pattern, const std::string& name) {
+  const size_t star = pattern.find('*');
+  if (star == std::string::npos) return name == pattern;
+  const bool includes_expanded = pattern.ends_with("**");
+  return name.starts_with(pattern.substr(0, star)) && (includes_expanded || name.find("_expanded") == std::string::npos);
+}
+
+TEST(NodeTests, AllPassExceptThoseListed) {
   KVIK_NEEDS_SHARED();
   const fs::path root = unpacked_node_tests();
   std::set<std::string> names;
@@ -146,17 +154,20 @@ TEST(NodeTests, AllPassButThoseListedAndNoListedOneDoes) {
   for (const std::string& name : names) {
     const std::string problem = run_node_test(root / name);
     n_passed += problem.empty();
-    if (listed.contains(name)) {
-      EXPECT_FALSE(problem.empty()) << name << " passes; take it off the list";
+    if (std::ranges::any_of(listed, [&](const auto& entry) { return matches(entry.first, name); })) {
+      EXPECT_FALSE(problem.empty()) << name << " passes; remove it from the list";
     } else {
       EXPECT_EQ(problem, "") << name;
     }
   }
-  for (const auto& [name, reason] : listed) EXPECT_TRUE(names.contains(name)) << name << " is listed, but there is no such test";
+  for (const auto& [pattern, reason] : listed) {
+    const bool found = std::ranges::any_of(names, [&](const std::string& name) { return matches(pattern, name); });
+    EXPECT_TRUE(found) << pattern << " is listed, but there is no such test";
+  }
   RecordProperty("passed", static_cast<int>(n_passed));
   fmt::print("{} of {} node tests pass\n", n_passed, names.size());
   EXPECT_EQ(names.size(), 1765u);
-  EXPECT_GE(n_passed, 1350u);
+  EXPECT_GE(n_passed, 1540u);
 }
 
 }  // namespace

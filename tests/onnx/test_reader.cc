@@ -43,7 +43,7 @@ TEST(Reader, ReadsNamesTypesShapesAndWeights) {
   EXPECT_EQ(load(graph.initializers[0]).dims(), Dims{3});
 }
 
-TEST(Reader, AnInitializerThatIsAlsoAnInputNeedNotBeFed) {
+TEST(Reader, InputWithAnInitializerIsOptional) {
   ModelWriter model = add_model();
   model.input("w", DType::kF32, {"3"});
   const std::string bytes = model.bytes();
@@ -52,7 +52,7 @@ TEST(Reader, AnInitializerThatIsAlsoAnInputNeedNotBeFed) {
   EXPECT_EQ(read.graph->defaulted_inputs.size(), 1u);
 }
 
-TEST(Reader, NodesInAnyOrderAreSortedSoThatTheyCanRun) {
+TEST(Reader, NodesAreSortedTopologically) {
   ModelWriter model;
   model.input("x", DType::kF32, {"3"});
   model.node("Neg", {"a"}, {"y"});
@@ -64,92 +64,97 @@ TEST(Reader, NodesInAnyOrderAreSortedSoThatTheyCanRun) {
   EXPECT_EQ(read.graph->value(read.graph->outputs[0]).producer, 1);
 }
 
-TEST(Reader, ACycleIsRefusedByName) {
+TEST(Reader, CycleIsRefused) {
   ModelWriter model;
   model.input("x", DType::kF32, {"3"});
   model.node("Add", {"x", "b"}, {"a"});
   model.node("Neg", {"a"}, {"b"});
   model.output("b", DType::kF32, {"3"});
-  EXPECT_THAT(refusal(model.bytes()), testing::HasSubstr("cycle"));
+  EXPECT_THAT(refusal(model.bytes()), testing::HasSubstr("cycle through node 'make_a' (Add)"));
 }
 
-TEST(Reader, AMissingInputIsRefusedByName) {
+TEST(Reader, UndefinedInputIsRefused) {
   ModelWriter model;
   model.node("Neg", {"nowhere"}, {"y"});
   model.output("y", DType::kF32, {"3"});
   EXPECT_THAT(refusal(model.bytes()), testing::HasSubstr("'nowhere'"));
 }
 
-TEST(Reader, ANameDefinedTwiceIsRefused) {
+TEST(Reader, NameDefinedTwiceIsRefused) {
   ModelWriter model = add_model();
   model.node("Neg", {"x"}, {"y"});
   EXPECT_THAT(refusal(model.bytes()), testing::HasSubstr("'y' is defined twice"));
 }
 
-TEST(Reader, DimsThatOverflowAreRefusedBeforeAnythingIsAllocated) {
+TEST(Reader, OverflowingDimsAreRefusedBeforeAllocation) {
   ModelWriter model = add_model();
   model.weight("huge", DType::kF32, {int64_t{1} << 40, int64_t{1} << 40}, "");
-  EXPECT_THAT(refusal(model.bytes()), testing::HasSubstr("impossible shape"));
+  EXPECT_THAT(refusal(model.bytes()), testing::HasSubstr("invalid shape"));
   ModelWriter negative = add_model();
   negative.weight("less", DType::kF32, {-4}, "");
-  EXPECT_THAT(refusal(negative.bytes()), testing::HasSubstr("impossible shape"));
+  EXPECT_THAT(refusal(negative.bytes()), testing::HasSubstr("invalid shape"));
 }
 
-TEST(Reader, AWeightOfTheWrongSizeSaysBothSizes) {
+TEST(Reader, WeightOfTheWrongSizeIsRefused) {
   ModelWriter model = add_model();
   model.weight("short", DType::kF32, {4}, std::string(12, '\0'));
-  EXPECT_THAT(refusal(model.bytes()), testing::HasSubstr("takes 16 bytes, but 12 are stored"));
+  EXPECT_THAT(refusal(model.bytes()), testing::HasSubstr("needs 16 bytes; 12 are stored"));
 }
 
-TEST(Reader, AWeightThatClaimsMoreThanItsMessageHoldsIsRefusedWhenLoaded) {
+TEST(Reader, WeightLargerThanItsMessageIsRefusedAtLoad) {
   ModelWriter model = add_model();
   model.weight_without_data("empty", DType::kF32, {1000000000});
   const std::string bytes = model.bytes();
   const Model read = read_model(std::as_bytes(std::span(bytes)));
-  EXPECT_THROW(load(read.graph->initializers[1]), Error);
+  EXPECT_THAT([&] { load(read.graph->initializers[1]); }, testing::ThrowsMessage<Error>(testing::HasSubstr("has no data")));
 }
 
-TEST(Reader, AnUnknownElementTypeIsRefused) {
+TEST(Reader, UnknownElementTypeIsRefused) {
   ModelWriter model = add_model();
   model.weight("odd", static_cast<DType>(99), {1}, "");
   EXPECT_THAT(refusal(model.bytes()), testing::HasSubstr("unknown element type 99"));
 }
 
-TEST(Reader, EveryPrefixOfAModelIsASentenceOrAModel) {
+// Only fields after the graph may be missing.
+TEST(Reader, TruncatedModelIsRefusedUnlessItsGraphIsComplete) {
   const std::string bytes = add_model().bytes();
+  size_t n_refused = 0;
   for (size_t n = 0; n < bytes.size(); ++n) {
-    const std::string sentence = refusal(bytes.substr(0, n));
-    EXPECT_FALSE(sentence.empty()) << n;
+    const std::string message = refusal(bytes.substr(0, n));
+    if (message == "accepted") continue;
+    EXPECT_THAT(message, testing::HasSubstr("ONNX model")) << n;
+    ++n_refused;
   }
+  EXPECT_GT(n_refused, bytes.find("batch")) << "the graph ends after this name";
 }
 
-TEST(Reader, WhatIsNoModelIsCalledWhatItIs) {
+TEST(Reader, OtherFilesAreRecognized) {
   EXPECT_THAT(refusal(""), testing::HasSubstr("empty"));
   EXPECT_THAT(refusal("hello, this is a text file\n"), testing::HasSubstr("text file"));
   EXPECT_THAT(refusal("version https://git-lfs.github.com/spec/v1\n"), testing::HasSubstr("git lfs pull"));
   EXPECT_THAT(refusal(std::string("GGUF\x03\0\0\0", 8)), testing::HasSubstr("GGUF"));
 }
 
-TEST(Reader, AbsurdNestingIsRefusedAndDoesNotOverflowTheStack) {
+TEST(Reader, DeepNestingIsRefusedWithoutStackOverflow) {
   EXPECT_THAT(refusal(nested_model(10000)), testing::HasSubstr("nested more than"));
   EXPECT_EQ(refusal(nested_model(20)), "accepted");
 }
 
-TEST(Reader, ANewerIrIsReadWithAWarningAndAnOlderOneRefused) {
-  std::vector<std::string> said;
-  const Log log([&](LogLevel, std::string_view sentence) { said.emplace_back(sentence); });
+TEST(Reader, NewerIrVersionIsAWarningAndAnOlderOneIsRefused) {
+  std::vector<std::string> messages;
+  const Log log([&](LogLevel, std::string_view message) { messages.emplace_back(message); });
   ModelWriter newer = add_model();
   newer.ir_version = 99;
   const std::string bytes = newer.bytes();
   read_model(std::as_bytes(std::span(bytes)), log);
-  ASSERT_EQ(said.size(), 1u);
-  EXPECT_THAT(said[0], testing::HasSubstr("IR version 99"));
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_THAT(messages[0], testing::HasSubstr("IR version 99"));
   ModelWriter older = add_model();
   older.ir_version = 2;
   EXPECT_THAT(refusal(older.bytes()), testing::HasSubstr("IR version 2"));
 }
 
-TEST(Reader, AFunctionIsExpandedWhereItIsCalled) {
+TEST(Reader, FunctionsAreInlined) {
   ModelWriter model;
   model.input("x", DType::kF32, {"3"});
   model.function("local", "Twice", {"a"}, {"c"}, {{"Neg", {"a"}, {"b"}}, {"Neg", {"b"}, {"c"}}});
@@ -162,7 +167,7 @@ TEST(Reader, AFunctionIsExpandedWhereItIsCalled) {
   for (const Node& node : read.graph->nodes) EXPECT_EQ(node.op, "Neg");
 }
 
-TEST(Reader, AFunctionThatHandsItsInputThroughStillGivesTheCallersValue) {
+TEST(Reader, FunctionThatReturnsItsInputBecomesAnIdentity) {
   ModelWriter model;
   model.input("x", DType::kF32, {"3"});
   model.function("local", "Same", {"a"}, {"a"}, {});
@@ -172,7 +177,7 @@ TEST(Reader, AFunctionThatHandsItsInputThroughStillGivesTheCallersValue) {
   EXPECT_EQ(read_model(std::as_bytes(std::span(bytes))).graph->nodes[0].op, "Identity");
 }
 
-TEST(Reader, AFunctionThatCallsItselfIsRefused) {
+TEST(Reader, RecursiveFunctionIsRefused) {
   ModelWriter model;
   model.input("x", DType::kF32, {"3"});
   model.function("local", "Loop", {"a"}, {"b"}, {{"Loop", {"a"}, {"b"}, "local"}});
@@ -181,7 +186,7 @@ TEST(Reader, AFunctionThatCallsItselfIsRefused) {
   EXPECT_THAT(refusal(model.bytes()), testing::HasSubstr("calls itself"));
 }
 
-TEST(Reader, FunctionsThatDoubleThemselvesAreStopped) {
+TEST(Reader, FunctionsThatExpandExponentiallyAreRefused) {
   ModelWriter model;
   model.input("x", DType::kF32, {"3"});
   for (int level = 0; level < 40; ++level) {
@@ -191,10 +196,10 @@ TEST(Reader, FunctionsThatDoubleThemselvesAreStopped) {
   }
   model.call("local", "F39", {"x"}, {"y"});
   model.output("y", DType::kF32, {"3"});
-  EXPECT_THAT(refusal(model.bytes()), testing::HasSubstr("more than"));
+  EXPECT_THAT(refusal(model.bytes()), testing::HasSubstr("expand to more than"));
 }
 
-TEST(Reader, ExternalDataStaysInTheModelsFolder) {
+TEST(Reader, ExternalDataOutsideTheFolderIsRefused) {
   for (const char* name : {"../secret", "/etc/passwd", "a/../../b", "..\\b", "C:\\b", ""}) {
     ModelWriter model = add_model();
     model.external_weight("e", DType::kF32, {1}, name, 0);
@@ -212,7 +217,7 @@ TEST(Reader, ExternalDataStaysInTheModelsFolder) {
   }
 }
 
-TEST(Reader, ExternalDataIsFoundThroughTheUsersLinks) {
+TEST(Reader, ExternalDataIsFoundThroughSymbolicLinks) {
   const TemporaryFolder folder;
   ModelWriter model = add_model();
   model.external_weight("e", DType::kF32, {1}, "model.onnx_data", 4);
@@ -225,12 +230,12 @@ TEST(Reader, ExternalDataIsFoundThroughTheUsersLinks) {
   EXPECT_EQ(load(read.graph->initializers[1]).data<float>()[0], 1.0f);
 }
 
-TEST(Reader, AMissingOrShortExternalFileIsNamed) {
+TEST(Reader, MissingOrTruncatedExternalDataIsRefused) {
   const TemporaryFolder folder;
   ModelWriter model = add_model();
   model.external_weight("e", DType::kF32, {4}, "weights.bin", 0);
   const std::filesystem::path path = folder.write("model.onnx", model.bytes());
-  EXPECT_THAT([&] { read_model(path); }, testing::ThrowsMessage<Error>(testing::HasSubstr("'weights.bin' with external data is missing")));
+  EXPECT_THAT([&] { read_model(path); }, testing::ThrowsMessage<Error>(testing::HasSubstr("file 'weights.bin' is missing")));
   folder.write("weights.bin", "short");
   EXPECT_THAT([&] { read_model(path); }, testing::ThrowsMessage<Error>(testing::HasSubstr("only 5")));
 }

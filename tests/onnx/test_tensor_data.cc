@@ -25,7 +25,7 @@ Tensor read_back(const std::string& message) {
   return read_tensor(folder.write("tensor.pb", message));
 }
 
-TEST(TensorData, FloatsReadTheSamePackedOneByOneAndRaw) {
+TEST(TensorData, PackedUnpackedAndRawFloatsReadTheSame) {
   const std::vector<float> values = {1.5f, -2.0f, 3.25f};
   std::string packed = header(DType::kF32, {3});
   pbf_writer(packed).add_packed_float(4, values.begin(), values.end());
@@ -47,7 +47,7 @@ void expect_int32_data(const std::vector<int32_t>& stored, const std::vector<T>&
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(tensor.data<T>()[i], expected[i]);
 }
 
-TEST(TensorData, SmallTypesAreCutFromThirtyTwoBits) {
+TEST(TensorData, SmallTypesAreStoredInInt32Data) {
   expect_int32_data<int8_t>({-1, 127, -128}, {-1, 127, -128});
   expect_int32_data<uint8_t>({255, 0}, {255, 0});
   expect_int32_data<int16_t>({-300, 300}, {-300, 300});
@@ -59,7 +59,7 @@ TEST(TensorData, SmallTypesAreCutFromThirtyTwoBits) {
   expect_int32_data<Float8E4M3FN>({0x38}, {Float8E4M3FN(1.0f)});
 }
 
-TEST(TensorData, LongAndDoubleTypesHaveTheirOwnFields) {
+TEST(TensorData, WideTypesHaveTheirOwnFields) {
   const std::vector<int64_t> longs = {-5, int64_t{1} << 40};
   std::string message = header(DType::kI64, {2});
   pbf_writer(message).add_packed_int64(7, longs.begin(), longs.end());
@@ -74,7 +74,7 @@ TEST(TensorData, LongAndDoubleTypesHaveTheirOwnFields) {
   EXPECT_EQ(read_back(message).data<uint32_t>()[0], 4000000000u);
 }
 
-TEST(TensorData, FourBitTypesKeepTwoElementsAByte) {
+TEST(TensorData, FourBitTypesStoreTwoElementsPerByte) {
   std::string raw = header(DType::kI4, {3});
   pbf_writer(raw).add_bytes(9, std::string("\x21\x03", 2));
   EXPECT_EQ(read_back(raw).bytes()[0], std::byte{0x21});
@@ -84,14 +84,14 @@ TEST(TensorData, FourBitTypesKeepTwoElementsAByte) {
   EXPECT_EQ(read_back(typed).bytes()[1], std::byte{0x03});
 }
 
-TEST(TensorData, StringsAreStrings) {
+TEST(TensorData, StringsAreRead) {
   std::string message = header(DType::kString, {2});
   pbf_writer(message).add_string(6, "one");
   pbf_writer(message).add_string(6, "two");
   EXPECT_EQ(read_back(message).data<std::string>()[1], "two");
 }
 
-TEST(TensorData, ABoolByteThatIsNeitherZeroNorOneBecomesTrue) {
+TEST(TensorData, BoolOtherThanZeroAndOneBecomesTrue) {
   std::string message = header(DType::kBool, {2});
   pbf_writer(message).add_bytes(9, std::string("\x07\0", 2));
   const Tensor tensor = read_back(message);
@@ -104,7 +104,7 @@ TEST(TensorData, TooFewAndTooManyNumbersAreRefused) {
     const std::vector<float> values(n, 1.0f);
     std::string message = header(DType::kF32, {2});
     pbf_writer(message).add_packed_float(4, values.begin(), values.end());
-    EXPECT_THAT([&] { read_back(message); }, testing::ThrowsMessage<Error>(testing::HasSubstr("2 were expected")));
+    EXPECT_THAT([&] { read_back(message); }, testing::ThrowsMessage<Error>(testing::HasSubstr("expected 2")));
   }
 }
 

@@ -7,7 +7,7 @@
 namespace kvik::onnx {
 namespace {
 
-// Values of one graph while it runs. A subgraph's frame reads captured values from the frame around it.
+// Values of one graph while it runs. The frame of a subgraph reads captured values from the enclosing frame.
 class Frame {
  public:
   // `inner_nodes` is counted down by all frames of a run.
@@ -32,7 +32,7 @@ class Frame {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNoValue) continue;
       if (i >= outputs.size() || !outputs[i].defined())
-        throw Error(Code::kUnsupported, fmt::format("{}: output {} is not computed by the reference evaluator", node.describe(), i));
+        throw Error(Code::kUnsupported, fmt::format("{}: the reference evaluator does not compute output {}", node.describe(), i));
       set(node.outputs[i], std::move(outputs[i]));
     }
   }
@@ -46,11 +46,10 @@ class Frame {
  private:
   std::vector<Tensor> run_inner(const Graph& graph, std::span<const Tensor> given) const {
     if (given.size() != graph.inputs.size()) {
-      throw Error(Code::kBadModel, fmt::format("a subgraph takes {} inputs, {} were given", graph.inputs.size(), given.size()));
+      throw Error(Code::kBadModel, fmt::format("a subgraph has {} inputs; {} were given", graph.inputs.size(), given.size()));
     }
     inner_nodes_ -= static_cast<int64_t>(graph.nodes.size()) + 1;
-    if (inner_nodes_ < 0)
-      throw Error(Code::kTooLarge, "its branches and loops run more nodes than any model that generates was seen to need");
+    if (inner_nodes_ < 0) throw Error(Code::kTooLarge, "branches and loops execute too many nodes");
     Frame frame(graph, this, inner_nodes_);
     for (size_t i = 0; i < given.size(); ++i) frame.set(graph.inputs[i], given[i]);
     for (size_t i = 0; i < graph.values.size(); ++i) {
@@ -75,7 +74,7 @@ std::vector<NodeId> last_uses(const Graph& graph) {
     };
     for (const ValueId id : graph.nodes[n].inputs) mark(id);
     for (const ValueId id : graph.nodes[n].captures) mark(id);
-    for (const ValueId id : graph.nodes[n].outputs) mark(id);  // one that nobody reads goes at once
+    for (const ValueId id : graph.nodes[n].outputs) mark(id);  // an unused output is freed at once
   }
   for (const ValueId id : graph.outputs) last[static_cast<size_t>(id)] = kNoNode;
   return last;
@@ -103,13 +102,13 @@ std::vector<Tensor> Evaluator::run(const Feeds& feeds) {
       frame.set(id, found->second);
       ++n_fed;
     } else if (required) {
-      throw Error(Code::kBadArgument, fmt::format("the input '{}' was not fed", graph_.name_of(id)));
+      throw Error(Code::kBadArgument, fmt::format("the input '{}' is missing", graph_.name_of(id)));
     }
   };
   for (const ValueId id : graph_.inputs) feed(id, true);
   for (const ValueId id : graph_.defaulted_inputs) feed(id, false);
   if (n_fed != feeds.size())
-    throw Error(Code::kBadArgument, fmt::format("{} inputs were fed, the graph knows {} of them", feeds.size(), n_fed));
+    throw Error(Code::kBadArgument, fmt::format("{} inputs were given; the graph has {} of them", feeds.size(), n_fed));
 
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
     const Node& node = graph_.nodes[n];

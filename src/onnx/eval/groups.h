@@ -2,7 +2,7 @@
 
 #include "onnx/eval/kernel.h"
 
-// Each file under ops/ adds its operators to the table through one function, declared here.
+// One function per file in ops/, which adds its operators to the table.
 namespace kvik::onnx {
 
 void add_activation(KernelTable& table);
@@ -11,13 +11,11 @@ void add_binary(KernelTable& table);
 void add_block_float(KernelTable& table);
 void add_block_quantized(KernelTable& table);
 void add_blocks(KernelTable& table);
-void add_boxes(KernelTable& table);
 void add_cast(KernelTable& table);
 void add_control_flow(KernelTable& table);
 void add_conv(KernelTable& table);
 void add_cumulative(KernelTable& table);
-void add_deform_conv(KernelTable& table);
-void add_determinant(KernelTable& table);
+void add_dropout(KernelTable& table);
 void add_einsum(KernelTable& table);
 void add_fused_activation(KernelTable& table);
 void add_fused_matmul(KernelTable& table);
@@ -32,7 +30,7 @@ void add_microsoft_tensor(KernelTable& table);
 void add_moe(KernelTable& table);
 void add_movement(KernelTable& table);
 void add_multi_head_attention(KernelTable& table);
-void add_normalisation(KernelTable& table);
+void add_normalization(KernelTable& table);
 void add_pad(KernelTable& table);
 void add_paged_attention(KernelTable& table);
 void add_pool(KernelTable& table);
@@ -53,9 +51,7 @@ void add_skip_norm(KernelTable& table);
 void add_slicing(KernelTable& table);
 void add_softmax(KernelTable& table);
 void add_sparse_attention(KernelTable& table);
-void add_strings(KernelTable& table);
 void add_tensor_scatter(KernelTable& table);
-void add_training(KernelTable& table);
 void add_unary(KernelTable& table);
 void add_unique(KernelTable& table);
 

@@ -16,8 +16,8 @@ void Work::take(const Dims& results, std::initializer_list<int64_t> for_each) co
   std::for_each(results.begin(), results.end(), multiply);
   std::for_each(for_each.begin(), for_each.end(), multiply);
   if (steps > static_cast<double>(*left_)) {
-    throw Error(Code::kTooLarge, fmt::format("it takes {:.3g} steps, and {:.3g} are left to what is computed before a model runs", steps,
-                                             static_cast<double>(*left_)));
+    throw Error(Code::kTooLarge,
+                fmt::format("it needs {:.3g} steps; {:.3g} are left for evaluation at load time", steps, static_cast<double>(*left_)));
   }
   *left_ -= static_cast<int64_t>(steps);
 }
@@ -52,7 +52,7 @@ std::vector<Tensor> run_kernel(const Node& node, std::span<const Tensor> inputs,
   try {
     return kernel({node, inputs, run_subgraph, work});
   } catch (const Error& e) { throw Error(e.code(), fmt::format("{}: {}", node.describe(), e.what())); } catch (const std::bad_alloc&) {
-    throw Error(Code::kTooLarge, fmt::format("{}: there is not enough memory", node.describe()));
+    throw Error(Code::kTooLarge, fmt::format("{}: not enough memory", node.describe()));
   } catch (const std::length_error&) { throw Error(Code::kTooLarge, fmt::format("{}: a shape is too large", node.describe())); }
 }
 

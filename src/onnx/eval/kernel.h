@@ -11,21 +11,21 @@
 #include "onnx/graph.h"
 #include "tensor/tensor.h"
 
-// The reference kernels: one plain function per operator, right for every opset, the judge of everything faster.
-// No fast paths here. f16 and bf16 are computed in f32 and rounded once per operator, as ONNX's own reference does.
+// The reference kernels: one simple function per operator, correct for every opset; faster code is checked against them.
+// No fast paths here. f16 and bf16 are computed in f32 and rounded once per operator, as in ONNX's own reference.
 namespace kvik::onnx {
 
-// Runs a subgraph of the node (If, Loop, Scan) on the given inputs; captured values are looked up by whoever runs the kernel.
+// Runs a subgraph of the node (If, Loop, Scan) on the given inputs; the caller resolves captured values.
 using RunSubgraph = std::function<std::vector<Tensor>(const Graph&, std::span<const Tensor> inputs)>;
 
-// What an evaluation may still do, in steps of about a multiplication each. A kernel that does more than to read its inputs and to write
-// results that follow from their shapes (a product, a window, a size that stands in a number) takes its steps before it begins.
+// A budget for an evaluation, in steps of about one multiplication. A kernel that does more than read its inputs and write outputs of a
+// similar size (a matmul, a window, a size given as a value) takes its steps before it begins.
 class Work {
  public:
-  Work() = default;                               // without a limit
-  explicit Work(int64_t& left) : left_(&left) {}  // counts `left` down, which must outlive it
+  Work() = default;                               // unlimited
+  explicit Work(int64_t& left) : left_(&left) {}  // counts down `left`, which must outlive it
 
-  // As many steps as the product of these; throws Error(kTooLarge) where fewer are left.
+  // Takes the product of these; throws Error(kTooLarge) if fewer steps are left.
   void take(std::initializer_list<int64_t> factors) const { take({}, factors); }
   void take(const Dims& results, std::initializer_list<int64_t> for_each = {}) const;
 
@@ -35,41 +35,41 @@ class Work {
 
 struct KernelCall {
   const Node& node;
-  std::span<const Tensor> inputs;  // undefined where omitted; may be shorter than the operator's list
+  std::span<const Tensor> inputs;  // undefined if omitted; trailing ones may be missing
   const RunSubgraph& run_subgraph;
   Work work;
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i].defined(); }
-  // Throws Error(kBadModel) with the node's name when the input is omitted.
+  // Throws Error(kBadModel) if the input is omitted.
   const Tensor& input(size_t i) const;
-  // An undefined tensor when the input is omitted.
+  // An undefined tensor if the input is omitted.
   const Tensor& optional(size_t i) const;
   bool wants(size_t output) const { return output < node.outputs.size() && node.outputs[output] != kNoValue; }
   size_t n_outputs() const { return node.outputs.size(); }
 };
 
-// Gives one tensor per output of the node, in order; an output that is not wanted may be undefined or left off the end.
+// Returns one tensor per output of the node, in order; unused outputs may be undefined or missing at the end.
 using Kernel = std::vector<Tensor> (*)(const KernelCall& call);
 
 class KernelTable {
  public:
   void add(std::string_view domain, std::string_view op, Kernel kernel) { kernels_[{domain, op}] = kernel; }
   void add(std::string_view op, Kernel kernel) { add("", op, kernel); }
-  Kernel find(std::string_view domain, std::string_view op) const;  // null when unknown
+  Kernel find(std::string_view domain, std::string_view op) const;  // null if unknown
   size_t size() const { return kernels_.size(); }
   std::vector<std::pair<std::string_view, std::string_view>> operators() const;  // domain and name, sorted
 
  private:
-  std::map<std::pair<std::string_view, std::string_view>, Kernel> kernels_;  // names are literals
+  std::map<std::pair<std::string_view, std::string_view>, Kernel> kernels_;  // names are string literals
 };
 
 inline constexpr std::string_view kMicrosoft = "com.microsoft";
 
-// Every kernel there is. Any thread.
+// All kernels. Any thread.
 const KernelTable& reference_kernels();
 
-// Runs one node. Throws Error(kUnsupported) for an operator without a kernel, Error(kBadModel) for inputs it cannot take,
-// Error(kTooLarge) where the work does not suffice; the sentence starts with the node.
+// Runs one node. Throws Error(kUnsupported) for an operator without a kernel, Error(kBadModel) for invalid inputs,
+// Error(kTooLarge) if the work exceeds the budget; the message begins with the node.
 std::vector<Tensor> run_kernel(const Node& node, std::span<const Tensor> inputs, const RunSubgraph& run_subgraph = {}, Work work = {});
 
 }  // namespace kvik::onnx

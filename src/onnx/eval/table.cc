@@ -11,13 +11,11 @@ const KernelTable& reference_kernels() {
     add_block_float(table);
     add_block_quantized(table);
     add_blocks(table);
-    add_boxes(table);
     add_cast(table);
     add_control_flow(table);
     add_conv(table);
     add_cumulative(table);
-    add_deform_conv(table);
-    add_determinant(table);
+    add_dropout(table);
     add_einsum(table);
     add_fused_activation(table);
     add_fused_matmul(table);
@@ -32,7 +30,7 @@ const KernelTable& reference_kernels() {
     add_moe(table);
     add_movement(table);
     add_multi_head_attention(table);
-    add_normalisation(table);
+    add_normalization(table);
     add_pad(table);
     add_paged_attention(table);
     add_pool(table);
@@ -53,9 +51,7 @@ const KernelTable& reference_kernels() {
     add_slicing(table);
     add_softmax(table);
     add_sparse_attention(table);
-    add_strings(table);
     add_tensor_scatter(table);
-    add_training(table);
     add_unary(table);
     add_unique(table);
     return table;

@@ -36,7 +36,7 @@ Body summing() {
           }};
 }
 
-TEST(Loop, EndsWithItsCountOrItsCondition) {
+TEST(Loop, EndsByCountOrCondition) {
   const Body body = summing();
   const Node node = node_with("Loop", 13, "body", body, 2);
   const std::vector<Tensor> counted =
@@ -47,7 +47,7 @@ TEST(Loop, EndsWithItsCountOrItsCondition) {
   expect_equal(stopped[1], ints({0, 1, 3, 6}));
 }
 
-TEST(Loop, WithoutIterationsGivesEmptyOutputsOfTheDeclaredType) {
+TEST(Loop, WithoutIterationsHasEmptyOutputsOfTheDeclaredType) {
   const Body body = summing();
   body.graph->values[5].type = ValueType{.dtype = DType::kI64, .dims = std::vector<Dim>{}};
   const std::vector<Tensor> none =
@@ -57,7 +57,7 @@ TEST(Loop, WithoutIterationsGivesEmptyOutputsOfTheDeclaredType) {
   EXPECT_EQ(none[1].dims(), (Dims{0}));
 }
 
-TEST(Loop, ThatNeverEndsIsRefused) {
+TEST(Loop, EndlessLoopIsRefused) {
   const Body forever(2, 1, [](std::span<const Tensor>) { return std::vector<Tensor>{Tensor::scalar(true)}; });
   EXPECT_THROW(run_kernel(node_with("Loop", 13, "body", forever, 0), std::vector<Tensor>{Tensor(), Tensor()}, forever.run), Error);
 }
@@ -87,7 +87,7 @@ std::shared_ptr<const Graph> loop_body(const std::shared_ptr<const Graph>& inner
   return body;
 }
 
-TEST(Loop, InsideLoopsIsRefusedWhereTogetherTheyRunTooLong) {
+TEST(Loop, NestedLoopsThatRunTooLongAreRefused) {
   std::shared_ptr<const Graph> nest;
   for (int depth = 0; depth < 5; ++depth) nest = loop_body(nest);
   Graph graph = *nest;
@@ -97,10 +97,10 @@ TEST(Loop, InsideLoopsIsRefusedWhereTogetherTheyRunTooLong) {
     return evaluator.run({{"step", Tensor::scalar<int64_t>(0)}, {"go_on", Tensor::scalar(true)}, {"count", Tensor::scalar(count)}});
   };
   EXPECT_EQ(run(3).size(), 2u);
-  EXPECT_THAT([&] { run(100'000); }, testing::ThrowsMessage<Error>(testing::HasSubstr("run more nodes")));
+  EXPECT_THAT([&] { run(100'000); }, testing::ThrowsMessage<Error>(testing::HasSubstr("execute too many nodes")));
 }
 
-TEST(Scan, CarriesAStateAndStacksOutputsInEitherDirection) {
+TEST(Scan, CarriesStateAndStacksOutputsInBothDirections) {
   const Body body(2, 2, [](std::span<const Tensor> in) {
     const Tensor sum = Op("Add").run({in[0], in[1]});
     return std::vector<Tensor>{sum, sum};

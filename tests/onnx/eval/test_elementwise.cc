@@ -18,7 +18,7 @@ TEST(Elementwise, ShapesThatDoNotBroadcastAreRefused) {
   EXPECT_NE(Op("Add").refusal({ints({2}, {1, 2}), ints({3}, {1, 2, 3})}).find("[2] and [3]"), std::string::npos);
 }
 
-TEST(Elementwise, BeforeOpset7TheSecondOperandStandsAtAnAxis) {
+TEST(Elementwise, SecondOperandIsAlignedAtAnAxisBeforeOpset7) {
   const Tensor sum = Op("Add", 6).set("broadcast", 1).set("axis", 0).run({floats({2, 3}, {0, 0, 0, 0, 0, 0}), floats({2}, {1, 2})});
   expect_equal(sum, floats({2, 3}, {1, 1, 1, 2, 2, 2}));
 }
@@ -36,7 +36,7 @@ TEST(Elementwise, IntegersWrapAround) {
   expect_equal(Op("Neg").run({least}), least);
 }
 
-TEST(Elementwise, IntegersDivideTowardsZeroAndNeverByIt) {
+TEST(Elementwise, IntegerDivisionTruncatesAndRefusesZero) {
   expect_equal(Op("Div").run({ints({-7, 7}), ints({2, -2})}), ints({-3, -3}));
   EXPECT_NE(Op("Div").refusal({ints({1}), ints({0})}), "");
   EXPECT_NE(Op("Mod").refusal({ints({1}), ints({0})}), "");
@@ -53,7 +53,7 @@ TEST(Elementwise, PowKeepsTheTypeOfTheBase) {
   expect_equal(Op("Pow").run({ints({3, -1}), ints({40, 3})}), ints({-6289078614652622815, -1}));
 }
 
-TEST(Elementwise, HalvesAreComputedInSinglePrecisionAndRoundedOnce) {
+TEST(Elementwise, HalfIsComputedInFloatAndRoundedOnce) {
   const Tensor a = Tensor::of<Half>({1}, {Half(1024.0f)});
   const Tensor b = Tensor::of<Half>({1}, {Half(0.75f)});
   EXPECT_EQ(static_cast<float>(Op("Add").run({a, b}).data<Half>()[0]), 1025.0f);
@@ -63,32 +63,32 @@ TEST(Elementwise, HalvesAreComputedInSinglePrecisionAndRoundedOnce) {
   EXPECT_EQ(root.data<BFloat16>()[0].bits, BFloat16(std::sqrt(3.0f)).bits);
 }
 
-TEST(Elementwise, MaxAndMinPassNansOn) {
+TEST(Elementwise, MaxAndMinPropagateNan) {
   const float nan = std::nanf("");
   const Tensor found = Op("Max").run({floats({2}, {nan, 1}), floats({2}, {1, nan})});
   EXPECT_TRUE(std::isnan(found.data<float>()[0]) && std::isnan(found.data<float>()[1]));
   expect_equal(Op("Min").run({floats({3}, {1, 5, 3}), floats({}, {2}), floats({3}, {4, 0, 9})}), floats({3}, {1, 0, 2}));
 }
 
-TEST(Elementwise, RoundTakesHalvesToTheEvenNeighbour) {
+TEST(Elementwise, RoundsHalfToEven) {
   expect_equal(Op("Round").run({floats({5}, {0.5f, 1.5f, 2.5f, -0.5f, -1.5f})}), floats({5}, {0, 2, 2, -0.0f, -2}));
 }
 
-TEST(Elementwise, ClipTakesAttributesBeforeOpset11AndInputsSince) {
+TEST(Elementwise, ClipUsesAttributesBeforeOpset11AndInputsSince) {
   const Tensor x = floats({3}, {-2, 0, 2});
   expect_equal(Op("Clip", 6).set("min", -1.0f).set("max", 1.0f).run({x}), floats({3}, {-1, 0, 1}));
   expect_equal(Op("Clip", 12).run({x, Tensor::scalar(-1.0f), Tensor()}), floats({3}, {-1, 0, 2}));
   expect_equal(Op("Clip", 13).run({ints({-2, 5}), Tensor(), Tensor::scalar<int64_t>(3)}), ints({-2, 3}));
 }
 
-TEST(Elementwise, ShiftsBeyondTheWidthGiveZero) {
+TEST(Elementwise, ShiftsByMoreThanTheWidthGiveZero) {
   const Tensor x = Tensor::of<uint8_t>({3}, {1, 128, 255});
   const Tensor n = Tensor::of<uint8_t>({3}, {8, 7, 200});
   expect_equal(Op("BitShift").set("direction", "RIGHT").run({x, n}), Tensor::of<uint8_t>({3}, {0, 1, 0}));
   expect_equal(Op("BitShift").set("direction", "LEFT").run({x, n}), Tensor::of<uint8_t>({3}, {0, 0, 0}));
 }
 
-TEST(Elementwise, WhereChoosesAmongAnyTypes) {
+TEST(Elementwise, WhereSupportsAllTypes) {
   const Tensor a = Tensor::of<std::string>({1}, {"yes"});
   const Tensor b = Tensor::of<std::string>({2}, {"no", "never"});
   expect_equal(Op("Where").run({bools({2}, {true, false}), a, b}), Tensor::of<std::string>({2}, {"yes", "never"}));
@@ -109,7 +109,7 @@ struct Case {
   float expected;
 };
 
-TEST(Activation, HasTheDefinedValue) {
+TEST(Activation, HasTheSpecifiedValue) {
   const Case cases[] = {
       {"Sigmoid", 0.0f, 0.5f},         {"Sigmoid", -1000.0f, 0.0f}, {"Relu", -1.0f, 0.0f},       {"LeakyRelu", -1.0f, -0.01f},
       {"Elu", -1.0f, -0.63212056f},    {"Selu", 1.0f, 1.050701f},   {"Softplus", 1000.0f, 1000}, {"Softplus", 0.0f, 0.6931472f},

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include "onnx/eval/converted.h"
 #include "onnx/eval/op.h"
-#include "onnx/eval/ops/cast.h"
 
 // What a graph made to hurt may ask for: each case ends at once, in a sentence or in a small result.
 namespace kvik::onnx::testing_support {
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kHuge = int64_t{1} << 50;
 
-TEST(Hostile, ResultsBeyondReasonAreRefusedBeforeTheyAreAllocated) {
+TEST(Hostile, HugeResultsAreRefusedBeforeAllocation) {
   const Tensor one = floats({1}, {1});
   EXPECT_NE(Op("Expand").refusal({one, ints({kHuge})}), "");
   EXPECT_NE(Op("Expand").refusal({one, ints({int64_t{1} << 40, int64_t{1} << 40})}), "");
@@ -25,7 +25,6 @@ TEST(Hostile, ResultsBeyondReasonAreRefusedBeforeTheyAreAllocated) {
   EXPECT_NE(Op("Pad").refusal({one, ints({INT64_MIN, 0})}), "");
   EXPECT_NE(Op("OneHot").refusal({ints({0}), ints({}, {kHuge}), floats({2}, {0, 1})}), "");
   EXPECT_NE(Op("Resize").refusal({one, Tensor(), floats({1}, {1e15f})}), "");
-  EXPECT_NE(Op("CenterCropPad").refusal({one, ints({kHuge})}), "");
   EXPECT_NE(Op("DepthToSpace").set("blocksize", int64_t{1} << 40).refusal({counting({1, 4, 1, 1})}), "");
 }
 
@@ -35,7 +34,7 @@ void expect_small_or_refused(const Op& op, const std::vector<Tensor>& inputs) {
   } catch (const Error& e) { EXPECT_STRNE(e.what(), ""); }
 }
 
-TEST(Hostile, EmptyTensorsOfHugeShapesEndAtOnce) {
+TEST(Hostile, EmptyTensorsOfHugeShapesTakeNoTime) {
   const Tensor none(DType::kF32, {int64_t{1} << 28, 0, int64_t{1} << 27});
   for (const char* op : {"Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "Trilu", "Relu", "ReduceSum", "Transpose", "Identity"}) {
     expect_small_or_refused(Op(op).set("axis", 1), {none});
@@ -47,14 +46,13 @@ TEST(Hostile, EmptyTensorsOfHugeShapesEndAtOnce) {
   expect_small_or_refused(Op("Split").set("axis", 1).outputs(2), {none});
   expect_small_or_refused(Op("MatMul"), {none, Tensor(DType::kF32, {int64_t{1} << 27, 1})});
   expect_small_or_refused(Op("LayerNormalization"), {none, floats({1}, {1})});
-  expect_small_or_refused(Op("MeanVarianceNormalization").list("axes", {1}), {none});
   expect_small_or_refused(Op("Slice"), {none, ints({0}), ints({5}), ints({0})});
 }
 
-// Inputs and attributes at random: whatever comes, a kernel computes or refuses.
-class Mischief {
+// Random inputs and attributes: a kernel must compute or refuse.
+class RandomCalls {
  public:
-  explicit Mischief(uint32_t seed) : random_(seed) {}
+  explicit RandomCalls(uint32_t seed) : random_(seed) {}
 
   int64_t number(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
 
@@ -65,7 +63,7 @@ class Mischief {
     for (int64_t& dim : dims) dim = number(0, 3);
     Tensor x(DType::kI64, dims);
     for (int64_t& value : x.mutable_data<int64_t>()) value = number(0, 30) == 0 ? number(INT64_MIN, INT64_MAX) : number(-3, 3);
-    return cast(x, kTypes[number(0, std::size(kTypes) - 1)]);
+    return converted(x, kTypes[number(0, std::size(kTypes) - 1)]);
   }
 
   std::vector<Tensor> inputs() {
@@ -136,11 +134,11 @@ class Mischief {
   std::mt19937 random_;
 };
 
-TEST(Hostile, AnyInputsAndAttributesAreComputedOrRefused) {
+TEST(Hostile, RandomInputsAndAttributesAreComputedOrRefused) {
   int n_computed = 0;
   for (const auto& [domain, op] : reference_kernels().operators()) {
     for (uint32_t seed = 0; seed < 200; ++seed) {
-      Mischief mischief(seed);
+      RandomCalls mischief(seed);
       Node node;
       node.domain = domain;
       node.op = op;

@@ -27,13 +27,13 @@ TEST(MatMul, BatchesBroadcast) {
   expect_equal(found.reshaped({2, 2}), expected);
 }
 
-TEST(MatMul, ShapesThatDoNotMeetAreRefused) {
+TEST(MatMul, MismatchedShapesAreRefused) {
   EXPECT_NE(Op("MatMul").refusal({counting({2, 3}), counting({2, 3})}), "");
   EXPECT_NE(Op("MatMul").refusal({counting({}), counting({2, 3})}), "");
   EXPECT_NE(Op("MatMul").refusal({counting({3}), ints({1, 2, 3})}), "");
 }
 
-TEST(MatMul, AnEmptySumIsZero) {
+TEST(MatMul, EmptySumIsZero) {
   expect_equal(Op("MatMul").run({Tensor(DType::kF32, {2, 0}), Tensor(DType::kF32, {0, 2})}), Tensor(DType::kF32, {2, 2}));
 }
 
@@ -49,7 +49,7 @@ TEST(Gemm, IsMatMulAndAdd) {
   EXPECT_NE(Op("Gemm").refusal({a, b, counting({3})}), "");
 }
 
-TEST(Einsum, SaysWhatOtherOperatorsDo) {
+TEST(Einsum, EqualsOtherOperators) {
   const Tensor a = counting({2, 3});
   const Tensor b = counting({3, 4});
   expect_equal(Op("Einsum").set("equation", "ij,jk->ik").run({a, b}), Op("MatMul").run({a, b}));
@@ -62,7 +62,7 @@ TEST(Einsum, SaysWhatOtherOperatorsDo) {
                Op("MatMul").run({q, Op("Transpose").list("perm", {0, 2, 1}).run({q})}));
 }
 
-TEST(Einsum, EquationsThatDoNotFitAreRefused) {
+TEST(Einsum, InvalidEquationsAreRefused) {
   for (const char* equation : {"ij,jk->ik", "ijk->i", "ij->k", "ij->ii", "i.j->i", "i1->i"}) {
     EXPECT_NE(Op("Einsum").set("equation", equation).refusal({counting({2, 3})}), "") << equation;
   }

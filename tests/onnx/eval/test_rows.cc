@@ -8,7 +8,7 @@
 namespace kvik::onnx::testing_support {
 namespace {
 
-TEST(Reduce, IsALoopOverTheNamedAxes) {
+TEST(Reduce, EqualsALoopOverTheAxes) {
   const Tensor x = counting({2, 3, 4});
   const Tensor found = Op("ReduceSum", 13).set("keepdims", 0).run({x, ints({0, -1})});
   std::vector<float> expected(3, 0.0f);
@@ -24,7 +24,7 @@ TEST(Reduce, AxesAreAnAttributeInOldOpsetsAndAnInputInNewOnes) {
   expect_equal(Op("ReduceMean", 18).run({x}), floats({1, 1}, {2.5f}));
 }
 
-TEST(Reduce, HasTheDefinedValue) {
+TEST(Reduce, HasTheSpecifiedValue) {
   const Tensor x = floats({3}, {1, -2, 3});
   const std::pair<const char*, float> cases[] = {
       {"ReduceMax", 3},         {"ReduceMin", -2},       {"ReduceProd", -6},           {"ReduceL1", 6},
@@ -32,14 +32,14 @@ TEST(Reduce, HasTheDefinedValue) {
   for (const auto& [op, expected] : cases) { EXPECT_NEAR(Op(op).set("keepdims", 0).run({x}).data<float>()[0], expected, 1e-5f) << op; }
 }
 
-TEST(Reduce, NothingGivesTheNeutralElement) {
+TEST(Reduce, EmptyReductionGivesTheNeutralElement) {
   const Tensor none(DType::kF32, {0});
   EXPECT_EQ(Op("ReduceSum").run({none}).data<float>()[0], 0.0f);
   EXPECT_EQ(Op("ReduceProd").run({none}).data<float>()[0], 1.0f);
   EXPECT_EQ(Op("ReduceMax").run({none}).data<float>()[0], -std::numeric_limits<float>::infinity());
 }
 
-TEST(Reduce, AnAxisOutsideOrTwiceIsRefused) {
+TEST(Reduce, InvalidAndDuplicateAxesAreRefused) {
   EXPECT_NE(Op("ReduceSum").refusal({counting({2, 3}), ints({2})}), "");
   EXPECT_NE(Op("ReduceSum").refusal({counting({2, 3}), ints({0, -2})}), "");
 }
@@ -52,14 +52,14 @@ TEST(Softmax, RowsSumToOneAndLargeNumbersDoNotOverflow) {
   EXPECT_NEAR(log.data<float>()[0], -1.3132617f, 1e-6f);
 }
 
-TEST(Softmax, BeforeOpset13ARowIsAllFromTheAxisOn) {
+TEST(Softmax, NormalizesAllAxesFromTheGivenOneBeforeOpset13) {
   const Tensor x = Tensor(DType::kF32, {2, 2, 2});
   expect_equal(Op("Softmax", 11).run({x}), floats({2, 2, 2}, std::vector<float>(8, 0.25f)));
   expect_equal(Op("Softmax", 13).run({x}), floats({2, 2, 2}, std::vector<float>(8, 0.5f)));
   expect_equal(Op("Hardmax", 13).run({floats({3}, {1, 5, 5})}), floats({3}, {0, 1, 0}));
 }
 
-TEST(Normalisation, LayersHaveMeanZeroAndVarianceOne) {
+TEST(Normalization, LayerNormHasMeanZeroAndVarianceOne) {
   const Tensor x = counting({2, 4});
   const std::vector<Tensor> y = Op("LayerNormalization").set("epsilon", 0.0f).outputs(3).all({x, floats({4}, {1, 1, 1, 1})});
   expect_near(y[0], floats({2, 4}, {-1.3416407f, -0.4472136f, 0.4472136f, 1.3416407f, -1.3416407f, -0.4472136f, 0.4472136f, 1.3416407f}));
@@ -67,7 +67,7 @@ TEST(Normalisation, LayersHaveMeanZeroAndVarianceOne) {
   expect_near(y[2], floats({2, 1}, {0.8944272f, 0.8944272f}));
 }
 
-TEST(Normalisation, HalfLayersKeepTheirTypeAndFloatStatistics) {
+TEST(Normalization, LayerNormOfHalfHasFloatStatistics) {
   const Tensor x = Tensor::of<Half>({1, 2}, {Half(1.0f), Half(3.0f)});
   const Tensor scale = Tensor::of<Half>({2}, {Half(1.0f), Half(1.0f)});
   const std::vector<Tensor> y = Op("LayerNormalization").outputs(2).all({x, scale});
@@ -75,7 +75,7 @@ TEST(Normalisation, HalfLayersKeepTheirTypeAndFloatStatistics) {
   EXPECT_EQ(y[1].dtype(), DType::kF32);
 }
 
-TEST(Normalisation, AGroupOfOneChannelIsAnInstance) {
+TEST(Normalization, GroupNormOfOneChannelPerGroupIsInstanceNorm) {
   const Tensor x = counting({1, 2, 3}, 7);
   const Tensor scale = floats({2}, {2, 3});
   const Tensor bias = floats({2}, {0, 1});
@@ -84,7 +84,7 @@ TEST(Normalisation, AGroupOfOneChannelIsAnInstance) {
   EXPECT_NE(Op("GroupNormalization", 21).set("num_groups", 3).refusal({x, scale, bias}), "");
 }
 
-TEST(Normalisation, BatchesUseTheGivenMeanAndVariance) {
+TEST(Normalization, BatchNormUsesTheGivenMeanAndVariance) {
   const Tensor x = floats({1, 2, 1}, {5, 5});
   const Tensor y = Op("BatchNormalization")
                        .set("epsilon", 0.0f)
@@ -92,7 +92,7 @@ TEST(Normalisation, BatchesUseTheGivenMeanAndVariance) {
   expect_near(y, floats({1, 2, 1}, {2, 1}));
 }
 
-TEST(Normalisation, LpDividesByTheNorm) {
+TEST(Normalization, LpNormDividesByTheNorm) {
   expect_near(Op("LpNormalization").run({floats({2}, {3, 4})}), floats({2}, {0.6f, 0.8f}));
   expect_near(Op("LpNormalization").set("p", 1).run({floats({2}, {1, -3})}), floats({2}, {0.25f, -0.75f}));
 }

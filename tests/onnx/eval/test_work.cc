@@ -1,4 +1,4 @@
-// Work is taken before it is done: a product of small inputs must not keep the machine busy for hours where nobody asked for it.
+// Kernels take their steps from the budget before they begin, so that small inputs cannot keep the machine busy for hours.
 #include <gmock/gmock.h>
 
 #include "onnx/eval/op.h"
@@ -31,29 +31,27 @@ std::vector<WorkCase> cases() {
       {"MatMulInteger", Op("MatMulInteger"), {Tensor(DType::kI8, {3, 4}), Tensor(DType::kI8, {4, 6})}, 3 * 4 * 6},
       {"MatMulNBits", nbits(), {zeros({2, 32}), Tensor(DType::kU8, {3, 2, 8}), zeros({6})}, 2 * 32 * 3},
       {"Attention", Op("Attention", 23), {zeros({1, 2, 3, 4}), zeros({1, 2, 5, 4}), zeros({1, 2, 5, 6})}, 2 * 3 * 5 * (4 + 6)},
-      {"Det", Op("Det"), {zeros({3, 4, 4})}, 3 * 4 * 4 * 4},
       {"DFT", Op("DFT", 20), {zeros({2, 8, 1})}, 2 * 8 * 2 * 8},
       {"HannWindow", Op("HannWindow"), {ints({}, {100})}, 100},
       {"Resize", Op("Resize"), {zeros({2}), Tensor(), floats({1}, {50})}, 100 + 100 + 100 * 2},
-      {"CenterCropPad", Op("CenterCropPad"), {zeros({1}), ints({100})}, 100},
       {"LSTM", Op("LSTM").outputs(3), {zeros({7, 2, 3}), zeros({1, 20, 3}), zeros({1, 20, 5})}, 7 * 2 * 20 * (3 + 5)},
   };
 }
 
 class Works : public testing::TestWithParam<WorkCase> {};
 
-TEST_P(Works, TakesItsStepsAndStopsBeforeItBeginsWhereTheyDoNotSuffice) {
+TEST_P(Works, TakesItsStepsBeforeItBegins) {
   const WorkCase& one = GetParam();
   int64_t enough = one.steps, scarce = one.steps - 1;
   EXPECT_EQ(one.op.refusal(one.inputs, Work(enough)), "");
   EXPECT_EQ(enough, 0);
-  EXPECT_THAT(one.op.refusal(one.inputs, Work(scarce)), testing::HasSubstr("steps"));
+  EXPECT_THAT(one.op.refusal(one.inputs, Work(scarce)), testing::HasSubstr("steps; "));
   EXPECT_EQ(one.op.refusal(one.inputs), "") << "without a limit";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Works, testing::ValuesIn(cases()), [](const auto& one) { return one.param.name; });
 
-TEST(Work, ANumberOfStepsThatNoIntegerHoldsIsRefused) {
+TEST(Work, OverflowingNumberOfStepsIsRefused) {
   int64_t left = INT64_MAX;
   EXPECT_THROW(Work(left).take({INT64_MAX, INT64_MAX}), Error);
   EXPECT_NO_THROW(Work(left).take({INT64_MAX, 0}));

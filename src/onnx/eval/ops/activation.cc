@@ -79,7 +79,7 @@ Tensors gelu_kernel(const KernelCall& call) {
       return 0.5 * x * (1.0 + std::tanh(inner));
     })};
   }
-  require(approximate == "none", "approximate '{}' is unknown; 'none' or 'tanh' was expected", approximate);
+  require(approximate == "none", "approximate '{}' is unknown; expected 'none' or 'tanh'", approximate);
   return {map_floats(call.input(0), [](double x) { return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2)); })};
 }
 
@@ -102,7 +102,7 @@ T prelu_of(T x, T slope) {
 Tensors prelu(const KernelCall& call) {
   const Tensor& x = call.input(0);
   Tensor slope = call.input(1);
-  // Before opset 7 a slope of one axis belonged to the channels, not to the last axis.
+  // Before opset 7, a slope with one axis was per channel, not for the last axis.
   if (call.node.opset < 7 && slope.rank() == 1 && slope.size() > 1) {
     Dims dims(static_cast<size_t>(std::max(x.rank() - 1, 1)), 1);
     dims[0] = slope.dim(0);

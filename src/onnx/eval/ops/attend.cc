@@ -20,7 +20,7 @@ std::string shape(const Heads& heads) { return to_string(Dims{heads.batch, heads
 void require_attendable(const Heads& q, const Heads& k, const Heads& v) {
   const bool same_keys = k.batch == v.batch && k.heads == v.heads && k.length == v.length;
   require(same_keys && q.batch == k.batch && q.size == k.size && k.heads > 0 && q.heads % k.heads == 0,
-          "queries {}, keys {} and values {} do not go together", shape(q), shape(k), shape(v));
+          "queries {}, keys {} and values {} do not match", shape(q), shape(k), shape(v));
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ Heads heads_of_4d(const Tensor& tensor, std::string_view name) {
 
 Heads heads_of_3d(const Tensor& tensor, int64_t n_heads, std::string_view name) {
   require_rank(tensor, 3, name);
-  require(tensor.dim(2) % n_heads == 0, "{} has shape {}, its last dimension was expected to be a multiple of {} heads", name,
+  require(tensor.dim(2) % n_heads == 0, "{} has shape {}; expected its last dimension to be a multiple of {} heads", name,
           to_string(tensor.dims()), n_heads);
   Heads result(tensor.dim(0), n_heads, tensor.dim(1), tensor.dim(2) / n_heads);
   const std::vector<double> values = doubles_of(tensor);
@@ -74,7 +74,7 @@ Tensor tensor_3d(DType dtype, const Heads& heads) {
 
 Heads joined(const Heads& first, const Heads& second, std::string_view names) {
   require(first.batch == second.batch && first.heads == second.heads && first.size == second.size,
-          "{} are {} and {}, they were expected to differ in the third size only", names, shape(first), shape(second));
+          "{} are {} and {}; expected shapes that differ only in the third size", names, shape(first), shape(second));
   Heads result(first.batch, first.heads, first.length + second.length, first.size);
   for_rows(result, [&](int64_t b, int64_t h, int64_t i) {
     std::ranges::copy(i < first.length ? first.row(b, h, i) : second.row(b, h, i - first.length), result.row(b, h, i).begin());
@@ -122,7 +122,7 @@ Heads attend(const Heads& q, const Heads& k, const Heads& v, const AttendOptions
     const std::span<double> out = result.row(b, h, i);
     for (int64_t j = 0; j < k.length; ++j) {
       const double share = scores[static_cast<size_t>(j)];
-      if (share == 0) continue;  // an unseen key may hold anything, NaN included
+      if (share == 0) continue;  // a masked key may contain anything, including NaN
       const std::span<const double> value = v.row(b, key_head, j);
       for (size_t d = 0; d < out.size(); ++d) out[d] += share * value[d];
     }
@@ -135,8 +135,7 @@ AttentionBias::AttentionBias(const Tensor& tensor, const Heads& q, int64_t n_key
   const auto either = [](int64_t found, int64_t wanted) { return found == wanted || found == 1; };
   require(tensor.rank() == 4 && either(tensor.dim(0), q.batch) && either(tensor.dim(1), q.heads) && tensor.dim(2) == q.length &&
               tensor.dim(3) == n_keys,
-          "attention_bias has shape {}, [{} or 1, {} or 1, {}, {}] was expected", to_string(tensor.dims()), q.batch, q.heads, q.length,
-          n_keys);
+          "attention_bias has shape {}; expected [{} or 1, {} or 1, {}, {}]", to_string(tensor.dims()), q.batch, q.heads, q.length, n_keys);
   data_ = doubles_of(tensor);
   dims_ = tensor.dims();
 }

@@ -6,7 +6,7 @@
 
 #include "onnx/eval/kernel.h"
 
-// Scaled dot-product attention, the part that every attention operator shares.
+// Scaled dot-product attention, shared by all attention operators.
 namespace kvik::onnx {
 
 // Vectors by batch, head and position: [batch, heads, length, size].
@@ -24,7 +24,7 @@ struct Heads {
   size_t offset(int64_t b, int64_t h, int64_t i) const { return static_cast<size_t>(((b * heads + h) * length + i) * size); }
 };
 
-// Every row's place. A tensor without elements has none, however large its other sizes claim to be.
+// Calls f(b, h, i) for every row; for none if the tensor has no elements, however large its other sizes are.
 template <class F>
 void for_rows(const Heads& heads, F&& f) {
   if (heads.data.empty()) return;
@@ -42,25 +42,25 @@ Heads heads_of_3d(const Tensor& tensor, int64_t n_heads, std::string_view name);
 Tensor tensor_4d(DType dtype, const Heads& heads);
 Tensor tensor_3d(DType dtype, const Heads& heads);
 
-// `first` followed by `second` along the length; throws Error(kBadModel) when the other sizes differ.
+// `first` followed by `second` along the length; throws Error(kBadModel) if the other sizes differ.
 Heads joined(const Heads& first, const Heads& second, std::string_view names);
 
 struct AttendOptions {
-  Work work;  // what the products are taken from
+  Work work;  // budget for the products
   double scale = 1;
   double softcap = 0;  // 0: none
-  // Changes the scores of query i after scaling and capping: adds biases, sets -infinity where a key may not be seen.
+  // Changes the scores of query i after scaling and capping: adds biases, sets masked keys to -infinity.
   std::function<void(int64_t b, int64_t h, int64_t i, std::span<double> scores)> mask;
-  std::vector<double> sinks;  // per query head: a logit that takes its share of the probability and carries no value; or empty
-  // Called with the scores of each query at a stage: scaled, capped, masked, and as probabilities.
+  std::vector<double> sinks;  // attention sinks, one logit per query head; or empty
+  // Called with the scores of each query at each stage.
   enum class Stage { kScaled, kCapped, kMasked, kProbabilities };
   std::function<void(Stage stage, int64_t b, int64_t h, int64_t i, std::span<double> scores)> watch;
 };
 
-// [batch, q.heads, q.length, v.size]. Query head h reads key head h / (q.heads / k.heads). A query that sees no key gives zeros.
+// [batch, q.heads, q.length, v.size]. Query head h reads key head h / (q.heads / k.heads). A query that attends to no key gives zeros.
 Heads attend(const Heads& q, const Heads& k, const Heads& v, const AttendOptions& options);
 
-// Softmax in place; a row of only -infinity becomes zeros. `sink` is null or a further logit.
+// Softmax in place; a row of only -infinity becomes zeros. `sink` is null or an additional logit.
 void softmax(std::span<double> scores, const double* sink = nullptr);
 
 // An additive bias of shape [batch or 1, heads or 1, queries, keys].

@@ -6,7 +6,7 @@
 #include "onnx/eval/ops/attend.h"
 #include "onnx/eval/ops/numbers.h"
 
-// The standard Attention operator (opset 23 and later), and the one that is in preview.
+// The standard Attention operator (opset 23 and later) and the preview FlexAttention.
 namespace kvik::onnx {
 namespace {
 
@@ -19,8 +19,8 @@ Heads operand(const KernelCall& call, size_t input, std::string_view heads_attri
   return heads_of_3d(tensor, positive_attribute(call.node, heads_attribute), name);
 }
 
-// attn_mask: bool (true: may be seen) or additive; its axes broadcast to [batch, heads, queries, keys] from the right. It may
-// be shorter than the keys, which are then not seen beyond its end; opset 23 broadcasts a single column instead.
+// attn_mask: bool (true: attend) or additive; broadcasts to [batch, heads, queries, keys]. Keys past its end are masked; opset 23
+// broadcasts a single column instead.
 class Mask {
  public:
   Mask(const Tensor& tensor, const Heads& q, int64_t n_keys, int opset) {
@@ -31,7 +31,7 @@ class Mask {
     bool fits = !dims_.empty() && dims_.size() <= 4;
     if (fits) dims_.insert(dims_.begin(), 4 - dims_.size(), 1);
     for (size_t axis = 0; fits && axis < 3; ++axis) fits = dims_[axis] == 1 || dims_[axis] == wanted[axis];
-    require(fits && dims_[3] <= n_keys, "attn_mask has shape {}, one that broadcasts to {} was expected", to_string(tensor.dims()),
+    require(fits && dims_[3] <= n_keys, "attn_mask has shape {}; expected one that broadcasts to {}", to_string(tensor.dims()),
             to_string(wanted));
     values_ = doubles_of(tensor);
     if (tensor.dtype() != DType::kBool) return;
@@ -60,7 +60,7 @@ class Mask {
   std::vector<double> values_;
 };
 
-// Which keys the position of a query allows it to see.
+// Which keys a query may attend to, by position.
 struct Visibility {
   bool causal = false;
   int64_t left = -1, right = -1;     // window; -1: unbounded
@@ -83,11 +83,11 @@ Visibility visibility(const KernelCall& call, const Heads& q, const Heads& k, in
   result.right = call.node.int_or("right_window_size", -1);
   constexpr int64_t kFarthest = std::numeric_limits<int32_t>::max();
   require(result.left >= -1 && result.right >= -1 && result.left <= kFarthest && result.right <= kFarthest,
-          "a window of {} keys before and {} after was found, -1 or more was expected", result.left, result.right);
+          "found a window of {} keys before and {} after; expected -1 or more", result.left, result.right);
   result.first_query.assign(static_cast<size_t>(q.batch), past_length);
   if (!call.has(6)) return result;
   require_dims(call.input(6), {q.batch}, "nonpad_kv_seqlen");
-  require(!call.has(4), "nonpad_kv_seqlen and past_key were both given, one of them was expected");
+  require(!call.has(4), "nonpad_kv_seqlen and past_key were both given; expected one of them");
   result.valid_keys = integers_of(call.input(6));
   for (size_t b = 0; b < result.valid_keys.size(); ++b) {
     require(result.valid_keys[b] >= 0 && result.valid_keys[b] <= k.length, "nonpad_kv_seqlen[{}] is {}, there are {} keys", b,
@@ -102,7 +102,7 @@ double scale_of(const KernelCall& call, const Heads& q) {
   return call.node.float_or("scale", 1.0f);
 }
 
-// The scores at the stage that qk_matmul_output_mode names, collected while attention runs.
+// Collects the scores at the stage that qk_matmul_output_mode selects.
 struct KeptScores {
   Heads scores;  // [batch, heads, queries, keys]
   AttendOptions::Stage stage;
@@ -113,7 +113,7 @@ struct KeptScores {
       case 1: return AttendOptions::Stage::kCapped;
       case 2: return AttendOptions::Stage::kMasked;
       case 3: return AttendOptions::Stage::kProbabilities;
-      default: refuse("qk_matmul_output_mode is {}, 0 to 3 was expected", mode);
+      default: refuse("qk_matmul_output_mode is {}; expected 0 to 3", mode);
     }
   }
 };
@@ -122,7 +122,7 @@ std::vector<Tensor> attention(const KernelCall& call) {
   const Heads q = operand(call, 0, "q_num_heads", "Q");
   Heads k = operand(call, 1, "kv_num_heads", "K");
   Heads v = operand(call, 2, "kv_num_heads", "V");
-  require(call.has(4) == call.has(5), "one of past_key and past_value was given, both or none was expected");
+  require(call.has(4) == call.has(5), "one of past_key and past_value was given; expected both or none");
   int64_t past_length = 0;
   if (call.has(4)) {
     const Heads past_key = heads_of_4d(call.input(4), "past_key"), past_value = heads_of_4d(call.input(5), "past_value");
@@ -160,12 +160,12 @@ std::vector<Tensor> attention(const KernelCall& call) {
   return outputs;
 }
 
-// Runs a subgraph that takes scores or probabilities and gives others of the same shape; nothing where there is none.
+// Runs a subgraph that maps scores or probabilities to others of the same shape, if there is one.
 void modify(const KernelCall& call, std::string_view attribute, DType dtype, Heads& scores) {
   if (!call.node.has(attribute)) return;
   const Tensor before = tensor_4d(dtype, scores);
   const std::vector<Tensor> after = call.run_subgraph(call.node.graph(attribute), std::span(&before, 1));
-  require(after.size() == 1 && after[0].dims() == before.dims(), "'{}' was expected to give one tensor of shape {}", attribute,
+  require(after.size() == 1 && after[0].dims() == before.dims(), "'{}' must return one tensor of shape {}", attribute,
           to_string(before.dims()));
   scores.data = doubles_of(after[0]);
 }

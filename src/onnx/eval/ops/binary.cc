@@ -10,7 +10,7 @@
 namespace kvik::onnx {
 namespace {
 
-// Integers wrap around, which C++ defines for unsigned numbers only.
+// Integers wrap around; C++ defines that for unsigned types only.
 template <class T>
 uint64_t bits(T x) {
   return static_cast<uint64_t>(x);
@@ -55,7 +55,7 @@ struct Divide {
   }
 };
 
-// The remainder with the dividend's sign, as C has it.
+// The remainder with the sign of the dividend, as in C.
 struct Remainder {
   template <class T>
   static T of(T a, T b) {
@@ -71,7 +71,7 @@ struct Remainder {
   }
 };
 
-// The remainder with the divisor's sign, as Python has it.
+// The remainder with the sign of the divisor, as in Python.
 struct Modulus {
   template <class T>
   static T of(T a, T b) {
@@ -133,7 +133,7 @@ Tensors modulo(const KernelCall& call) {
 
 template <class T>
 T integer_power(T base, T exponent) {
-  if (exponent < T{0}) {  // 1/base^n, cut to an integer
+  if (exponent < T{0}) {  // 1/base^n, truncated
     if (base == T{1}) return 1;
     const bool odd = (bits(exponent) & 1u) != 0;
     if constexpr (std::is_signed_v<T>) {
@@ -153,7 +153,7 @@ T integer_power(T base, T exponent) {
 
 double float_power(double base, double exponent) { return std::pow(base, exponent); }
 
-// The result has the base's type, whatever that of the exponent.
+// The result has the type of the base.
 Tensors power(const KernelCall& call) {
   const Tensor& base = call.input(0);
   const Tensor exponent = second_operand(call);

@@ -2,11 +2,11 @@
 #include "onnx/eval/ops/matmul_plan.h"
 #include "onnx/eval/ops/numbers.h"
 
-// Products with weights in small floats, a scale per block of a row.
+// Matmuls with weights in small floats and one scale per block of a row.
 namespace kvik::onnx {
 namespace {
 
-// Bytes as the codes of f8e4m3fn.
+// Bytes as f8e4m3fn.
 std::vector<double> e4m3_of_bytes(const Tensor& bytes) {
   const std::span<const uint8_t> codes = bytes.data<uint8_t>();
   std::vector<double> result;
@@ -40,7 +40,7 @@ std::vector<Tensor> product_with(const Tensor& a, const std::vector<double>& x, 
 
 void require_columns(const Tensor& a, int64_t k) {
   require_float(a, "A");
-  require(a.rank() > 0 && a.dim(-1) == k && k > 0, "A has shape {}, a last dimension of {} was expected", to_string(a.dims()), k);
+  require(a.rank() > 0 && a.dim(-1) == k && k > 0, "A has shape {}; expected a last dimension of {}", to_string(a.dims()), k);
 }
 
 std::vector<Tensor> matmul_fp4(const KernelCall& call) {
@@ -48,7 +48,7 @@ std::vector<Tensor> matmul_fp4(const KernelCall& call) {
   require_rank(b, 2, "B");
   const int64_t n = b.dim(0), k = b.dim(1) * 2, block = call.node.int_or("block_size", 16);
   require_columns(a, k);
-  require(block > 0, "attribute 'block_size' is {}, a positive number was expected", block);
+  require(block > 0, "attribute 'block_size' is {}; expected a positive number", block);
   require_dims(call.input(2), {n, blocks_of(k, block)}, "weight_scale");
   call.work.take({a.size(), n});
   const std::span<const uint8_t> bytes = b.data<uint8_t>();
@@ -63,7 +63,7 @@ std::vector<Tensor> matmul_fp8(const KernelCall& call) {
   require_rank(b, 2, "B");
   const int64_t n = b.dim(0), k = b.dim(1), block = call.node.int_or("block_size", 128);
   require_columns(a, k);
-  require(block > 0, "attribute 'block_size' is {}, a positive number was expected", block);
+  require(block > 0, "attribute 'block_size' is {}; expected a positive number", block);
   require_dims(call.input(2), {n, blocks_of(k, block)}, "b_scale");
   call.work.take({a.size(), n});
   std::vector<double> x = doubles_of(a);

@@ -7,7 +7,7 @@
 #include "onnx/eval/ops/norm_row.h"
 #include "onnx/eval/ops/numbers.h"
 
-// Products with weights of a few bits. The accuracy that a node asks for is a licence to round, which a reference does not use.
+// Matmuls with weights of a few bits. The accuracy level of a node permits rounding, which the reference does not use.
 namespace kvik::onnx {
 namespace {
 
@@ -19,7 +19,7 @@ std::vector<double> bias_values(const Tensor& bias, int64_t n) {
 
 std::vector<Tensor> matmul_nbits(const KernelCall& call) {
   const Node& node = call.node;
-  require(node.int_or("weight_prepacked", 0) == 0, "the weights are packed for another device, the plain layout was expected");
+  require(node.int_or("weight_prepacked", 0) == 0, "the weights are packed for another device; expected the plain layout");
   const NBits shape = {positive_attribute(node, "N"), positive_attribute(node, "K"), positive_attribute(node, "block_size"),
                        node.int_or("bits", 4)};
   const BlockedMatrix w = nbits_matrix(shape, call.input(1), call.input(2), call.optional(3), call.optional(4));
@@ -31,13 +31,13 @@ struct Normed {
   Tensor normed, sum;
 };
 
-// Root-mean-square normalisation of A, or of A + skip, before fused projections; without a scale A is as it is.
+// RMS normalization of A, or of A + skip, before fused projections; without a scale A is unchanged.
 Normed normed_input(const Tensor& a, const Tensor& skip, const Tensor& scale, double epsilon) {
   require_float(a, "A");
-  require(a.rank() > 0, "A is a scalar, at least one dimension was expected");
+  require(a.rank() > 0, "A is a scalar; expected at least one dimension");
   std::vector<double> values = doubles_of(a);
   if (skip.defined()) {
-    require(skip.dims() == a.dims(), "A and skip have shapes {} and {}, one shape was expected", to_string(a.dims()),
+    require(skip.dims() == a.dims(), "A and skip have shapes {} and {}; expected equal shapes", to_string(a.dims()),
             to_string(skip.dims()));
     const std::vector<double> add = doubles_of(skip);
     for (size_t i = 0; i < values.size(); ++i) values[i] += add[i];
@@ -74,7 +74,7 @@ std::vector<Tensor> matmul_nbits_mlp(const KernelCall& call) {
   const Tensor gate = project(call, x.normed, 3, n), up = project(call, x.normed, 6, n);
   const std::string_view activation = node.string_or("activation", "");
   require(activation == "silu" || activation == "swish" || activation == "gelu" || activation == "relu",
-          "attribute 'activation' is '{}', one of silu, swish, gelu, relu was expected", activation);
+          "attribute 'activation' is '{}'; expected one of silu, swish, gelu, relu", activation);
   std::vector<double> y = doubles_of(gate);
   const std::vector<double> factor = doubles_of(up);
   for (size_t i = 0; i < y.size(); ++i) {
@@ -92,7 +92,7 @@ std::vector<Tensor> matmul_nbits_qkv(const KernelCall& call) {
   return {project(call, x.normed, 3, n_q), project(call, x.normed, 6, n_kv), project(call, x.normed, 9, n_kv), x.sum};
 }
 
-// What the 16 codes stand for: a float of 1 + 2 + 1 bits in its own order, and the quantiles of a normal distribution.
+// The values of the 16 codes: fp4 (1 + 2 + 1 bits), and nf4, the quantiles of a normal distribution.
 constexpr std::array<double, 16> kFp4 = {0,   0.005208333333,  0.66666667,  1,  0.33333333,  0.5,  0.16666667,  0.25,
                                          -0., -0.005208333333, -0.66666667, -1, -0.33333333, -0.5, -0.16666667, -0.25};
 constexpr std::array<double, 16> kNf4 = {-1.0,
@@ -112,14 +112,14 @@ constexpr std::array<double, 16> kNf4 = {-1.0,
                                          0.7229568362236023,
                                          1.0};
 
-// The weights [n, k], flattened and cut into blocks regardless of rows; the high half of a byte comes first.
+// The weights [n, k], flattened and divided into blocks regardless of rows; high nibble first.
 std::vector<double> bnb4_weights(const KernelCall& call, int64_t n, int64_t k) {
   const int64_t block = positive_attribute(call.node, "block_size"), type = call.node.int_or("quant_type", -1);
-  require(type == 0 || type == 1, "attribute 'quant_type' is {}, 0 or 1 was expected", type);
+  require(type == 0 || type == 1, "attribute 'quant_type' is {}; expected 0 or 1", type);
   const int64_t size = element_count(Dims{n, k});
-  require(call.input(1).size() == blocks_of(size, 2), "B has shape {}, {} bytes were expected", to_string(call.input(1).dims()),
+  require(call.input(1).size() == blocks_of(size, 2), "B has shape {}; expected {} bytes", to_string(call.input(1).dims()),
           blocks_of(size, 2));
-  require(call.input(2).size() == blocks_of(size, block), "absmax has shape {}, {} elements were expected", to_string(call.input(2).dims()),
+  require(call.input(2).size() == blocks_of(size, block), "absmax has shape {}; expected {} elements", to_string(call.input(2).dims()),
           blocks_of(size, block));
   const std::span<const uint8_t> bytes = call.input(1).data<uint8_t>();
   const std::vector<double> absmax = doubles_of(call.input(2));
@@ -137,7 +137,7 @@ std::vector<Tensor> matmul_bnb4(const KernelCall& call) {
   const int64_t n = positive_attribute(call.node, "N"), k = positive_attribute(call.node, "K");
   const bool transposed = call.node.int_or("transB", 1) != 0;
   const int64_t inner = transposed ? k : n, outer = transposed ? n : k;
-  require(a.rank() > 0 && a.dim(-1) == inner, "A has shape {}, a last dimension of {} was expected", to_string(a.dims()), inner);
+  require(a.rank() > 0 && a.dim(-1) == inner, "A has shape {}; expected a last dimension of {}", to_string(a.dims()), inner);
   const std::vector<double> w = bnb4_weights(call, n, k), x = doubles_of(a);
   Dims dims = a.dims();
   dims.back() = outer;

@@ -26,7 +26,7 @@ std::vector<double> unpacked_zero_points(std::span<const uint8_t> bytes, int64_t
 
 Tensor multiply_rows(const Tensor& x, const BlockedMatrix& w, std::span<const double> bias) {
   require_float(x, "A");
-  require(x.rank() > 0 && x.dim(-1) == w.columns, "A has shape {}, a last dimension of {} was expected", to_string(x.dims()), w.columns);
+  require(x.rank() > 0 && x.dim(-1) == w.columns, "A has shape {}; expected a last dimension of {}", to_string(x.dims()), w.columns);
   Dims dims = x.dims();
   dims.back() = w.rows;
   std::vector<double> y(static_cast<size_t>(new_tensor(x.dtype(), dims).size()));
@@ -46,9 +46,9 @@ Tensor multiply_rows(const Tensor& x, const BlockedMatrix& w, std::span<const do
 
 BlockedMatrix nbits_matrix(const NBits& shape, const Tensor& codes, const Tensor& scales, const Tensor& zero_points,
                            const Tensor& group_index) {
-  require(shape.bits == 2 || shape.bits == 4 || shape.bits == 8, "codes of {} bits were found, 2, 4 or 8 was expected", shape.bits);
+  require(shape.bits == 2 || shape.bits == 4 || shape.bits == 8, "found codes of {} bits; expected 2, 4 or 8", shape.bits);
   const bool power_of_two = (shape.block & (shape.block - 1)) == 0;
-  require(shape.block >= 16 && power_of_two, "blocks of {} were found, a power of two of at least 16 was expected", shape.block);
+  require(shape.block >= 16 && power_of_two, "found blocks of {}; expected a power of two of at least 16", shape.block);
   BlockedMatrix w;
   w.rows = shape.n;
   w.columns = shape.k;
@@ -58,24 +58,23 @@ BlockedMatrix nbits_matrix(const NBits& shape, const Tensor& codes, const Tensor
   const int64_t blob = shape.block * shape.bits / 8;
   w.row_bytes = static_cast<size_t>(element_count(Dims{blocks, blob}));
   const int64_t n_scales = element_count(Dims{shape.n, blocks});
-  require(codes.size() == element_count(Dims{shape.n, blocks, blob}), "B has shape {}, [{}, {}, {}] was expected", to_string(codes.dims()),
+  require(codes.size() == element_count(Dims{shape.n, blocks, blob}), "B has shape {}; expected [{}, {}, {}]", to_string(codes.dims()),
           shape.n, blocks, blob);
-  require(scales.size() == n_scales, "the scales have shape {}, [{}, {}] was expected", to_string(scales.dims()), shape.n, blocks);
+  require(scales.size() == n_scales, "the scales have shape {}; expected [{}, {}]", to_string(scales.dims()), shape.n, blocks);
   w.codes = codes.data<uint8_t>();
   w.scales = doubles_of(scales);
   w.zero_points.assign(static_cast<size_t>(n_scales), static_cast<double>(1 << (shape.bits - 1)));
   if (zero_points.defined()) {
     const bool packed = zero_points.dtype() == DType::kU8;
     const int64_t expected = packed ? shape.n * blocks_of(blocks * shape.bits, 8) : n_scales;
-    require(zero_points.size() == expected, "the zero points have shape {}, {} elements were expected", to_string(zero_points.dims()),
-            expected);
+    require(zero_points.size() == expected, "the zero points have shape {}; expected {} elements", to_string(zero_points.dims()), expected);
     w.zero_points = packed ? unpacked_zero_points(zero_points.data<uint8_t>(), shape.n, blocks, w.bits) : doubles_of(zero_points);
   }
   if (group_index.defined()) {
-    require(group_index.size() == shape.k || group_index.size() == blocks * shape.block, "g_idx has shape {}, {} elements were expected",
+    require(group_index.size() == shape.k || group_index.size() == blocks * shape.block, "g_idx has shape {}; expected {} elements",
             to_string(group_index.dims()), shape.k);
     w.block_of = integers_of(group_index);
-    for (const int64_t b : w.block_of) require(b >= 0 && b < blocks, "g_idx holds {}, there are {} blocks", b, blocks);
+    for (const int64_t b : w.block_of) require(b >= 0 && b < blocks, "g_idx contains {}, there are {} blocks", b, blocks);
   }
   return w;
 }

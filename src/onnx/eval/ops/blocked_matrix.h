@@ -7,7 +7,7 @@
 
 namespace kvik::onnx {
 
-// A matrix of small codes, lowest bits first, whose rows are cut into blocks with a scale and a zero point each:
+// A block-quantized matrix of packed codes, lowest bits first; each block of a row has a scale and a zero point:
 // element = (code - zero point) * scale.
 struct BlockedMatrix {
   int64_t rows = 0, columns = 0;
@@ -16,19 +16,19 @@ struct BlockedMatrix {
   size_t row_bytes = 0;
   std::span<const uint8_t> codes;
   std::vector<double> scales, zero_points;  // [rows, blocks]
-  std::vector<int64_t> block_of;            // per column: its block; empty where blocks simply follow one another
+  std::vector<int64_t> block_of;            // per column: its block; empty if blocks are consecutive
 
   int64_t blocks() const;
   void row(int64_t r, std::span<double> out) const;
 };
 
-// Zero points [rows, blocks], each row packed by itself into whole bytes.
+// Zero points [rows, blocks]; each row is padded to whole bytes.
 std::vector<double> unpacked_zero_points(std::span<const uint8_t> bytes, int64_t rows, int64_t blocks, size_t bits);
 
 // y[…, n] = sum over k of x[…, k] * w[n, k] + bias[n]; x has w.columns as its last axis, bias may be empty.
 Tensor multiply_rows(const Tensor& x, const BlockedMatrix& w, std::span<const double> bias);
 
-// The matrix that MatMulNBits stores; `zero_points` and `group_index` may be undefined.
+// The weights of a MatMulNBits; `zero_points` and `group_index` may be undefined.
 struct NBits {
   int64_t n, k, block, bits;
 };

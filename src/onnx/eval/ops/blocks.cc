@@ -2,13 +2,13 @@
 #include "onnx/eval/ops/common.h"
 #include "onnx/eval/ops/elements.h"
 
-// Operators that trade channels for space.
+// Operators that move elements between channels and space.
 namespace kvik::onnx {
 namespace {
 
 int64_t block_size(const KernelCall& call) {
   const int64_t size = call.node.int_or("blocksize", 0);
-  require(size > 0 && size < (1 << 20), "blocksize {} is not a size", size);
+  require(size > 0 && size < (1 << 20), "blocksize is {}; expected a positive number", size);
   return size;
 }
 
@@ -17,7 +17,7 @@ Tensors depth_to_space(const KernelCall& call) {
   require_rank(x, 4, "the input");
   const int64_t b = block_size(call);
   const std::string_view mode = call.node.string_or("mode", "DCR");
-  require(mode == "DCR" || mode == "CRD", "mode '{}' is unknown; 'DCR' or 'CRD' was expected", mode);
+  require(mode == "DCR" || mode == "CRD", "mode '{}' is unknown; expected 'DCR' or 'CRD'", mode);
   require(x.dim(1) % (b * b) == 0, "{} channels cannot be divided into blocks of {}", x.dim(1), b * b);
   const int64_t c = x.dim(1) / (b * b);
   const int64_t h = x.dim(2);

@@ -6,17 +6,17 @@
 
 namespace kvik::onnx {
 
-// The shape both broadcast to, as numpy does; refuses shapes that do not fit.
+// The shape that both broadcast to, as in NumPy; refuses others.
 Dims broadcast(const Dims& a, const Dims& b);
 
-// Strides, per axis of `to`, of a dense tensor of shape `from` stretched to `to`: 0 where one element serves all.
-// Refuses where `from` does not broadcast to `to`.
+// Strides, per axis of `to`, of a dense tensor of shape `from` broadcast to `to`: 0 for a broadcast axis.
+// Refuses if `from` does not broadcast to `to`.
 Dims broadcast_strides(const Dims& from, const Dims& to);
 
-// Stretches to a shape that the tensor broadcasts to.
+// Expands the tensor to a shape that it broadcasts to.
 Tensor broadcast_to(const Tensor& tensor, const Dims& dims);
 
-// Every index of `dims` in row-major order, and for each of kN operands the element offset that its strides give.
+// Every index of `dims` in row-major order, with the element offset in each of kN operands.
 // for (Walk<2> walk(dims, {a_strides, b_strides}); walk.more(); walk.next()) … walk.offset(0) …
 template <size_t kN>
 class Walk {

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "onnx/eval/groups.h"
-#include "onnx/eval/ops/cast_strings.h"
 #include "onnx/eval/ops/dispatch.h"
 #include "onnx/eval/ops/elements.h"
 
@@ -14,7 +13,7 @@ namespace {
 
 constexpr size_t kChunk = 1024;
 
-// Some elements in a form that holds every source exactly, so that sources and targets need not know each other.
+// Elements in an intermediate form that represents every source type exactly.
 struct Numbers {
   enum class Kind { kReal, kSigned, kUnsigned };
   Kind kind = Kind::kReal;
@@ -28,7 +27,7 @@ struct Numbers {
   }
 };
 
-// Rounds so that a second rounding to fewer bits gives what one rounding would have: towards the odd of both neighbours.
+// Rounds to odd, so that a second rounding to fewer bits gives the same result as a single one.
 float to_float_for_rounding(double x) {
   const auto nearest = static_cast<float>(x);
   if (static_cast<double>(nearest) == x || std::isnan(x) || std::isinf(nearest)) return nearest;
@@ -41,7 +40,7 @@ float to_float_for_rounding(double x) {
 template <class T>
 T clamp_to(double x) {
   if (std::isnan(x)) return 0;
-  // 2^31 and 2^63 are doubles, one less is not always.
+  // 2^31 and 2^63 are exact as doubles; one less is not always.
   const double limit = std::ldexp(1.0, std::numeric_limits<T>::digits);
   if (x >= limit) return std::numeric_limits<T>::max();
   if (x < (std::is_signed_v<T> ? -limit : 0.0)) return std::numeric_limits<T>::lowest();
@@ -107,7 +106,7 @@ void write_small_floats(const Numbers& numbers, std::span<T> to, const CastOptio
   }
 }
 
-// A power of two above, below or nearest; the sign is lost, infinity and NaN are NaN, zero is the smallest power.
+// Rounds to a power of two; drops the sign. Infinity and NaN become NaN, zero becomes the smallest power.
 Float8E8M0 to_power_of_two(float value, const CastOptions& options) {
   const uint32_t code = std::bit_cast<uint32_t>(value);
   uint32_t exponent = (code >> 23) & 0xFFu;
@@ -118,10 +117,10 @@ Float8E8M0 to_power_of_two(float value, const CastOptions& options) {
   bool up = false;
   if (options.round_mode == "up") {
     up = fraction != 0;
-  } else if (options.round_mode == "nearest") {  // a half goes up, but for subnormal numbers
+  } else if (options.round_mode == "nearest") {  // halves round up, except for subnormal numbers
     up = (fraction & 0x400000u) != 0 && ((fraction & 0x3FFFFFu) != 0 || exponent > 0);
   } else {
-    require(options.round_mode == "down", "round_mode '{}' is unknown; 'up', 'down' or 'nearest' was expected", options.round_mode);
+    require(options.round_mode == "down", "round_mode '{}' is unknown; expected 'up', 'down' or 'nearest'", options.round_mode);
   }
   if (up && !(options.saturate && exponent == 0xFE)) ++exponent;
   result.bits = static_cast<uint8_t>(exponent);
@@ -154,7 +153,7 @@ void write_chunk(const Numbers& numbers, Tensor& result, size_t begin, const Cas
   }
 }
 
-// What a cast fills before the elements are packed.
+// The type that a cast writes before elements are packed.
 DType unpacked_dtype(DType dtype) {
   switch (dtype) {
     case DType::kI4:
@@ -197,8 +196,8 @@ Tensors bit_cast(const KernelCall& call) {
 
 Tensor cast(const Tensor& tensor, DType to, const CastOptions& options) {
   if (tensor.dtype() == to) return tensor;
-  if (to == DType::kString) return to_strings(tensor);
-  const Tensor from = tensor.dtype() == DType::kString ? parse_numbers(tensor, is_integer(to) || to == DType::kBool) : widened(tensor);
+  require(to != DType::kString && tensor.dtype() != DType::kString, "strings cannot be cast");
+  const Tensor from = widened(tensor);
   Tensor result = new_tensor(unpacked_dtype(to), tensor.dims());
   Numbers numbers;
   for (size_t begin = 0; begin < static_cast<size_t>(from.size()); begin += kChunk) {

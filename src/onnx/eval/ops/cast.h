@@ -7,12 +7,12 @@
 namespace kvik::onnx {
 
 struct CastOptions {
-  bool saturate = true;                // into 8-bit floats: beyond the largest number comes that number, not NaN or infinity
-  std::string_view round_mode = "up";  // into f8e8m0: "up", "down" or "nearest"
+  bool saturate = true;                // to 8-bit floats: overflow gives the largest number, not NaN or infinity
+  std::string_view round_mode = "up";  // to f8e8m0: "up", "down" or "nearest"
 };
 
-// Any dtype to any other, complex numbers aside. Floats become integers by cutting off; what no integer of the target holds
-// is clamped to 32 or 64 bits first and then wraps, as the processors do that models were made on; NaN becomes 0.
+// From any number type to any other; not for complex numbers and strings. Floats are truncated to integers; values out of range are
+// clamped to 32 or 64 bits first and then wrap, as on x86; NaN becomes 0.
 Tensor cast(const Tensor& tensor, DType to, const CastOptions& options = {});
 
 }  // namespace kvik::onnx

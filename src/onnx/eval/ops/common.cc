@@ -19,7 +19,7 @@ Tensor new_tensor(DType dtype, Dims dims) {
 }
 
 int normal_axis(int64_t axis, int rank) {
-  require(axis >= -rank && axis < rank, "axis {} is outside of a tensor of rank {}", axis, rank);
+  require(axis >= -rank && axis < rank, "axis {} is outside a tensor of rank {}", axis, rank);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
@@ -40,7 +40,7 @@ std::vector<int64_t> as_ints(const Tensor& tensor) {
 }
 
 int64_t as_int(const Tensor& tensor) {
-  require(tensor.size() == 1, "a tensor of shape {} was found where one integer was expected", to_string(tensor.dims()));
+  require(tensor.size() == 1, "found a tensor of shape {}; expected one integer", to_string(tensor.dims()));
   return as_ints(tensor)[0];
 }
 
@@ -54,12 +54,12 @@ std::vector<double> as_doubles(const Tensor& tensor) {
 }
 
 double as_double(const Tensor& tensor) {
-  require(tensor.size() == 1, "a tensor of shape {} was found where one number was expected", to_string(tensor.dims()));
+  require(tensor.size() == 1, "found a tensor of shape {}; expected one number", to_string(tensor.dims()));
   return as_doubles(tensor)[0];
 }
 
 bool as_bool(const Tensor& tensor) {
-  require(tensor.size() == 1, "a tensor of shape {} was found where one bool was expected", to_string(tensor.dims()));
+  require(tensor.size() == 1, "found a tensor of shape {}; expected one bool", to_string(tensor.dims()));
   return tensor.data<bool>()[0];
 }
 
@@ -69,12 +69,11 @@ std::vector<int64_t> ints_parameter(const KernelCall& call, size_t i, std::strin
 }
 
 void require_rank(const Tensor& tensor, int rank, std::string_view what) {
-  require(tensor.rank() == rank, "{} has shape {}, rank {} was expected", what, to_string(tensor.dims()), rank);
+  require(tensor.rank() == rank, "{} has shape {}; expected rank {}", what, to_string(tensor.dims()), rank);
 }
 
 void require_same_dtype(const Tensor& a, const Tensor& b) {
-  require(a.dtype() == b.dtype(), "inputs of {} and {} were found where one type was expected", dtype_name(a.dtype()),
-          dtype_name(b.dtype()));
+  require(a.dtype() == b.dtype(), "found inputs of {} and {}; expected the same type", dtype_name(a.dtype()), dtype_name(b.dtype()));
 }
 
 int64_t product(const Dims& dims, int from, int to) {

@@ -7,29 +7,29 @@
 namespace kvik::onnx {
 namespace {
 
-constexpr int64_t kMostIterations = 1'000'000;  // so that a loop that never ends is an error and not a hang
+constexpr int64_t kMostIterations = 1'000'000;  // an endless loop is an error, not a hang
 
 Tensors run(const KernelCall& call, const Graph& graph, std::span<const Tensor> inputs) {
-  require(static_cast<bool>(call.run_subgraph), "there is nobody to run its subgraphs");
-  require(graph.inputs.size() == inputs.size(), "its subgraph takes {} inputs, {} are given", graph.inputs.size(), inputs.size());
+  require(static_cast<bool>(call.run_subgraph), "subgraphs cannot be run here");
+  require(graph.inputs.size() == inputs.size(), "the subgraph has {} inputs; {} are given", graph.inputs.size(), inputs.size());
   return call.run_subgraph(graph, inputs);
 }
 
 Tensors if_kernel(const KernelCall& call) { return run(call, call.node.graph(as_bool(call.input(0)) ? "then_branch" : "else_branch"), {}); }
 
-// What one output of a body gives over the iterations, joined along a new axis.
+// Stacks the values of a scan output along a new axis.
 class Stack {
  public:
   void push(Tensor part) {
     require(parts_.empty() || (parts_[0].dtype() == part.dtype() && parts_[0].dims() == part.dims()),
-            "an output of its body changes from {} to {} between iterations", to_string(parts_.empty() ? Dims() : parts_[0].dims()),
+            "an output of the body changes from {} to {} between iterations", to_string(parts_.empty() ? Dims() : parts_[0].dims()),
             to_string(part.dims()));
     bytes_ += static_cast<int64_t>(part.size_bytes());
-    if (bytes_ > kMostResultBytes) throw Error(Code::kTooLarge, "the outputs of its iterations exceed the limit");
+    if (bytes_ > kMostResultBytes) throw Error(Code::kTooLarge, "the stacked outputs exceed the limit");
     parts_.push_back(std::move(part));
   }
 
-  // `declared` is the type of the body's output, which is all that is known when there were no iterations.
+  // `declared` is the type of the body's output, for a loop without iterations.
   Tensor joined(int64_t axis, bool reversed, const std::optional<ValueType>& declared) {
     if (parts_.empty()) return none(axis, declared);
     if (reversed) std::reverse(parts_.begin(), parts_.end());
@@ -68,8 +68,7 @@ Tensors loop(const KernelCall& call) {
   const int64_t most = call.has(0) ? as_int(call.input(0)) : INT64_MAX;
   bool go_on = !call.has(1) || as_bool(call.input(1));
   Tensors carried(call.inputs.begin() + static_cast<int64_t>(std::min<size_t>(2, call.inputs.size())), call.inputs.end());
-  require(body.outputs.size() >= carried.size() + 1, "its body gives {} outputs for {} carried values", body.outputs.size(),
-          carried.size());
+  require(body.outputs.size() >= carried.size() + 1, "the body has {} outputs for {} carried values", body.outputs.size(), carried.size());
   std::vector<Stack> stacks(body.outputs.size() - carried.size() - 1);
   for (int64_t i = 0; i < most && go_on; ++i) {
     require(i < kMostIterations, "it does not end within {} iterations", kMostIterations);
@@ -105,7 +104,7 @@ struct ScanParts {
 
 ScanParts parts_of(const Node& node, std::span<const Tensor> inputs) {
   const int64_t n = node.int_or("num_scan_inputs", 0);
-  require(n >= 0 && n <= static_cast<int64_t>(inputs.size()), "{} of its {} inputs are to be scanned", n, inputs.size());
+  require(n >= 0 && n <= static_cast<int64_t>(inputs.size()), "num_scan_inputs is {}; the node has {} inputs", n, inputs.size());
   const auto cut = inputs.end() - n;
   return {{inputs.begin(), cut}, {cut, inputs.end()}, 0};
 }
@@ -125,7 +124,7 @@ Tensors scan_once(const KernelCall& call, std::span<const Tensor> given, int64_t
   }
   parts.length = std::min(parts.length, most);
   const size_t n_states = parts.states.size();
-  require(body.outputs.size() >= n_states, "its body gives {} outputs for {} states", body.outputs.size(), n_states);
+  require(body.outputs.size() >= n_states, "the body has {} outputs for {} states", body.outputs.size(), n_states);
   std::vector<Stack> stacks(body.outputs.size() - n_states);
   for (int64_t i = 0; i < parts.length; ++i) {
     Tensors inputs = parts.states;
@@ -145,7 +144,7 @@ Tensors scan_once(const KernelCall& call, std::span<const Tensor> given, int64_t
   return results;
 }
 
-// Scan in opset 8: a batch axis comes first everywhere, and input 0 may say how long each sequence is.
+// Scan in opset 8: the first axis is the batch, and input 0 may have the length of each sequence.
 Tensors scan_batches(const KernelCall& call) {
   require(call.inputs.size() > 1 && call.input(1).rank() > 0, "it has no input with a batch axis");
   const int64_t batch = call.input(1).dim(0);
@@ -169,10 +168,16 @@ Tensors scan_batches(const KernelCall& call) {
 
 Tensors scan(const KernelCall& call) { return call.node.opset < 9 ? scan_batches(call) : scan_once(call, call.inputs, INT64_MAX); }
 
+// An optional that holds a tensor is that tensor here; an empty one is an omitted input.
+Tensors optional_has_element(const KernelCall& call) { return {Tensor::scalar(call.has(0))}; }
+Tensors optional_get_element(const KernelCall& call) { return {call.input(0)}; }
+
 }  // namespace
 
 void add_control_flow(KernelTable& table) {
   table.add("If", if_kernel);
+  table.add("OptionalGetElement", optional_get_element);
+  table.add("OptionalHasElement", optional_has_element);
   table.add("Loop", loop);
   table.add("Scan", scan);
 }

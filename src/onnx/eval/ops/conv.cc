@@ -11,8 +11,8 @@ namespace {
 
 struct Channels {
   int64_t groups;
-  int64_t in;   // of one group
-  int64_t out;  // of one group
+  int64_t in;   // per group
+  int64_t out;  // per group
 };
 
 int64_t groups_of(const Node& node, const Tensor& x) {
@@ -24,7 +24,7 @@ int64_t groups_of(const Node& node, const Tensor& x) {
 
 Dims kernel_of(const Node& node, const Tensor& weights) {
   Dims kernel = spatial(weights);
-  require(node.ints_or("kernel_shape", kernel) == kernel, "kernel_shape contradicts weights of shape {}", to_string(weights.dims()));
+  require(node.ints_or("kernel_shape", kernel) == kernel, "kernel_shape does not match weights of shape {}", to_string(weights.dims()));
   return kernel;
 }
 
@@ -33,7 +33,7 @@ void require_bias(const Tensor& bias, int64_t n_channels) {
           to_string(bias.dims()), n_channels);
 }
 
-// One group of one image: the patch under the window, over all channels, meets each kernel in turn.
+// One group of one image: multiplies the patch under the window, over all channels, with each kernel.
 template <class T>
 void convolve(const Window& window, const Channels& channels, const T* x, const T* weights, std::span<const double> bias, T* to) {
   const int64_t plane = element_count(window.input);
@@ -89,7 +89,7 @@ Tensors conv(const KernelCall& call) {
   return {result};
 }
 
-// ConvTranspose runs a window over its output: what an input element is spread over is what the convolution back would read.
+// ConvTranspose slides the window over its output: an input element is added to what the forward convolution would read.
 Window transposed_window(const Node& node, const Dims& input, const Dims& kernel) {
   const size_t rank = input.size();
   const Dims ones(rank, 1);
@@ -152,7 +152,7 @@ void spread(const Window& window, const Channels& channels, const T* x, const T*
 
 Tensors conv_transpose(const KernelCall& call) {
   const Tensor& x = call.input(0);
-  const Tensor& weights = call.input(1);  // [in, out of one group, kernel …]
+  const Tensor& weights = call.input(1);  // [in, out per group, kernel …]
   require_same_dtype(x, weights);
   const Window window = transposed_window(call.node, spatial(x), kernel_of(call.node, weights));
   const int64_t groups = groups_of(call.node, x);

@@ -6,7 +6,7 @@
 namespace kvik::onnx {
 namespace {
 
-// Sums and products run in double, so that a long row does not drift; integers wrap.
+// Sums and products are computed in double; integers wrap.
 template <class T>
 using Running = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
 

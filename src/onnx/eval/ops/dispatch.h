@@ -3,15 +3,13 @@
 #include "onnx/eval/ops/common.h"
 
 // From a DType to a C++ type: visit_numeric(dtype, [&]<class T>(Type<T>) { … tensor.data<T>() … }).
-// f16, bf16 and f8 are not among the types, since nothing is computed in them: see widened() in elements.h.
+// Not for f16, bf16 and f8, since nothing is computed in them: see widened() in elements.h.
 namespace kvik::onnx {
 
 template <class T>
 struct Type {};
 
-[[noreturn]] inline void refuse_dtype(DType dtype) {
-  refuse("a tensor of {} was found, which this operator does not take", dtype_name(dtype));
-}
+[[noreturn]] inline void refuse_dtype(DType dtype) { refuse("this operator does not support tensors of type {}", dtype_name(dtype)); }
 
 // f32 and f64.
 template <class F>
@@ -23,7 +21,7 @@ decltype(auto) visit_float(DType dtype, F&& f) {
   }
 }
 
-// The eight integers of whole bytes.
+// The integer types of 8 to 64 bits.
 template <class F>
 decltype(auto) visit_integer(DType dtype, F&& f) {
   switch (dtype) {

@@ -11,7 +11,7 @@
 namespace kvik::onnx {
 namespace {
 
-// An axis's label: a letter, or a negative number for the axes an ellipsis stands for, -1 being the last.
+// The label of an axis: a letter, or a negative number for an axis of the ellipsis; -1 is the last.
 using Label = int;
 using Labels = std::vector<Label>;
 
@@ -29,7 +29,7 @@ Labels parse_term(std::string_view term, int n_ellipsis) {
       i += 2;
       continue;
     }
-    require((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), "the term '{}' has a character that is no label", term);
+    require((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), "the term '{}' has an invalid character", term);
     labels.push_back(c);
   }
   require(labels.size() <= kMostAxes, "the term '{}' is too long", term);
@@ -55,7 +55,7 @@ std::vector<std::string_view> split_terms(std::string_view text) {
   return terms;
 }
 
-// Where the equation names no output: the ellipsis, then every letter that stands once, in alphabetical order.
+// Without an explicit output: the ellipsis, then every letter that appears once, in alphabetical order.
 Labels implied_output(const std::vector<Labels>& inputs) {
   std::map<Label, int> counts;
   for (const Labels& input : inputs) {
@@ -92,26 +92,26 @@ std::map<Label, int64_t> sizes_of(const Equation& equation, std::span<const Tens
     for (size_t axis = 0; axis < equation.inputs[i].size(); ++axis) {
       const int64_t dim = inputs[i].dims()[axis];
       int64_t& size = sizes.emplace(equation.inputs[i][axis], dim).first->second;
-      require(size == dim || size == 1 || dim == 1, "one label stands for {} and for {} elements", size, dim);
+      require(size == dim || size == 1 || dim == 1, "a label has sizes {} and {}", size, dim);
       if (size == 1) size = dim;
     }
   }
   return sizes;
 }
 
-// Every combination of labels, the output's outermost, with the offset in each operand.
+// Iterates over all label values, those of the output outermost, with the offset in each operand.
 struct Loops {
   Dims dims;
   std::vector<Dims> strides;  // per operand
-  size_t n_kept = 0;          // how many of the first axes are the output's
+  size_t n_kept = 0;          // the first axes, those of the output
   Dims result_dims;
 };
 
 Loops loops_of(const Equation& equation, std::span<const Tensor> inputs) {
   std::map<Label, int64_t> sizes = sizes_of(equation, inputs);
   Labels order = equation.output;
-  for (const Label label : order) require(sizes.contains(label), "a label of the output stands in no input");
-  require(std::set<Label>(order.begin(), order.end()).size() == order.size(), "a label stands twice in the output");
+  for (const Label label : order) require(sizes.contains(label), "a label of the output is in no input");
+  require(std::set<Label>(order.begin(), order.end()).size() == order.size(), "a label is repeated in the output");
   Loops loops;
   loops.n_kept = order.size();
   for (const auto& [label, size] : sizes) {
@@ -124,7 +124,7 @@ Loops loops_of(const Equation& equation, std::span<const Tensor> inputs) {
     Dims strides(order.size(), 0);
     for (size_t axis = 0; axis < dense.size(); ++axis) {
       const auto at = static_cast<size_t>(std::find(order.begin(), order.end(), equation.inputs[i][axis]) - order.begin());
-      if (inputs[i].dims()[axis] != 1) strides[at] += dense[axis];  // a label twice in one term walks the diagonal
+      if (inputs[i].dims()[axis] != 1) strides[at] += dense[axis];  // a repeated label selects the diagonal
     }
     loops.strides.push_back(std::move(strides));
   }
@@ -185,7 +185,7 @@ Tensors einsum(const KernelCall& call) {
   const Equation equation = parse_equation(call.node.string_or("equation", ""), call.inputs);
   const Loops loops = loops_of(equation, call.inputs);
   const std::optional<int64_t> n_products = checked_elements(loops.dims);
-  require(n_products && *n_products < kMostProducts, "it asks for more than {} products", kMostProducts);
+  require(n_products && *n_products < kMostProducts, "it needs more than {} products", kMostProducts);
   call.work.take(loops.dims);
   call.work.take(loops.result_dims);
   return {visit_numeric(call.input(0).dtype(), [&]<class T>(Type<T>) { return Contraction<T>(loops, call.inputs).run(); })};

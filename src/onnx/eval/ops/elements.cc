@@ -126,8 +126,8 @@ Tensors run_in_f32(Kernel kernel, const KernelCall& call) {
   Tensors wide(call.inputs.begin(), call.inputs.end());
   for (Tensor& input : wide) {
     if (!is_small_float(input.dtype())) continue;
-    require(small == DType::kUndefined || small == input.dtype(), "inputs of {} and {} were found where one type was expected",
-            dtype_name(small), dtype_name(input.dtype()));
+    require(small == DType::kUndefined || small == input.dtype(), "found inputs of {} and {}; expected the same type", dtype_name(small),
+            dtype_name(input.dtype()));
     small = input.dtype();
     input = widened(input);
   }
@@ -169,7 +169,7 @@ Tensor remapped(const Tensor& source, const Dims& dims, const SourceIndex& sourc
   // The offset of one axis, or kFill.
   const auto offset = [&](size_t axis, int64_t index) {
     const int64_t from = source_index(axis, index);
-    require(from == kFill || (from >= 0 && from < source.dims()[axis]), "index {} lies outside of axis {} of {}", from, axis,
+    require(from == kFill || (from >= 0 && from < source.dims()[axis]), "index {} is outside axis {} of {}", from, axis,
             source.dims()[axis]);
     return from == kFill ? kFill : from * strides[axis];
   };

@@ -4,17 +4,17 @@
 
 #include "onnx/eval/ops/common.h"
 
-// Elements as they are stored: copied without regard to what they mean, and widened to a type one can compute in.
+// Copies elements of any type, and widens small types to computable ones.
 namespace kvik::onnx {
 
-bool is_small_float(DType dtype);  // a float under 32 bits
+bool is_small_float(DType dtype);  // a float of fewer than 32 bits
 
-// Small floats as f32, and packed integers (4, 2 bits) as i8 or u8; anything else as it is.
+// Small floats as f32, and packed integers (4, 2 bits) as i8 or u8; anything else unchanged.
 Tensor widened(const Tensor& tensor);
-// The way back from f32, i8 or u8 to `dtype`, rounding to nearest even and saturating 8-bit floats; as it is where it has that dtype.
+// The inverse, from f32, i8 or u8 to `dtype`: rounds to nearest even and saturates 8-bit floats.
 Tensor narrowed(const Tensor& tensor, DType dtype);
 
-// Runs a kernel whose floats are all of one type: small floats are widened before and the f32 results are rounded once after.
+// Runs a kernel whose floats are all of one type: small floats are widened before, and the f32 results are rounded once.
 Tensors run_in_f32(Kernel kernel, const KernelCall& call);
 
 // The same as a Kernel, for the table.
@@ -23,18 +23,18 @@ Tensors in_f32(const KernelCall& call) {
   return run_in_f32(kKernel, call);
 }
 
-// The elements at `start` + the sum of index * stride, for every index of `dims`. The caller has checked that all lie inside.
+// The elements at `start` + the sum of index * stride, for every index of `dims`. The caller has checked the bounds.
 Tensor strided_copy(const Tensor& source, int64_t start, const Dims& dims, const Dims& strides);
 
 // Where an element comes from on one axis; kFill for none.
 inline constexpr int64_t kFill = -1;
 using SourceIndex = std::function<int64_t(size_t axis, int64_t index)>;
 
-// A tensor of `dims` whose element at an index is that of `source` at source_index, axis by axis, or element 0 of `fill`
-// where an axis says kFill. What lies outside of the source is refused.
+// A tensor of `dims` whose element at an index is that of `source` at source_index, axis by axis, or element 0 of `fill` if that is
+// kFill. Refuses indices outside the source.
 Tensor remapped(const Tensor& source, const Dims& dims, const SourceIndex& source_index, const Tensor& fill = {});
 
-// Copies runs of elements of any dtype, strings and packed types too, between tensors of one dtype.
+// Copies runs of elements of any dtype, including strings and packed types, between tensors of the same dtype.
 class ElementWriter {
  public:
   explicit ElementWriter(Tensor& target);

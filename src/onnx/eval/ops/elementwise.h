@@ -7,13 +7,13 @@
 
 namespace kvik::onnx {
 
-// Every element of a float tensor through `f`, in double, rounded once to the tensor's type.
+// Applies `f` to every element of a float tensor, in double, rounded once to the type of the tensor.
 Tensor map_floats(const Tensor& x, const std::function<double(double)>& f);
 
 // The second operand of a binary operator as it broadcasts: opsets before 7 aligned it at an axis instead of at the end.
 Tensor second_operand(const KernelCall& call);
 
-// result[i] = op(a[i], b[i]) after broadcasting; both hold T.
+// result[i] = op(a[i], b[i]) after broadcasting; both have elements of type T.
 template <class T, class R>
 Tensor zip(const Tensor& a, const Tensor& b, R (*op)(T, T)) {
   const Dims dims = broadcast(a.dims(), b.dims());

@@ -6,7 +6,7 @@
 #include "onnx/eval/ops/named_activation.h"
 #include "onnx/eval/ops/numbers.h"
 
-// Activations with what com.microsoft fuses into them (biases, gates), and the gated ones of the standard.
+// Fused activations of com.microsoft (with biases and gates) and the gated ones of ONNX.
 namespace kvik::onnx {
 namespace {
 
@@ -17,12 +17,12 @@ std::vector<Tensor> mapped(const Tensor& x, const std::function<double(double)>&
   return {tensor_of(x.dtype(), x.dims(), values)};
 }
 
-// x plus a bias along its last axis, where there is one.
+// x plus a bias along its last axis, if given.
 std::vector<double> biased(const Tensor& x, const Tensor& bias) {
   require_float(x, "the input");
   std::vector<double> values = doubles_of(x);
   if (!bias.defined()) return values;
-  require(x.rank() > 0, "the input is a scalar, at least one dimension was expected");
+  require(x.rank() > 0, "the input is a scalar; expected at least one dimension");
   require_dims(bias, {x.dim(-1)}, "the bias");
   const std::vector<double> add = doubles_of(bias);
   for (size_t i = 0; i < values.size(); ++i) values[i] += add[i % add.size()];
@@ -57,7 +57,7 @@ std::vector<Tensor> swiglu(const KernelCall& call) {
   const Tensor &a = call.input(0), &b = call.input(1);
   require_float(a, "A");
   require_same_dtype(a, b);
-  require(a.dims() == b.dims(), "A and B have shapes {} and {}, one shape was expected", to_string(a.dims()), to_string(b.dims()));
+  require(a.dims() == b.dims(), "A and B have shapes {} and {}; expected equal shapes", to_string(a.dims()), to_string(b.dims()));
   const double alpha = call.node.float_or("alpha", 1.0f);
   std::vector<double> y = doubles_of(a);
   const std::vector<double> gate = doubles_of(b);
@@ -67,7 +67,7 @@ std::vector<Tensor> swiglu(const KernelCall& call) {
 
 std::vector<Tensor> bias_add(const KernelCall& call) {
   const Tensor &x = call.input(0), &skip = call.input(2);
-  require(skip.dims() == x.dims(), "X and skip have shapes {} and {}, one shape was expected", to_string(x.dims()), to_string(skip.dims()));
+  require(skip.dims() == x.dims(), "X and skip have shapes {} and {}; expected equal shapes", to_string(x.dims()), to_string(skip.dims()));
   std::vector<double> y = biased(x, call.input(1));
   const std::vector<double> add = doubles_of(skip);
   for (size_t i = 0; i < y.size(); ++i) y[i] += add[i];
@@ -77,7 +77,7 @@ std::vector<Tensor> bias_add(const KernelCall& call) {
 std::vector<Tensor> bias_split_gelu(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const std::vector<double> both = biased(x, call.input(1));
-  require(x.dim(-1) % 2 == 0, "X has shape {}, an even last dimension was expected", to_string(x.dims()));
+  require(x.dim(-1) % 2 == 0, "X has shape {}; expected an even last dimension", to_string(x.dims()));
   Dims dims = x.dims();
   dims.back() /= 2;
   const auto half = static_cast<size_t>(dims.back());
@@ -92,15 +92,15 @@ std::vector<Tensor> bias_split_gelu(const KernelCall& call) {
 std::vector<Tensor> gated_add(const KernelCall& call) {
   const Tensor &x = call.input(0), &y = call.input(1), &gate = call.input(2);
   require_float(x, "X");
-  require(x.dims() == y.dims() && x.rank() > 0, "X and Y have shapes {} and {}, one shape was expected", to_string(x.dims()),
+  require(x.dims() == y.dims() && x.rank() > 0, "X and Y have shapes {} and {}; expected equal shapes", to_string(x.dims()),
           to_string(y.dims()));
   Dims per_row = x.dims();
   per_row.back() = 1;
-  require(gate.dims() == per_row, "the gate has shape {}, {} was expected", to_string(gate.dims()), to_string(per_row));
+  require(gate.dims() == per_row, "the gate has shape {}; expected {}", to_string(gate.dims()), to_string(per_row));
   std::vector<double> sum = doubles_of(x);
   const std::vector<double> add = doubles_of(y), gates = doubles_of(gate);
   const auto n = static_cast<size_t>(x.dim(-1));
-  // The product is rounded by itself: the operator promises what Mul and Add would give.
+  // The product is rounded separately: the result must equal Mul and Add.
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += rounded_to(x.dtype(), add[i] * gates[i / n]);
   return {tensor_of(x.dtype(), x.dims(), sum)};
 }
@@ -144,10 +144,10 @@ std::function<double(double)> named_activation(std::string_view name, const Acti
   if (name == "HardSigmoid")
     return [with](double x) { return std::clamp(with.alpha.value_or(0.2f) * x + with.beta.value_or(0.5f), 0.0, 1.0); };
   if (name == "Clip") {
-    require(with.alpha && with.beta && *with.alpha <= *with.beta, "the activation 'Clip' was found without two ordered bounds");
+    require(with.alpha && with.beta && *with.alpha <= *with.beta, "the activation 'Clip' needs two bounds in order");
     return [with](double x) { return std::clamp(x, static_cast<double>(*with.alpha), static_cast<double>(*with.beta)); };
   }
-  throw Error(Code::kUnsupported, fmt::format("the fused activation '{}' is not known", name));
+  throw Error(Code::kUnsupported, fmt::format("unknown fused activation '{}'", name));
 }
 
 void add_fused_activation(KernelTable& table) {

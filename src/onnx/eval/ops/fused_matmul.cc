@@ -6,7 +6,7 @@
 #include "onnx/eval/ops/named_activation.h"
 #include "onnx/eval/ops/numbers.h"
 
-// Products of matrices with what com.microsoft fuses into them: transpositions, a factor, a bias, an activation.
+// Fused matmuls of com.microsoft: with transposition, scale, bias and activation.
 namespace kvik::onnx {
 namespace {
 
@@ -22,7 +22,7 @@ struct Matrices {
   }
 };
 
-// trans: the last two axes change places. trans_batch: the first axis moves behind the batch axes that follow it.
+// trans: swaps the last two axes. trans_batch: moves the first axis after the other batch axes.
 Matrices operand(const Tensor& tensor, bool trans, bool trans_batch) {
   require_float(tensor, "a matrix");
   Matrices result{doubles_of(tensor), tensor.dims()};

@@ -4,7 +4,7 @@
 namespace kvik::onnx {
 namespace {
 
-// A table of codes: logical dimensions (bytes that hold several codes count for several), and how it is quantised.
+// A quantized table: logical dimensions (a byte with several codes counts as several elements) and quantization.
 struct Table {
   Dims dims;
   int gather_axis = 0, quantize_axis = 0;
@@ -23,16 +23,16 @@ Table table_of(const KernelCall& call) {
   t.in_bytes = data.dtype() == DType::kU8;
   const int64_t bits = node.int_or("bits", 4);
   require(t.in_bytes ? bits == 2 || bits == 4 || bits == 8 : (data.dtype() == DType::kU4 || data.dtype() == DType::kI4) && bits == 4,
-          "data of {} with codes of {} bits was found", dtype_name(data.dtype()), bits);
+          "data of type {} cannot have codes of {} bits", dtype_name(data.dtype()), bits);
   t.bits = static_cast<size_t>(bits);
   t.gather_axis = normal_axis(node.int_or("gather_axis", 0), data.rank());
   t.quantize_axis = normal_axis(node.int_or("quantize_axis", 1), data.rank());
   t.block = node.int_or("block_size", 128);
-  require(t.block >= 16 && (t.block & (t.block - 1)) == 0, "attribute 'block_size' is {}, a power of two of at least 16 was expected",
-          t.block);
+  require(t.block >= 16 && (t.block & (t.block - 1)) == 0, "attribute 'block_size' is {}; expected a power of two of at least 16", t.block);
   if (t.in_bytes) {
     require(t.gather_axis == 0 && t.quantize_axis == data.rank() - 1 && data.rank() > 1,
-            "packed bytes of shape {} are gathered along axis {} and cut along {}", to_string(data.dims()), t.gather_axis, t.quantize_axis);
+            "packed bytes of shape {} are gathered along axis {} and quantized along {}", to_string(data.dims()), t.gather_axis,
+            t.quantize_axis);
     t.dims.back() *= t.per_byte();
   }
   return t;
@@ -54,7 +54,7 @@ std::vector<double> zero_points_of(const KernelCall& call, const Table& t, const
   require_same_dtype(call.input(0), zero_points);
   Dims stored = scales;
   stored.back() = blocks_of(scales.back(), t.per_byte());
-  require(zero_points.dims() == stored, "the zero points have shape {}, {} was expected", to_string(zero_points.dims()), to_string(stored));
+  require(zero_points.dims() == stored, "the zero points have shape {}; expected {}", to_string(zero_points.dims()), to_string(stored));
   if (t.per_byte() == 1) return doubles_of(zero_points);
   const std::span<const uint8_t> bytes = zero_points.data<uint8_t>();
   std::vector<double> result(static_cast<size_t>(element_count(scales)));
@@ -69,7 +69,7 @@ std::vector<Tensor> gather_block_quantized(const KernelCall& call) {
   require_float(scales, "the scales");
   Dims wanted = t.dims;
   wanted[static_cast<size_t>(t.quantize_axis)] = blocks_of(t.dims[static_cast<size_t>(t.quantize_axis)], t.block);
-  require(scales.dims() == wanted, "the scales have shape {}, {} was expected", to_string(scales.dims()), to_string(wanted));
+  require(scales.dims() == wanted, "the scales have shape {}; expected {}", to_string(scales.dims()), to_string(wanted));
   const std::vector<double> codes = codes_of(call.input(0), t), factors = doubles_of(scales), zeros = zero_points_of(call, t, wanted);
   const std::vector<int64_t> chosen = integers_of(indices);
 
@@ -83,7 +83,7 @@ std::vector<Tensor> gather_block_quantized(const KernelCall& call) {
   for (size_t i = 0; i < y.size(); ++i) {
     const auto at = static_cast<int64_t>(i);
     int64_t index = chosen[static_cast<size_t>(at / gather.inner % n_chosen)];
-    require(index >= -gather.n && index < gather.n, "index {} was found, the axis has {} elements", index, gather.n);
+    require(index >= -gather.n && index < gather.n, "index {} is outside an axis of {} elements", index, gather.n);
     if (index < 0) index += gather.n;
     const int64_t from = (at / (gather.inner * n_chosen) * gather.n + index) * gather.inner + at % gather.inner;
     const int64_t along = from / quantize.inner % quantize.n;

@@ -29,17 +29,17 @@ enum Input : size_t {
   kKeyNorm
 };
 
-// Lengths of one sequence of the batch in this call. A row is a position of the cache.
+// Lengths of one sequence of the batch. A row is a position of the cache.
 struct Step {
-  int64_t past_rows = 0;    // rows taken from the past, from its start
+  int64_t past_rows = 0;    // rows used of the past, from its start
   int64_t first_query = 0;  // the row of query 0
-  int64_t visible = 0;      // rows that hold real tokens after this call: past, new, without padding
-  int64_t kept_from = 0;    // present starts with this row
+  int64_t visible = 0;      // rows with tokens after this call: past and new, without padding
+  int64_t kept_from = 0;    // first row of present
   int64_t first_position = 0;
 };
 
 struct Lengths {
-  int64_t queries = 0, fresh = 0;  // fresh: new keys; 0 when the past holds them already
+  int64_t queries = 0, fresh = 0;  // fresh: new keys; 0 if the past already has them
   int64_t past = 0, total = 0, present = 0;
   bool first_prompt = false;
   std::vector<Step> steps;
@@ -47,7 +47,7 @@ struct Lengths {
   int64_t rows(size_t b) const { return steps[b].past_rows + fresh; }
 };
 
-// Where the next row goes in a cache that holds only a window: rows are dropped `gap` at a time once it is full.
+// The next row in a cache of only a window: once it is full, rows are dropped `gap` at a time.
 int64_t windowed_end(int64_t past, int64_t capacity, int64_t gap) {
   return past <= capacity ? past : past - gap * blocks_of(past - capacity, gap);
 }
@@ -82,31 +82,31 @@ Lengths lengths_of(const KernelCall& call, const GroupedOperands& x) {
   const bool has_past = call.has(kPastKey);
   all.past = has_past && call.input(kPastKey).rank() == 4 ? call.input(kPastKey).dim(2) : 0;
   all.first_prompt = all.queries == all.total;
-  require(all.total > 0 && all.total <= std::numeric_limits<int32_t>::max(), "total_sequence_length is {}, a positive number was expected",
+  require(all.total > 0 && all.total <= std::numeric_limits<int32_t>::max(), "total_sequence_length is {}; expected a positive number",
           all.total);
-  require(all.fresh == all.queries || (has_past && all.fresh == 0), "{} queries and {} keys were found, as many of both were expected",
-          all.queries, all.fresh);
+  require(all.fresh == all.queries || (has_past && all.fresh == 0), "found {} queries and {} keys; expected equal numbers", all.queries,
+          all.fresh);
   const bool windowed = call.node.int_or("sliding_window_cache", 0) == 1;
   const int64_t window = call.node.int_or("local_window_size", -1);
-  require(windowed || all.total <= all.past + all.queries, "total_sequence_length is {}, the past holds {} and {} are new", all.total,
+  require(windowed || all.total <= all.past + all.queries, "total_sequence_length is {}, the past has {} and {} are new", all.total,
           all.past, all.queries);
   all.present = windowed ? all.past : std::max(all.total, all.past);
   if (windowed) {
-    require(window > 0 && has_past && all.past >= window && all.fresh > 0, "a cache for a window of {} keys was found with room for {}",
-            window, all.past);
+    require(window > 0 && has_past && all.past >= window && all.fresh > 0, "a cache for a window of {} keys has room for {}", window,
+            all.past);
   }
   const std::vector<int64_t> last = integers_of(call.input(kSeqlensK));
-  require(static_cast<int64_t>(last.size()) == x.q.batch, "seqlens_k has shape {}, one element for each of {} sequences was expected",
+  require(static_cast<int64_t>(last.size()) == x.q.batch, "seqlens_k has shape {}; expected one element for each of {} sequences",
           to_string(call.input(kSeqlensK).dims()), x.q.batch);
   for (const int64_t index : last) {
     require(index >= 0 && index < std::numeric_limits<int32_t>::max() && (windowed || index < all.present),
-            "seqlens_k holds {}, a number below {} was expected", index, all.present);
-    require((all.first_prompt && !windowed) || index + 1 >= all.queries, "seqlens_k holds {}, which is too small for {} new tokens", index,
-            all.queries);
+            "seqlens_k contains {}; expected a number below {}", index, all.present);
+    require((all.first_prompt && !windowed) || index + 1 >= all.queries, "seqlens_k contains {}, which is too small for {} new tokens",
+            index, all.queries);
     all.steps.push_back(windowed ? windowed_step(all, index + 1, window) : full_step(all, index + 1, has_past));
     const Step& step = all.steps.back();
     require(step.past_rows <= all.past && step.visible <= step.past_rows + all.fresh && step.first_query >= 0,
-            "a sequence of {} tokens was found, of which {} are new and the past holds {}", index + 1, all.fresh, all.past);
+            "a sequence has {} tokens, but {} are new and the past has {}", index + 1, all.fresh, all.past);
   }
   return all;
 }
@@ -117,22 +117,22 @@ void rotate_heads(Heads& heads, const RotaryTable& table, const KernelCall& call
   if (call.has(kPositionIds)) {
     require_dims(call.input(kPositionIds), {heads.batch, -1}, "position_ids");
     stride = call.input(kPositionIds).dim(1);
-    require(stride >= heads.length, "position_ids has shape {}, {} positions were expected", to_string(call.input(kPositionIds).dims()),
+    require(stride >= heads.length, "position_ids has shape {}; expected {} positions", to_string(call.input(kPositionIds).dims()),
             heads.length);
     given = integers_of(call.input(kPositionIds));
   }
   for_rows(heads, [&](int64_t b, int64_t h, int64_t i) {
     int64_t position = all.steps[static_cast<size_t>(b)].first_position + i;
     if (!given.empty()) {
-      // A first prompt names only where it starts.
-      require(given[0] < table.positions(), "position {} is beyond the table of angles", given[0]);
+      // A first prompt only has its start.
+      require(given[0] < table.positions(), "position {} is outside the rotary table", given[0]);
       position = all.first_prompt ? given[0] + i : given[static_cast<size_t>(b * stride + i)];
     }
     table.rotate(heads.row(b, h, i), position, call.node.int_or("rotary_interleaved", 0) != 0);
   });
 }
 
-// Rows as attention sees them: the past's, then the new ones. Sequences shorter than the longest end in zeros.
+// The rows that attention reads: past, then new. Shorter sequences are padded with zeros.
 Heads all_rows(const Heads& past, const Heads& fresh, const Lengths& all) {
   int64_t longest = 0;
   for (size_t b = 0; b < all.steps.size(); ++b) longest = std::max(longest, all.rows(b));
@@ -170,8 +170,8 @@ Visible visible_rows(const Node& node, const Step& step, int64_t query) {
 }
 
 struct Cached {
-  Heads rows;      // as stored: what a cache of that type gives back
-  Tensor present;  // undefined unless wanted
+  Heads rows;      // after encoding and decoding in the type of the cache
+  Tensor present;  // undefined unless requested
 };
 
 // Codec and rows of the key or of the value.
@@ -188,7 +188,7 @@ Cached cached(const KernelCall& call, const Heads& fresh, const Lengths& all, bo
   const KvCodec codec(dtype, form, fresh.heads, fresh.size);
   const std::string_view name = is_key ? "past_key" : "past_value";
   const Heads before = past.defined() ? codec.decode(past, name) : Heads(fresh.batch, fresh.heads, 0, fresh.size);
-  require(before.batch == fresh.batch && before.length == all.past, "{} has shape {}, a batch of {} and {} positions were expected", name,
+  require(before.batch == fresh.batch && before.length == all.past, "{} has shape {}; expected a batch of {} and {} positions", name,
           to_string(past.dims()), fresh.batch, all.past);
   const Heads rows = all_rows(before, fresh, all);
   const bool wanted = call.wants(is_key ? 1 : 2);
@@ -196,7 +196,7 @@ Cached cached(const KernelCall& call, const Heads& fresh, const Lengths& all, bo
 }
 
 void prepare(GroupedOperands& x, const KernelCall& call, const Lengths& all) {
-  require(call.has(kQueryNorm) == call.has(kKeyNorm), "one of q_norm_weight and k_norm_weight was given, both or none was expected");
+  require(call.has(kQueryNorm) == call.has(kKeyNorm), "one of q_norm_weight and k_norm_weight was given; expected both or none");
   const double epsilon = call.node.float_or("qk_norm_epsilon", 1e-6f);
   normalize_heads(x.q, call.optional(kQueryNorm), epsilon, "q_norm_weight");
   normalize_heads(x.k, call.optional(kKeyNorm), epsilon, "k_norm_weight");
@@ -210,8 +210,8 @@ std::vector<Tensor> group_query_attention(const KernelCall& call) {
   const Node& node = call.node;
   const int64_t n_heads = positive_attribute(node, "num_heads"), n_kv_heads = positive_attribute(node, "kv_num_heads");
   GroupedOperands x = grouped_operands(call.input(kQuery), call.optional(kKey), call.optional(kValue), n_heads, n_kv_heads);
-  require(call.has(kPastKey) == call.has(kPastValue), "one of past_key and past_value was given, both or none was expected");
-  require(node.int_or("causal", 1) != 0 || node.int_or("local_window_size", -1) == -1, "a local window was found without causal attention");
+  require(call.has(kPastKey) == call.has(kPastValue), "one of past_key and past_value was given; expected both or none");
+  require(node.int_or("causal", 1) != 0 || node.int_or("local_window_size", -1) == -1, "a local window needs causal attention");
   const Lengths all = lengths_of(call, x);
   prepare(x, call, all);
   const Cached keys = cached(call, x.k, all, true), values = cached(call, x.v, all, false);
@@ -231,10 +231,10 @@ std::vector<Tensor> group_query_attention(const KernelCall& call) {
     }
   };
   const int64_t qk_output = node.int_or("qk_output", 0);
-  require(qk_output >= 0 && qk_output <= 2, "attribute 'qk_output' is {}, 0, 1 or 2 was expected", qk_output);
+  require(qk_output >= 0 && qk_output <= 2, "attribute 'qk_output' is {}; expected 0, 1 or 2", qk_output);
   Heads kept;
   if (call.wants(3)) {
-    require(qk_output != 0, "the scores are wanted, and attribute 'qk_output' does not say which");
+    require(qk_output != 0, "the scores are requested, but attribute 'qk_output' is not set");
     kept = Heads(x.q.batch, n_heads, x.q.length, all.total);
     const AttendOptions::Stage wanted = qk_output == 1 ? AttendOptions::Stage::kMasked : AttendOptions::Stage::kProbabilities;
     options.watch = [&kept, wanted](AttendOptions::Stage stage, int64_t b, int64_t h, int64_t i, std::span<double> scores) {

@@ -19,8 +19,8 @@ Heads some_heads(const Heads& all, int64_t first, int64_t n) {
 
 GroupedOperands grouped_operands(const Tensor& query, const Tensor& key, const Tensor& value, int64_t n_heads, int64_t n_kv_heads) {
   require_float(query, "the query");
-  require(n_heads % n_kv_heads == 0, "{} query heads were found, a multiple of {} key heads was expected", n_heads, n_kv_heads);
-  require(key.defined() == value.defined(), "one of key and value was given, both or (packed into the query) none was expected");
+  require(n_heads % n_kv_heads == 0, "found {} query heads; expected a multiple of {} key heads", n_heads, n_kv_heads);
+  require(key.defined() == value.defined(), "one of key and value was given; expected both or (packed into the query) none");
   if (!key.defined()) {
     const Heads all = heads_of_3d(query, n_heads + 2 * n_kv_heads, "the packed query");
     return {some_heads(all, 0, n_heads), some_heads(all, n_heads, n_kv_heads), some_heads(all, n_heads + n_kv_heads, n_kv_heads)};
@@ -29,7 +29,7 @@ GroupedOperands grouped_operands(const Tensor& query, const Tensor& key, const T
                          heads_of_3d(value, n_kv_heads, "the value")};
   const Heads &q = result.q, &k = result.k, &v = result.v;
   require(k.batch == q.batch && v.batch == q.batch && k.length == v.length && k.size == q.size && v.size == q.size,
-          "a query of shape {}, a key of {} and a value of {} do not go together", to_string(query.dims()), to_string(key.dims()),
+          "query {}, key {} and value {} have shapes that do not match", to_string(query.dims()), to_string(key.dims()),
           to_string(value.dims()));
   return result;
 }

@@ -5,7 +5,7 @@ namespace {
 
 int64_t normal_index(int64_t index, int64_t n) {
   if (index >= -n && index < n) return index < 0 ? index + n : index;
-  refuse("index {} lies outside of an axis of {}", index, n);
+  refuse("index {} is outside an axis of {}", index, n);
 }
 
 }  // namespace
@@ -25,16 +25,16 @@ void require_inside(const Dims& part, const Dims& whole, int axis) {
 }
 
 Tuples::Tuples(const Tensor& indices, const Dims& dims, int skipped) {
-  require(indices.rank() >= 1, "a single index is no list of indices");
+  require(indices.rank() >= 1, "indices are a scalar; expected at least one axis");
   const int rank = static_cast<int>(dims.size());
-  require(indices.dim(-1) <= rank - skipped, "indices of shape {} name more axes than shape {} has", to_string(indices.dims()),
+  require(indices.dim(-1) <= rank - skipped, "indices of shape {} have more axes than shape {}", to_string(indices.dims()),
           to_string(dims));
   width_ = static_cast<int>(indices.dim(-1));
   run_ = product(dims, skipped + width_, rank);
   const Dims strides = strides_of(dims);
   const std::vector<int64_t> flat = as_ints(indices);
   const int64_t n = product(indices.dims(), 0, indices.rank() - 1);
-  require(width_ > 0 || n <= 1, "{} index tuples name no axis", n);  // nothing of theirs is stored, so their number is unbounded
+  require(width_ > 0 || n <= 1, "{} index tuples have no elements", n);  // they take no memory, so their number is unbounded
   offsets_.assign(static_cast<size_t>(n), 0);
   for (size_t i = 0; i < offsets_.size(); ++i) {
     for (size_t j = 0; j < static_cast<size_t>(width_); ++j) {

@@ -3,16 +3,16 @@
 #include "onnx/eval/ops/broadcast.h"
 #include "onnx/eval/ops/common.h"
 
-// Indices as tensors hold them, checked, for the gather and scatter operators.
+// Checked indices for the gather and scatter operators.
 namespace kvik::onnx {
 
-// The elements as indices into an axis of n, counted from the end where negative; refuses others.
+// The elements as indices into an axis of size n; negative ones count from the end. Refuses others.
 std::vector<int64_t> indices_into(const Tensor& indices, int64_t n);
 
-// Refuses `part` where it has another rank than `whole` or exceeds it on an axis other than `axis`.
+// Refuses `part` if it has another rank than `whole` or exceeds it on an axis other than `axis`.
 void require_inside(const Dims& part, const Dims& whole, int axis);
 
-// Every index of `dims`; gives the offset in a dense tensor of shape `data` of that index with the axis's part replaced.
+// Iterates over `dims`; offset() is that of the index in a dense tensor of shape `data`, with its part on the axis replaced.
 class AlongAxis {
  public:
   AlongAxis(const Dims& dims, const Dims& data, int axis)
@@ -31,14 +31,14 @@ class AlongAxis {
   int64_t stride_;
 };
 
-// The last axis of an index tensor as tuples that name an element, or a run of them, behind the first `skipped` axes of `dims`.
+// The last axis of an index tensor as index tuples into `dims` without its first `skipped` axes; each selects an element or a slice.
 class Tuples {
  public:
   Tuples(const Tensor& indices, const Dims& dims, int skipped);
-  int width() const { return width_; }  // axes that a tuple names
+  int width() const { return width_; }  // axes per tuple
   int64_t count() const { return static_cast<int64_t>(offsets_.size()); }
-  int64_t offset(int64_t i) const { return offsets_[static_cast<size_t>(i)]; }  // in elements, inside of one batch
-  int64_t run() const { return run_; }                                          // elements that a tuple names
+  int64_t offset(int64_t i) const { return offsets_[static_cast<size_t>(i)]; }  // in elements, inside one batch
+  int64_t run() const { return run_; }                                          // elements per slice
 
  private:
   int width_;

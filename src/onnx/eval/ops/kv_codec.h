@@ -5,17 +5,17 @@
 
 namespace kvik::onnx {
 
-// How a key or value cache stores its vectors: as floats, or as signed codes times a scale: 8 bits (i8), 4 bits (two to a byte,
-// offset by 8) or f8e4m3fn.
+// The format of a key or value cache: floats, or signed codes times a scale: 8 bits (i8), 4 bits (two per byte, offset by 8) or
+// f8e4m3fn.
 class KvCodec {
  public:
   struct Form {
     std::string_view quantization = "NONE";  // or PER_TENSOR, PER_CHANNEL
-    int64_t bits = 0;                        // of a code; 0: as the type says
+    int64_t bits = 0;                        // per code; 0: those of the type
     Tensor scale;
   };
 
-  // `dtype` is of the stored tensor.
+  // `dtype` is the type of the stored tensor.
   KvCodec(DType dtype, const Form& form, int64_t n_heads, int64_t head_size);
 
   // From [batch, heads, length, stored size].

@@ -5,7 +5,7 @@
 #include "onnx/eval/ops/attend.h"
 #include "onnx/eval/ops/numbers.h"
 
-// Attention as a recurrence: a state per head that every token decays, corrects and adds to.
+// Linear attention as a recurrence: every token decays and updates a state per head.
 namespace kvik::onnx {
 namespace {
 
@@ -18,17 +18,17 @@ Rule rule_of(const Node& node) {
   if (name == "linear") return {false, false};
   if (name == "gated") return {true, false};
   if (name == "delta") return {false, true};
-  require(name == "gated_delta", "attribute 'update_rule' is '{}', one of linear, gated, delta, gated_delta was expected", name);
+  require(name == "gated_delta", "attribute 'update_rule' is '{}'; expected one of linear, gated, delta, gated_delta", name);
   return {true, true};
 }
 
-// A gate per token: [batch, length, heads * width] or one that all heads share, [batch, length, 1].
+// A gate per token: [batch, length, heads * width], or [batch, length, 1] shared by all heads.
 class Gate {
  public:
   Gate(const Tensor& tensor, const Heads& v, std::string_view name) : heads_(v.heads), length_(v.length) {
     require_dims(tensor, {v.batch, v.length, -1}, name);
     last_ = tensor.dim(2);
-    require(last_ == 1 || (last_ > 0 && last_ % v.heads == 0), "{} has shape {}, a multiple of {} heads was expected", name,
+    require(last_ == 1 || (last_ > 0 && last_ % v.heads == 0), "{} has shape {}; expected a multiple of {} heads", name,
             to_string(tensor.dims()), v.heads);
     values_ = doubles_of(tensor);
   }
@@ -48,10 +48,10 @@ struct Recurrence {
   Rule rule;
   double scale = 1;
   std::vector<Gate> decay, beta;  // one each, or none
-  int64_t window = 0;             // how many of the last states are given back; 0: the last, without an axis for it
+  int64_t window = 0;             // number of last states returned; 0: only the last, without an axis
 };
 
-// One token of one head: S <- exp(g) S; v' = beta (v - S^T k) where the rule corrects; S <- S + k (x) v'.
+// One token of one head: S <- exp(g) S; v' = beta (v - S^T k) for the delta rules; S <- S + k (x) v'.
 void step(const Recurrence& r, std::span<double> state, int64_t b, int64_t h, int64_t i) {
   const std::span<const double> k = r.k.row(b, h / (r.v.heads / r.k.heads), i);
   const std::span<const double> v = r.v.row(b, h, i);
@@ -91,7 +91,7 @@ Recurrence operands(const KernelCall& call) {
   require_rank(call.input(1), 3, "the key");
   // com.microsoft: the key may have fewer heads than the value; its head size is the query's.
   const int64_t key_width = call.input(1).dim(2);
-  require(r.q.size > 0 && key_width > 0 && key_width % r.q.size == 0, "the key has shape {}, heads of {} elements were expected",
+  require(r.q.size > 0 && key_width > 0 && key_width % r.q.size == 0, "the key has shape {}; expected heads of {} elements",
           to_string(call.input(1).dims()), r.q.size);
   r.k = heads_of_3d(call.input(1), key_width / r.q.size, "the key");
   const bool together = r.q.batch == r.k.batch && r.q.batch == r.v.batch && r.q.length == r.k.length && r.q.length == r.v.length;
@@ -111,7 +111,7 @@ Recurrence operands(const KernelCall& call) {
     require(r.beta[0].width() == 1, "beta has {} numbers per head, 1 was expected", r.beta[0].width());
   }
   r.window = node.int_or("state_window", 0);
-  require(r.window >= 0 && r.window <= 8, "attribute 'state_window' is {}, 0 to 8 was expected", r.window);
+  require(r.window >= 0 && r.window <= 8, "attribute 'state_window' is {}; expected 0 to 8", r.window);
   return r;
 }
 
@@ -125,7 +125,7 @@ std::vector<Tensor> linear_attention(const KernelCall& call) {
   std::vector<double> states(static_cast<size_t>(element_count(state_dims)));
   std::vector<double> state(n_state);
   if (call.has(3)) {
-    require(call.input(3).dims() == state_dims, "past_state has shape {}, {} was expected", to_string(call.input(3).dims()),
+    require(call.input(3).dims() == state_dims, "past_state has shape {}; expected {}", to_string(call.input(3).dims()),
             to_string(state_dims));
     const std::vector<double> past = doubles_of(call.input(3));
     state.assign(past.end() - static_cast<std::ptrdiff_t>(n_state), past.end());  // the last slot of a window
@@ -150,7 +150,7 @@ std::vector<Tensor> linear_attention(const KernelCall& call) {
   return {tensor_3d(call.input(0).dtype(), y), tensor_of(state_dtype, state_dims, states)};
 }
 
-// A depthwise convolution over the past only; the state is the last k - 1 inputs.
+// A causal depthwise convolution; the state is the last k - 1 inputs.
 std::vector<Tensor> causal_conv_with_state(const KernelCall& call) {
   const Tensor &x = call.input(0), &weight = call.input(1);
   require_float(x, "the input");
@@ -159,12 +159,12 @@ std::vector<Tensor> causal_conv_with_state(const KernelCall& call) {
   const int64_t batch = x.dim(0), channels = x.dim(1), length = x.dim(2);
   require_dims(weight, {channels, 1, -1}, "the weight");
   const int64_t taps = weight.dim(2), carried = taps - 1;
-  require(taps > 0, "the weight has shape {}, at least one tap was expected", to_string(weight.dims()));
+  require(taps > 0, "the weight has shape {}; expected at least one tap", to_string(weight.dims()));
   const int64_t window = call.node.int_or("state_window", 0);
-  require(window >= 0 && window <= 8, "attribute 'state_window' is {}, 0 to 8 was expected", window);
+  require(window >= 0 && window <= 8, "attribute 'state_window' is {}; expected 0 to 8", window);
   const std::string_view activation = call.node.string_or("activation", "none");
   require(activation == "none" || activation == "silu" || activation == "swish",
-          "attribute 'activation' is '{}', one of none, silu, swish was expected", activation);
+          "attribute 'activation' is '{}'; expected one of none, silu, swish", activation);
   Dims state_dims = {batch, channels, carried};
   if (window > 0) state_dims.insert(state_dims.begin(), window);
   call.work.take(state_dims);
@@ -176,7 +176,7 @@ std::vector<Tensor> causal_conv_with_state(const KernelCall& call) {
     bias = doubles_of(call.input(2));
   }
   if (call.has(3)) {
-    require(call.input(3).dims() == state_dims, "past_state has shape {}, {} was expected", to_string(call.input(3).dims()),
+    require(call.input(3).dims() == state_dims, "past_state has shape {}; expected {}", to_string(call.input(3).dims()),
             to_string(state_dims));
     past = doubles_of(call.input(3));
   }
@@ -194,7 +194,7 @@ std::vector<Tensor> causal_conv_with_state(const KernelCall& call) {
       y[static_cast<size_t>(line * length + i)] = activation == "none" ? sum : sum / (1.0 + std::exp(-sum));
     }
     for (int64_t slot = 0; slot < slots; ++slot) {
-      const int64_t after = length - slots + slot + 1;  // inputs that this slot's state has seen
+      const int64_t after = length - slots + slot + 1;  // inputs up to the state of this slot
       if (after < 1 && slot + 1 < slots) continue;
       std::copy_n(padded.begin() + after, carried, states.begin() + (slot * lines + line) * carried);
     }

@@ -112,11 +112,11 @@ Tensors bitwise(const KernelCall& call) {
 
 Tensors bit_shift(const KernelCall& call) {
   const std::string_view direction = call.node.string_or("direction", "");
-  require(direction == "LEFT" || direction == "RIGHT", "direction '{}' is unknown; 'LEFT' or 'RIGHT' was expected", direction);
+  require(direction == "LEFT" || direction == "RIGHT", "direction '{}' is unknown; expected 'LEFT' or 'RIGHT'", direction);
   return direction == "LEFT" ? bitwise<ShiftLeft>(call) : bitwise<ShiftRight>(call);
 }
 
-// Elements of one size, whatever they are.
+// Elements of one size, of any type.
 template <class Bits>
 void choose(Walk<3>& walk, std::span<const bool> chosen, const Tensor& x, const Tensor& y, Tensor& result) {
   const std::byte* sources[] = {y.bytes().data(), x.bytes().data()};

@@ -15,7 +15,7 @@ struct MatMulShape {
   Dims a;  // at least two axes
   Dims b;
   Dims batch;   // broadcast
-  Dims result;  // as numpy gives it
+  Dims result;  // as in NumPy
   int64_t m, k, n;
 };
 
@@ -55,7 +55,7 @@ Tensor matmul_of(const Tensor& a, const Tensor& b, const MatMulShape& shape) {
   return result;
 }
 
-// As numpy's matmul: batches broadcast, a vector is a row on the left and a column on the right.
+// As NumPy's matmul: batches broadcast, a vector is a row on the left and a column on the right.
 Tensors matmul(const KernelCall& call) {
   const Tensor& a = call.input(0);
   const Tensor& b = call.input(1);

@@ -6,11 +6,11 @@
 
 namespace kvik::onnx {
 
-// What products are summed in: floats in double, in the order of k; integers wrap.
+// The type of sums: floats in double, in the order of k; integers wrap.
 template <class T>
 using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
 
-// A matrix inside of a tensor.
+// A matrix inside a tensor.
 template <class T>
 struct Matrix {
   const T* data;
@@ -20,7 +20,7 @@ struct Matrix {
   const T& at(int64_t row, int64_t column) const { return data[row * row_stride + column * column_stride]; }
 };
 
-// Row i of a * b, where a has `depth` columns and b as many columns as `row` has elements.
+// Row i of a * b; a has `depth` columns, b has row.size() columns.
 template <class T>
 void multiply_row(const Matrix<T>& a, int64_t i, const Matrix<T>& b, int64_t depth, std::vector<Accumulator<T>>& row) {
   using A = Accumulator<T>;

@@ -7,23 +7,23 @@
 
 namespace kvik::onnx {
 
-// How numpy's matmul pairs two shapes: a batch of [m, k] x [k, n] products, batch axes broadcast.
+// The products of a NumPy matmul: a batch of [m, k] x [k, n] with broadcast batch axes.
 struct MatMulPlan {
-  Dims output;  // after the axes that one-dimensional operands lack have been dropped
+  Dims output;  // without the axes added to one-dimensional operands
   int64_t m = 1, k = 1, n = 1;
-  std::vector<int64_t> a_matrix, b_matrix;  // per product: which matrix of a and of b
+  std::vector<int64_t> a_matrix, b_matrix;  // per product: index of the matrix in a and b
 };
 
-// Takes what the products need. Throws Error(kBadModel) for shapes that cannot be multiplied.
+// Takes the work of the products. Throws Error(kBadModel) for shapes that cannot be multiplied.
 MatMulPlan plan_matmul(Dims a, Dims b, const Work& work);
 
-// Row-major matrices of doubles, one after the other as the plan says.
+// The products, as row-major matrices.
 std::vector<double> multiply(const MatMulPlan& plan, std::span<const double> a, std::span<const double> b);
 
-// The tensor with its axes in another order: axis i of the result is axis order[i] of the argument.
+// A transposed tensor: axis i of the result is axis order[i] of the argument.
 std::vector<double> permuted(std::span<const double> values, const Dims& dims, std::span<const int> order);
 
-// y[r, c] = sum over i of x[r, i] * w[c, i] (+ bias[c] where there is one); x is [rows, inner], w is [columns, inner].
+// y[r, c] = sum over i of x[r, i] * w[c, i] (+ bias[c] if given); x is [rows, inner], w is [columns, inner].
 std::vector<double> multiply_transposed(std::span<const double> x, std::span<const double> w, std::span<const double> bias, int64_t inner);
 
 }  // namespace kvik::onnx

@@ -29,7 +29,7 @@ PaddingMask::PaddingMask(const Tensor& mask, const Heads& q, int64_t n_keys, dou
     side_ = dims[3];
   } else {
     const bool says_nothing = dims.size() == 2 && (dims[0] == batch_ || dims[0] == 1) && dims[1] == 1;
-    require(says_nothing, "a mask of shape {} was found for {} sequences of {} queries and {} keys", to_string(dims), batch_, queries_,
+    require(says_nothing, "a mask of shape {} does not match {} sequences of {} queries and {} keys", to_string(dims), batch_, queries_,
             keys_);
   }
 }
@@ -77,7 +77,7 @@ Heads attend_multi_head(const MultiHead& x) {
 
 namespace {
 
-// Projected tokens [batch, length, width], columns [first, first + n_heads * size) as heads.
+// Columns [first, first + n_heads * size) of projected tokens [batch, length, width], as heads.
 Heads columns(const std::vector<double>& projected, const Dims& dims, int64_t first, int64_t n_heads, int64_t size) {
   Heads result(dims[0], n_heads, dims[1], size);
   for_rows(result, [&](int64_t b, int64_t h, int64_t i) {
@@ -88,7 +88,7 @@ Heads columns(const std::vector<double>& projected, const Dims& dims, int64_t fi
 }
 
 struct PastInputs {
-  Tensor past, length;  // length: of the past inside a buffer that past and present share
+  Tensor past, length;  // length: of the past in a buffer shared by past and present
   DType dtype = DType::kUndefined;
 };
 
@@ -107,15 +107,15 @@ Stacked unstack(const KernelCall& call, const PastInputs& in, const MultiHead& x
     result.value = Heads(x.v.batch, x.v.heads, 0, x.v.size);
     return result;
   }
-  require(x.k.size == x.v.size, "keys of {} and values of {} elements were found, a past needs one size", x.k.size, x.v.size);
+  require(x.k.size == x.v.size, "keys have {} and values {} elements; a past needs equal sizes", x.k.size, x.v.size);
   require_dims(in.past, {2, x.k.batch, x.k.heads, -1, x.k.size}, "the past");
   result.capacity = in.past.dim(3);
   int64_t length = result.capacity;
   if (result.shared_buffer) {
-    require(in.length.defined(), "a past in a shared buffer was found without past_sequence_length");
+    require(in.length.defined(), "a past in a shared buffer needs past_sequence_length");
     length = as_int(in.length);
     require(length >= 0 && length <= result.capacity && result.capacity - length >= x.k.length,
-            "a past of {} and {} new positions were found, the buffer has room for {}", length, x.k.length, result.capacity);
+            "a past of {} and {} new positions exceed the buffer of {}", length, x.k.length, result.capacity);
   }
   const Tensor both = in.past.reshaped({2 * x.k.batch, x.k.heads, result.capacity, x.k.size});
   const Heads all = heads_of_4d(both, "the past");
@@ -139,7 +139,7 @@ Tensor stack(const Heads& k, const Heads& v, const Stacked& past, DType dtype) {
   return tensor_of(dtype, {2, k.batch, k.heads, length, k.size}, both.data);
 }
 
-// From projected tokens on, Attention and QAttention are the same.
+// Shared by Attention and QAttention, after the projection.
 std::vector<Tensor> finish(const KernelCall& call, MultiHead x, const PastInputs& in) {
   const Node& node = call.node;
   require(node.int_or("do_rotary", 0) == 0,
@@ -158,7 +158,7 @@ std::vector<Tensor> finish(const KernelCall& call, MultiHead x, const PastInputs
   x.mask_filter = node.float_or("mask_filter_value", -10000.0f);
   std::vector<Tensor> outputs = {tensor_3d(in.dtype, attend_multi_head(x))};
   if (call.wants(1)) {
-    require(x.k.size == x.v.size, "keys of {} and values of {} elements were found, present needs one size", x.k.size, x.v.size);
+    require(x.k.size == x.v.size, "keys have {} and values {} elements; present needs equal sizes", x.k.size, x.v.size);
     outputs.push_back(stack(x.k, x.v, past, in.dtype));
   }
   return outputs;
@@ -173,8 +173,7 @@ MultiHead split_projection(const Node& node, const std::vector<double>& projecte
     sound = sound && size >= 0 && size <= dims[2] && size % n_heads == 0;
     sum += sound ? size : 0;
   }
-  require(sound && sum == dims[2], "a projection to {} columns was found, which do not divide into query, key and value of {} heads",
-          dims[2], n_heads);
+  require(sound && sum == dims[2], "a projection to {} columns cannot be divided into query, key and value of {} heads", dims[2], n_heads);
   MultiHead x;
   x.q = columns(projected, dims, 0, n_heads, sizes[0] / n_heads);
   x.k = columns(projected, dims, sizes[0], n_heads, sizes[1] / n_heads);
@@ -208,7 +207,7 @@ std::vector<double> minus_zero_point(const Tensor& tensor, const Tensor& zero_po
   if (!zero_point.defined()) return values;
   const std::vector<double> zeros = doubles_of(zero_point);
   require(zeros.size() == 1 || (tensor.rank() == 2 && zero_point.dims() == Dims{tensor.dim(1)}),
-          "the zero point of {} has shape {}, one per column was expected", name, to_string(zero_point.dims()));
+          "the zero point of {} has shape {}; expected one per column", name, to_string(zero_point.dims()));
   for (size_t i = 0; i < values.size(); ++i) values[i] -= zeros[i % zeros.size()];
   return values;
 }
@@ -217,13 +216,13 @@ std::vector<Tensor> quantized_attention(const KernelCall& call) {
   const Tensor &input = call.input(0), &weights = call.input(1), &scale = call.input(4);
   require_rank(input, 3, "the input");
   require_dims(weights, {input.dim(2), -1}, "the weights");
-  require(call.optional(6).size() <= 1, "the zero point of the input has shape {}, one element was expected",
+  require(call.optional(6).size() <= 1, "the zero point of the input has shape {}; expected one element",
           to_string(call.optional(6).dims()));
   const MatMulPlan plan = plan_matmul(input.dims(), weights.dims(), call.work);
   std::vector<double> projected =
       multiply(plan, minus_zero_point(input, call.optional(6), "the input"), minus_zero_point(weights, call.optional(7), "the weights"));
   const std::vector<double> scales = doubles_of(scale);
-  require(scales.size() == 1 || scale.dims() == Dims{plan.n}, "the scale of the weights has shape {}, one per column was expected",
+  require(scales.size() == 1 || scale.dims() == Dims{plan.n}, "the scale of the weights has shape {}; expected one per column",
           to_string(scale.dims()));
   const double input_scale = as_double(call.input(3));
   for (size_t i = 0; i < projected.size(); ++i) projected[i] *= input_scale * scales[i % scales.size()];

@@ -5,10 +5,10 @@
 
 namespace kvik::onnx {
 
-// The padding masks of com.microsoft's Attention and MultiHeadAttention: 0 in a mask adds `filter` to a score, it does not forbid.
+// The padding masks of com.microsoft's Attention and MultiHeadAttention: 0 in a mask adds `filter` to a score instead of -infinity.
 class PaddingMask {
  public:
-  // mask: [batch] lengths; [2 * batch] ends, then starts; [3 * batch + 2] lengths, then what is not needed here; [batch, keys];
+  // mask: [batch] lengths; [2 * batch] ends, then starts; [3 * batch + 2] lengths, then unused values; [batch, keys];
   // [batch, queries, keys]; [batch, 1, m, m] with m at least `keys`, rows counted from the past. Undefined: no mask.
   PaddingMask(const Tensor& mask, const Heads& q, int64_t n_keys, double filter);
   void add_to(int64_t b, int64_t i, std::span<double> scores) const;
@@ -31,7 +31,7 @@ struct MultiHead {
   double scale = 1;
   double mask_filter = -10000;
   Tensor mask, bias;
-  Heads* scores = nullptr;  // where given: the scores after mask and bias, [batch, heads, queries, keys]
+  Heads* scores = nullptr;  // if not null: receives the scores after mask and bias, [batch, heads, queries, keys]
 };
 
 Heads attend_multi_head(const MultiHead& x);

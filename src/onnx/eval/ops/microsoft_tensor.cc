@@ -8,7 +8,7 @@
 #include "onnx/eval/ops/elements.h"
 #include "onnx/eval/ops/numbers.h"
 
-// com.microsoft's small operators on tensors.
+// Small tensor operators of com.microsoft.
 namespace kvik::onnx {
 namespace {
 
@@ -42,7 +42,7 @@ std::vector<Tensor> expand_dims(const KernelCall& call) {
   return {x.reshaped(dims)};
 }
 
-// Elements by what is stored, as a key for a map.
+// The bytes of an element, as a key for a map.
 std::string key_of(const Tensor& x, size_t i) {
   if (x.dtype() == DType::kString) return x.data<std::string>()[i];
   const auto each = static_cast<size_t>(bits_per_element(x.dtype()) / 8);
@@ -53,7 +53,7 @@ std::string key_of(const Tensor& x, size_t i) {
 std::vector<Tensor> unique(const KernelCall& call) {
   const Tensor& x = call.input(0);
   require_rank(x, 1, "x");
-  require(x.dtype() == DType::kString || bits_per_element(x.dtype()) >= 8, "{} was found, a type of whole bytes was expected",
+  require(x.dtype() == DType::kString || bits_per_element(x.dtype()) >= 8, "found {}; expected a type of whole bytes",
           dtype_name(x.dtype()));
   std::map<std::string, int64_t> found;
   std::vector<int64_t> first, index, counts;
@@ -76,7 +76,7 @@ std::vector<Tensor> unique(const KernelCall& call) {
 std::vector<Tensor> bias_softmax(const KernelCall& call) {
   const Tensor& x = call.input(0);
   require_float(x, "the input");
-  require(x.rank() > 0, "the input is a scalar, at least one dimension was expected");
+  require(x.rank() > 0, "the input is a scalar; expected at least one dimension");
   const AxisSplit around = split_at(x.dims(), normal_axis(call.node.int_or("axis", 1), x.rank()));
   std::vector<double> y = doubles_of(x);
   const std::vector<double> bias = doubles_of(broadcast_to(call.input(1), x.dims()));
@@ -86,7 +86,7 @@ std::vector<Tensor> bias_softmax(const KernelCall& call) {
   return {tensor_of(x.dtype(), x.dims(), y)};
 }
 
-// Operators that the standard took over as they were.
+// Operators that ONNX adopted unchanged.
 std::vector<Tensor> as_standard(const KernelCall& call) {
   const Kernel kernel = reference_kernels().find("", call.node.op);
   if (kernel == nullptr) throw Error(Code::kUnsupported, fmt::format("the reference evaluator has no operator {}", call.node.op));

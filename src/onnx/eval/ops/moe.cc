@@ -15,7 +15,7 @@
 namespace kvik::onnx {
 namespace {
 
-// One of the projections of every expert.
+// One projection of all experts.
 struct Projection {
   int64_t out = 0, in = 0;
   std::function<void(int64_t expert, int64_t row, std::span<double>)> weights;
@@ -35,7 +35,7 @@ struct Projection {
 
 struct Experts {
   int64_t n = 0, hidden = 0, inter = 0;
-  Projection first, second, gate;  // gate: the third projection; without rows where there is none
+  Projection first, second, gate;  // gate: the third projection; without rows if there is none
 };
 
 struct Activation {
@@ -51,7 +51,7 @@ Activation activation_of(const Node& node) {
   const std::string_view name = result.name;
   require(name == "relu" || name == "gelu" || name == "silu" || name == "identity" || name == "swiglu",
           "attribute 'activation_type' is '{}'", name);
-  require(result.fusion >= 0 && result.fusion <= 2, "attribute 'swiglu_fusion' is {}, 0, 1 or 2 was expected", result.fusion);
+  require(result.fusion >= 0 && result.fusion <= 2, "attribute 'swiglu_fusion' is {}; expected 0, 1 or 2", result.fusion);
   return result;
 }
 
@@ -90,7 +90,7 @@ struct Route {
   double weight;
 };
 
-// The k most probable experts of a token. `given` replaces the probabilities as weights where it is not empty.
+// The k most probable experts of a token. `given`, if not empty, replaces the probabilities as weights.
 std::vector<Route> routes(std::span<const double> logits, std::span<const double> given, int64_t k, bool normalize) {
   std::vector<double> probabilities(logits.begin(), logits.end());
   softmax(probabilities);
@@ -121,7 +121,7 @@ std::vector<Tensor> run(const KernelCall& call, const Experts& experts, const Te
   call.work.take({input.size(), k, experts.first.out + experts.second.in + experts.gate.out});
   std::vector<double> given;
   if (router_weights.defined()) {
-    require(router_weights.dims() == router.dims(), "router_weights has shape {}, {} was expected", to_string(router_weights.dims()),
+    require(router_weights.dims() == router.dims(), "router_weights has shape {}; expected {}", to_string(router_weights.dims()),
             to_string(router.dims()));
     given = doubles_of(router_weights);
   }
@@ -143,7 +143,7 @@ std::vector<Tensor> run(const KernelCall& call, const Experts& experts, const Te
 Experts sizes_of(const KernelCall& call, const Tensor& second, int64_t pack, bool has_gate) {
   const Tensor &input = call.input(0), &router = call.input(1);
   require_float(input, "the input");
-  require(input.rank() == 2 || input.rank() == 3, "the input has shape {}, two or three dimensions were expected", to_string(input.dims()));
+  require(input.rank() == 2 || input.rank() == 3, "the input has shape {}; expected two or three dimensions", to_string(input.dims()));
   require_rank(router, 2, "router_probs");
   require_rank(second, 3, "fc2_experts_weights");
   Experts experts;
@@ -152,7 +152,7 @@ Experts sizes_of(const KernelCall& call, const Tensor& second, int64_t pack, boo
   require(experts.hidden > 0 && experts.n > 0 && second.dim(0) == experts.n, "{} experts of width {} were found", second.dim(0),
           experts.hidden);
   const int64_t per_expert = second.size() / experts.n;
-  require(per_expert * pack % experts.hidden == 0 && per_expert > 0, "fc2_experts_weights has shape {}, a width of {} was expected",
+  require(per_expert * pack % experts.hidden == 0 && per_expert > 0, "fc2_experts_weights has shape {}; expected a width of {}",
           to_string(second.dims()), experts.hidden);
   experts.inter = per_expert * pack / experts.hidden;
   const Activation with = activation_of(call.node);
@@ -173,12 +173,12 @@ void set_bias(Projection& projection, const Tensor& bias, int64_t experts, std::
   projection.bias = doubles_of(bias);
 }
 
-// Rows of `in` elements, expert after expert; older files declare the last two axes the other way round for the same bytes.
+// Rows of `in` elements, expert after expert; older files declare the last two axes in reverse order for the same bytes.
 void set_float_weights(Projection& projection, const Tensor& weights, int64_t experts, std::string_view name) {
   require_rank(weights, 3, name);
   const bool fits = weights.dim(0) == experts && ((weights.dim(1) == projection.out && weights.dim(2) == projection.in) ||
                                                   (weights.dim(1) == projection.in && weights.dim(2) == projection.out));
-  require(fits, "{} has shape {}, [{}, {}, {}] was expected", name, to_string(weights.dims()), experts, projection.out, projection.in);
+  require(fits, "{} has shape {}; expected [{}, {}, {}]", name, to_string(weights.dims()), experts, projection.out, projection.in);
   projection.weights = [values = doubles_of(weights), out = projection.out](int64_t expert, int64_t row, std::span<double> to) {
     const auto from = static_cast<size_t>(expert * out + row) * to.size();
     std::ranges::copy(std::span(values).subspan(from, to.size()), to.begin());
@@ -207,11 +207,10 @@ struct QuantizedInputs {
 void set_integer_weights(Projection& projection, const QuantizedInputs& in, int64_t experts, const Node& node) {
   const int64_t bits = node.int_or("expert_weight_bits", 4), pack = 8 / bits;
   require(in.weights.size() == element_count(Dims{experts, projection.out, projection.in / pack}) && projection.in % pack == 0,
-          "{} has shape {}, [{}, {}, {}] was expected", in.name, to_string(in.weights.dims()), experts, projection.out,
-          projection.in / pack);
+          "{} has shape {}; expected [{}, {}, {}]", in.name, to_string(in.weights.dims()), experts, projection.out, projection.in / pack);
   require(in.scales.defined(), "{} has no scales", in.name);
   const int64_t asked = node.int_or("block_size", 0);
-  require(asked >= 0, "attribute 'block_size' is {}, a size was expected", asked);
+  require(asked >= 0, "attribute 'block_size' is {}; expected a size", asked);
   const bool blocked = asked > 0 && in.scales.rank() == 3 && in.scales.dim(2) > 1;
   BlockedMatrix w;
   w.rows = experts * projection.out;
@@ -221,7 +220,7 @@ void set_integer_weights(Projection& projection, const QuantizedInputs& in, int6
   w.row_bytes = static_cast<size_t>(projection.in / pack);
   w.codes = in.weights.data<uint8_t>();
   const int64_t blocks = w.blocks();
-  require(in.scales.size() == w.rows * blocks, "the scales of {} have shape {}, {} for each of {} rows were expected", in.name,
+  require(in.scales.size() == w.rows * blocks, "the scales of {} have shape {}; expected {} for each of {} rows", in.name,
           to_string(in.scales.dims()), blocks, w.rows);
   w.scales = doubles_of(in.scales);
   w.zero_points.assign(w.scales.size(), static_cast<double>(1 << (bits - 1)));
@@ -237,13 +236,13 @@ void set_integer_weights(Projection& projection, const QuantizedInputs& in, int6
   };
 }
 
-// Small floats times a scale of the expert and, for 4 bits, one per block.
+// Small floats times a scale per expert and, for 4 bits, one per block.
 void set_small_float_weights(Projection& projection, const QuantizedInputs& in, int64_t experts, std::string_view type) {
   require_dims(in.global_scale, {experts}, "the global scale");
   const std::vector<double> global = doubles_of(in.global_scale);
   const int64_t size = element_count(Dims{experts, projection.out, projection.in});
   if (type == "fp8") {
-    require(in.weights.dtype() == DType::kF8E4M3FN && in.weights.size() == size, "{} is of {} and shape {}, f8e4m3fn was expected", in.name,
+    require(in.weights.dtype() == DType::kF8E4M3FN && in.weights.size() == size, "{} is of {} and shape {}; expected f8e4m3fn", in.name,
             dtype_name(in.weights.dtype()), to_string(in.weights.dims()));
     projection.weights = [values = doubles_of(in.weights), global, out = projection.out](int64_t expert, int64_t row,
                                                                                          std::span<double> to) {
@@ -253,9 +252,9 @@ void set_small_float_weights(Projection& projection, const QuantizedInputs& in, 
     return;
   }
   const int64_t block = type == "fp4" ? 32 : 16;
-  require(in.weights.size() * 2 == size && projection.in % block == 0, "{} has shape {}, {} codes in blocks of {} were expected", in.name,
+  require(in.weights.size() * 2 == size && projection.in % block == 0, "{} has shape {}; expected {} codes in blocks of {}", in.name,
           to_string(in.weights.dims()), size, block);
-  require(in.scales.defined() && in.scales.size() == size / block, "{} was expected to have {} scales", in.name, size / block);
+  require(in.scales.defined() && in.scales.size() == size / block, "{} must have {} scales", in.name, size / block);
   projection.weights = [codes = in.weights, scales = doubles_of(in.scales), global, out = projection.out, block](
                            int64_t expert, int64_t row, std::span<double> to) {
     const auto from = static_cast<size_t>(expert * out + row) * to.size();
@@ -271,10 +270,10 @@ std::vector<Tensor> quantized_moe(const KernelCall& call) {
   const Node& node = call.node;
   const std::string_view type = node.string_or("quant_type", "int");
   require(type == "int" || type == "fp4" || type == "nvfp4" || type == "fp8",
-          "attribute 'quant_type' is '{}', one of int, fp4, nvfp4, fp8 was expected", type);
-  require(node.int_or("weights_prepacked", -1) <= 0, "the weights are packed for another device, the plain layout was expected");
+          "attribute 'quant_type' is '{}'; expected one of int, fp4, nvfp4, fp8", type);
+  require(node.int_or("weights_prepacked", -1) <= 0, "the weights are packed for another device; expected the plain layout");
   const int64_t bits = type == "int" ? node.int_or("expert_weight_bits", 4) : type == "fp8" ? 8 : 4;
-  require(bits == 2 || bits == 4 || bits == 8, "attribute 'expert_weight_bits' is {}, 2, 4 or 8 was expected", bits);
+  require(bits == 2 || bits == 4 || bits == 8, "attribute 'expert_weight_bits' is {}; expected 2, 4 or 8", bits);
   Experts experts = sizes_of(call, call.input(5), 8 / bits, call.has(8));
   const auto set = [&](Projection& projection, const QuantizedInputs& in) {
     if (type == "int") {

@@ -10,13 +10,13 @@ namespace {
 
 Tensors identity(const KernelCall& call) { return {call.input(0)}; }
 
-// Replaces the one -1 so that the elements come out right.
+// Replaces the -1 by the size that the number of elements requires.
 void infer_dim(Dims& dims, const Tensor& x) {
   const auto unknown = std::find(dims.begin(), dims.end(), -1);
   if (unknown == dims.end()) return;
   *unknown = 1;
   const std::optional<int64_t> rest = checked_elements(dims);
-  require(rest.has_value(), "the shape {} has two unknown or an impossible dimension", to_string(dims));
+  require(rest.has_value(), "the shape {} has two unknown dimensions or an invalid one", to_string(dims));
   require(*rest != 0 && x.size() % *rest == 0, "a tensor of shape {} cannot be divided into {}", to_string(x.dims()), to_string(dims));
   *unknown = x.size() / *rest;
 }
@@ -27,7 +27,7 @@ Tensors reshape(const KernelCall& call) {
   const bool allow_zero = call.node.int_or("allowzero", 0) != 0;
   for (size_t i = 0; i < dims.size() && !allow_zero; ++i) {
     if (dims[i] != 0) continue;
-    require(i < x.dims().size(), "dimension {} of {} is to be kept, but the input has shape {}", i, to_string(dims), to_string(x.dims()));
+    require(i < x.dims().size(), "dimension {} of {} is 0 (keep), but the input has shape {}", i, to_string(dims), to_string(x.dims()));
     dims[i] = x.dims()[i];
   }
   infer_dim(dims, x);
@@ -38,7 +38,7 @@ Tensors flatten(const KernelCall& call) {
   const Tensor& x = call.input(0);
   int64_t axis = call.node.int_or("axis", 1);
   if (axis < 0) axis += x.rank();
-  require(axis >= 0 && axis <= x.rank(), "axis {} is outside of a tensor of rank {}", axis, x.rank());
+  require(axis >= 0 && axis <= x.rank(), "axis {} is outside a tensor of rank {}", axis, x.rank());
   const int cut = static_cast<int>(axis);
   return {x.reshaped({product(x.dims(), 0, cut), product(x.dims(), cut, x.rank())})};
 }
@@ -50,7 +50,7 @@ Tensors squeeze(const KernelCall& call) {
   Dims dims;
   for (int i = 0; i < x.rank(); ++i) {
     const bool named = std::binary_search(axes.begin(), axes.end(), i);
-    require(!named || x.dim(i) == 1, "axis {} of shape {} is squeezed, but is not 1", i, to_string(x.dims()));
+    require(!named || x.dim(i) == 1, "axis {} of shape {} cannot be squeezed: it is not 1", i, to_string(x.dims()));
     if (!(named || (all && x.dim(i) == 1))) dims.push_back(x.dim(i));
   }
   return {x.reshaped(dims)};

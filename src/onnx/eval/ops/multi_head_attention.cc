@@ -5,11 +5,11 @@
 #include "onnx/eval/ops/microsoft_attention.h"
 #include "onnx/eval/ops/numbers.h"
 
-// com.microsoft MultiHeadAttention and DecoderMaskedMultiHeadAttention: query, key and value come projected, in several layouts.
+// com.microsoft MultiHeadAttention and DecoderMaskedMultiHeadAttention: projected query, key and value in several layouts.
 namespace kvik::onnx {
 namespace {
 
-// Where the two operators have their inputs.
+// Input positions of the two operators.
 struct Inputs {
   size_t bias, mask, attention_bias, past_key, past_value, past_length, cache_indirection;
   bool packed_3d;  // input 0 may be [batch, length, 3 * width]
@@ -19,7 +19,7 @@ constexpr Inputs kDecoderMasked = {10, 3, 4, 5, 6, 7, 9, true};
 
 struct Operands {
   Heads q, k, v;
-  bool keys_are_cached = false;  // key and value came as a finished cache: [batch, heads, length, size]
+  bool keys_are_cached = false;  // key and value are a complete cache: [batch, heads, length, size]
 };
 
 // Part `part` of [batch, length, heads, n_parts, size].
@@ -73,16 +73,16 @@ void add_biases(Operands& x, const Tensor& bias) {
   require_dims(bias, {q + k + v}, "the bias");
   const std::vector<double> values = doubles_of(bias);
   add_bias(x.q, std::span(values).first(static_cast<size_t>(q)));
-  if (x.keys_are_cached) return;  // the bias is in the cache already
+  if (x.keys_are_cached) return;  // the cache includes the bias
   add_bias(x.k, std::span(values).subspan(static_cast<size_t>(q), static_cast<size_t>(k)));
   add_bias(x.v, std::span(values).last(static_cast<size_t>(v)));
 }
 
-// The past, and what becomes of it.
+// The past and the buffers that it shares with present.
 struct Past {
-  Heads key, value;      // of `length` positions, as this call's queries see them
+  Heads key, value;      // of `length` positions
   int64_t length = 0;    // before the new positions
-  int64_t capacity = 0;  // of a buffer that past and present share; 0: none
+  int64_t capacity = 0;  // of a buffer shared by past and present; 0: none
   Heads own_key, own_value;
 };
 
@@ -92,17 +92,17 @@ Heads first_positions(const Heads& all, int64_t length) {
   return result;
 }
 
-// With beams, position j of a sequence may be kept by a sibling: [batch / beams, beams, capacity] says by which.
+// With beam search, position j of a sequence may be in the cache of another beam, given by [batch / beams, beams, capacity].
 Heads follow_beams(const Heads& own, const Tensor& indirection) {
   require_rank(indirection, 3, "cache_indirection");
   const int64_t beams = indirection.dim(1), width = indirection.dim(2);
   require(beams > 0 && own.batch % beams == 0 && indirection.dim(0) == own.batch / beams && width >= own.length,
-          "cache_indirection has shape {}, {} sequences of {} positions were found", to_string(indirection.dims()), own.batch, own.length);
+          "cache_indirection has shape {}; expected {} sequences of {} positions", to_string(indirection.dims()), own.batch, own.length);
   const std::vector<int64_t> kept_by = integers_of(indirection);
   Heads result = own;
   for_rows(result, [&](int64_t b, int64_t h, int64_t i) {
     const int64_t beam = kept_by[static_cast<size_t>(b * width + i)];
-    require(beam >= 0 && beam < beams, "cache_indirection holds {}, there are {} beams", beam, beams);
+    require(beam >= 0 && beam < beams, "cache_indirection contains {}, there are {} beams", beam, beams);
     std::ranges::copy(own.row(b / beams * beams + beam, h, i), result.row(b, h, i).begin());
   });
   return result;
@@ -110,13 +110,13 @@ Heads follow_beams(const Heads& own, const Tensor& indirection) {
 
 Past past_of(const KernelCall& call, const Inputs& at, const Operands& x) {
   Past past;
-  require(call.has(at.past_key) == call.has(at.past_value), "one of past_key and past_value was given, both or none was expected");
+  require(call.has(at.past_key) == call.has(at.past_value), "one of past_key and past_value was given; expected both or none");
   if (!call.has(at.past_key)) {
     past.key = Heads(x.k.batch, x.k.heads, 0, x.k.size);
     past.value = Heads(x.v.batch, x.v.heads, 0, x.v.size);
     return past;
   }
-  require(!x.keys_are_cached, "a past was given beside a key and value that are a finished cache");
+  require(!x.keys_are_cached, "a past was given although key and value are a complete cache");
   past.own_key = heads_of_4d(call.input(at.past_key), "past_key");
   past.own_value = heads_of_4d(call.input(at.past_value), "past_value");
   past.length = past.own_key.length;
@@ -125,7 +125,7 @@ Past past_of(const KernelCall& call, const Inputs& at, const Operands& x) {
     past.length = as_int(call.input(at.past_length));
     require(past.length >= 0 && past.length <= past.capacity && past.capacity - past.length >= x.k.length &&
                 past.own_value.length == past.capacity,
-            "a past of {} and {} new positions were found, the buffers have room for {} and {}", past.length, x.k.length, past.capacity,
+            "a past of {} and {} new positions exceed the buffers of {} and {}", past.length, x.k.length, past.capacity,
             past.own_value.length);
     past.own_key = first_positions(past.own_key, past.length);
     past.own_value = first_positions(past.own_value, past.length);
@@ -175,7 +175,7 @@ std::vector<Tensor> run(const KernelCall& call, const Inputs& at) {
 std::vector<Tensor> multi_head_attention(const KernelCall& call) { return run(call, kMultiHead); }
 
 std::vector<Tensor> decoder_masked_multi_head_attention(const KernelCall& call) {
-  require(call.input(0).rank() == 3 && call.input(0).dim(1) == 1, "a query of shape {} was found, one token was expected",
+  require(call.input(0).rank() == 3 && call.input(0).dim(1) == 1, "found a query of shape {}; expected one token",
           to_string(call.input(0).dims()));
   return run(call, kDecoderMasked);
 }

@@ -38,7 +38,7 @@ struct IntegerRange {
 
 IntegerRange range_of(DType dtype) {
   const int bits = bits_per_element(dtype);
-  require(is_integer(dtype) && bits <= 32, "{} was found where a smaller number type was expected", dtype_name(dtype));
+  require(is_integer(dtype) && bits <= 32, "found {}; expected a smaller number type", dtype_name(dtype));
   switch (dtype) {
     case DType::kI2:
     case DType::kI4:
@@ -103,20 +103,19 @@ double rounded_to(DType dtype, double value) {
 void require_dims(const Tensor& tensor, std::initializer_list<int64_t> dims, std::string_view name) {
   const auto fits = [](int64_t wanted, int64_t found) { return wanted == -1 || found == wanted; };
   const bool same = tensor.dims().size() == dims.size() && std::equal(dims.begin(), dims.end(), tensor.dims().begin(), fits);
-  require(same, "{} has shape {}, {} was expected (-1: any)", name, to_string(tensor.dims()),
+  require(same, "{} has shape {}; expected {} (-1: any)", name, to_string(tensor.dims()),
           to_string(std::span<const int64_t>(dims.begin(), dims.size())));
 }
 
 void require_float(const Tensor& tensor, std::string_view name) {
   const DType dtype = tensor.dtype();
   require(dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16,
-          "{} is of {}, one of f32, f64, f16, bf16 was expected", name, dtype_name(dtype));
+          "{} is of {}; expected one of f32, f64, f16, bf16", name, dtype_name(dtype));
 }
 
 int64_t positive_attribute(const Node& node, std::string_view attribute) {
   const int64_t value = node.int_or(attribute, 0);
-  require(value >= 1 && value <= std::numeric_limits<int32_t>::max(), "attribute '{}' is {}, a positive number was expected", attribute,
-          value);
+  require(value >= 1 && value <= std::numeric_limits<int32_t>::max(), "attribute '{}' is {}; expected a positive number", attribute, value);
   return value;
 }
 

@@ -5,11 +5,11 @@
 
 #include "onnx/eval/ops/common.h"
 
-// Tensors of any numeric type as plain numbers, for kernels that compute in double and round once at the end.
-// Everything throws Error(kBadModel) on a type or shape it cannot take.
+// Tensors of any numeric type as doubles or integers, for kernels that compute in double and round once at the end.
+// All throw Error(kBadModel) for unsupported types or shapes.
 namespace kvik::onnx {
 
-// The elements of a numeric or bool tensor; exact but for 64-bit integers beyond 2^53.
+// The elements of a numeric or bool tensor; exact except for 64-bit integers above 2^53.
 std::vector<double> doubles_of(const Tensor& tensor);
 
 // The elements of an integer (2 to 64 bits) or bool tensor.
@@ -22,16 +22,16 @@ Tensor tensor_of(DType dtype, Dims dims, std::span<const double> values, bool sa
 // Rounds to a float type and back, as writing a value into a tensor of that type would.
 double rounded_to(DType dtype, double value);
 
-// -1 takes any size.
+// -1 matches any size.
 void require_dims(const Tensor& tensor, std::initializer_list<int64_t> dims, std::string_view name);
 void require_float(const Tensor& tensor, std::string_view name);  // f32, f64, f16 or bf16
 
-// An attribute that must be there, at least 1 and below 2^31.
+// A required attribute of at least 1 and below 2^31.
 int64_t positive_attribute(const Node& node, std::string_view attribute);
-// An attribute that names a type; kUndefined when absent.
+// An attribute with a type; kUndefined if absent.
 DType dtype_attribute(const Node& node, std::string_view attribute);
 
-// Element i of values that are packed in bytes, lowest bits first.
+// Element i of packed values, lowest bits first.
 inline unsigned packed_bits(std::span<const uint8_t> bytes, size_t bits, size_t i) {
   return (static_cast<unsigned>(bytes[i * bits / 8]) >> (i * bits % 8)) & ((1u << bits) - 1);
 }

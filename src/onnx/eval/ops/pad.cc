@@ -9,7 +9,7 @@
 namespace kvik::onnx {
 namespace {
 
-// Elements added, or dropped where negative, at both ends of one axis.
+// Elements added (or, if negative, dropped) at both ends of one axis.
 struct AxisPad {
   int64_t before = 0;
   int64_t after = 0;
@@ -17,14 +17,14 @@ struct AxisPad {
 
 int64_t floor_mod(int64_t a, int64_t n) { return ((a % n) + n) % n; }
 
-// Where element i, counted from the first kept one of n, comes from.
+// The source of element i, counted from the first of the n kept ones.
 int64_t padded_index(int64_t i, int64_t n, std::string_view mode) {
   if (i >= 0 && i < n) return i;
   if (mode == "constant") return kFill;
   require(n > 0, "an empty axis cannot be padded in mode '{}'", mode);
   if (mode == "edge") return i < 0 ? 0 : n - 1;
   if (mode == "wrap") return floor_mod(i, n);
-  require(mode == "reflect", "mode '{}' is unknown; 'constant', 'reflect', 'edge' or 'wrap' was expected", mode);
+  require(mode == "reflect", "mode '{}' is unknown; expected 'constant', 'reflect', 'edge' or 'wrap'", mode);
   if (n == 1) return 0;
   const int64_t folded = floor_mod(i, 2 * (n - 1));
   return folded < n ? folded : 2 * (n - 1) - folded;
@@ -50,7 +50,7 @@ Tensor fill_of(const KernelCall& call) {
     if (!call.node.has("value")) return {x.dtype(), {1}};
     return cast(Tensor::of<float>({1}, {call.node.float_or("value", 0)}), x.dtype());
   }
-  require(call.input(2).size() == 1, "the constant has shape {}, one element was expected", to_string(call.input(2).dims()));
+  require(call.input(2).size() == 1, "the constant has shape {}; expected one element", to_string(call.input(2).dims()));
   require_same_dtype(x, call.input(2));
   return call.input(2);
 }
@@ -65,7 +65,7 @@ Tensors pad(const KernelCall& call) {
   Dims kept(dims.size());  // of the source
   for (size_t i = 0; i < dims.size(); ++i) {
     require(std::max(pads[i].before, pads[i].after) < kMost && std::min(pads[i].before, pads[i].after) > -kMost,
-            "axis {} is to be padded by {} and {}", i, pads[i].before, pads[i].after);
+            "axis {} cannot be padded by {} and {}", i, pads[i].before, pads[i].after);
     cut[i] = std::max<int64_t>(0, -pads[i].before);
     kept[i] = x.dims()[i] - cut[i] - std::max<int64_t>(0, -pads[i].after);
     dims[i] += pads[i].before + pads[i].after;

@@ -26,16 +26,16 @@ enum Input : size_t {
   kKeyNorm
 };
 
-// Tokens of all sequences stand one after the other; a table says in which blocks of the cache each sequence keeps its own.
+// Tokens of all sequences are concatenated; block_table has the cache blocks of each sequence.
 struct Paging {
   int64_t sequences = 0, blocks = 0, block_size = 0, blocks_per_sequence = 0;
   std::vector<int64_t> starts, past, table, slots;  // slots: per token, or empty
 
   int64_t slot(int64_t sequence, int64_t position) const {
     const int64_t at = position / block_size;
-    require(at < blocks_per_sequence, "position {} is beyond the {} blocks of a sequence", position, blocks_per_sequence);
+    require(at < blocks_per_sequence, "position {} is outside the {} blocks of a sequence", position, blocks_per_sequence);
     const int64_t block = table[static_cast<size_t>(sequence * blocks_per_sequence + at)];
-    require(block >= 0 && block < blocks, "block_table holds {}, there are {} blocks", block, blocks);
+    require(block >= 0 && block < blocks, "block_table contains {}, there are {} blocks", block, blocks);
     return block * block_size + position % block_size;
   }
   int64_t new_tokens(int64_t sequence) const { return starts[static_cast<size_t>(sequence) + 1] - starts[static_cast<size_t>(sequence)]; }
@@ -48,26 +48,27 @@ Paging paging_of(const KernelCall& call, int64_t tokens) {
   require_rank(call.input(kBlockTable), 2, "block_table");
   p.sequences = call.input(kBlockTable).dim(0);
   p.blocks_per_sequence = call.input(kBlockTable).dim(1);
-  require(p.block_size > 0 && p.sequences <= std::numeric_limits<int32_t>::max(), "blocks of {} positions were found", p.block_size);
+  require(p.block_size > 0 && p.sequences <= std::numeric_limits<int32_t>::max(), "the block size is {}; expected a positive number",
+          p.block_size);
   require_dims(call.input(kStarts), {p.sequences + 1}, "cumulative_sequence_length");
   require_dims(call.input(kPastLengths), {p.sequences}, "past_seqlens");
   p.starts = integers_of(call.input(kStarts));
   p.past = integers_of(call.input(kPastLengths));
   p.table = integers_of(call.input(kBlockTable));
   require(p.starts.front() == 0 && p.starts.back() == tokens && std::ranges::is_sorted(p.starts),
-          "cumulative_sequence_length does not run from 0 to {}", tokens);
+          "cumulative_sequence_length must go from 0 to {}", tokens);
   for (const int64_t past : p.past) {
-    require(past >= 0 && past <= std::numeric_limits<int32_t>::max(), "past_seqlens holds {}, a length was expected", past);
+    require(past >= 0 && past <= std::numeric_limits<int32_t>::max(), "past_seqlens contains {}; expected a length", past);
   }
   if (call.has(kSlots)) {
     require_dims(call.input(kSlots), {tokens}, "slot_mapping");
     p.slots = integers_of(call.input(kSlots));
-    for (const int64_t slot : p.slots) require(slot >= -1 && slot < p.blocks * p.block_size, "slot_mapping holds {}", slot);
+    for (const int64_t slot : p.slots) require(slot >= -1 && slot < p.blocks * p.block_size, "slot_mapping contains {}", slot);
   }
   return p;
 }
 
-// A cache [blocks, block size, heads, size] as vectors by slot and head.
+// A cache [blocks, block size, heads, size], by slot and head.
 struct Cache {
   std::vector<double> data;
   int64_t heads, size;
@@ -97,7 +98,7 @@ void write(Cache& cache, const Heads& fresh, const Paging& p) {
   }
 }
 
-// What sequence s can read: everything up to its last new token.
+// The keys or values of sequence s, up to its last new token.
 Heads read(Cache& cache, const Paging& p, int64_t s, const Work& work) {
   const int64_t length = p.past[static_cast<size_t>(s)] + p.new_tokens(s);
   work.take({cache.heads, length, cache.size});
@@ -131,7 +132,7 @@ void require_plain(const Node& node) {
   require(node.string_or("kv_cache_layout", "SEPARATE") == "SEPARATE", "attribute 'kv_cache_layout' is '{}', only SEPARATE is supported",
           node.string_or("kv_cache_layout", ""));
   require(node.string_or("k_quant_type", "NONE") == "NONE" && node.string_or("v_quant_type", "NONE") == "NONE",
-          "a quantised paged cache is not supported");
+          "a quantized paged cache is not supported");
   require(node.int_or("rotary_offset", 0) == 0, "attribute 'rotary_offset' is {}, only 0 is supported", node.int_or("rotary_offset", 0));
 }
 
@@ -142,8 +143,7 @@ std::vector<Tensor> paged_attention(const KernelCall& call) {
   GroupedOperands x = grouped_operands(as_sequence(call.input(kQuery), "the query"), as_sequence(call.optional(kKey), "the key"),
                                        as_sequence(call.optional(kValue), "the value"), n_heads, n_kv_heads);
   require_rank(call.input(kKeyCache), 4, "key_cache");
-  require(x.k.length == x.q.length && x.q.size > 0, "{} queries and {} keys were found, as many of both were expected", x.q.length,
-          x.k.length);
+  require(x.k.length == x.q.length && x.q.size > 0, "found {} queries and {} keys; expected equal numbers", x.q.length, x.k.length);
   const Paging p = paging_of(call, x.q.length);
   const double epsilon = node.float_or("qk_norm_epsilon", 1e-6f);
   normalize_heads(x.q, call.optional(kQueryNorm), epsilon, "q_norm_weight");

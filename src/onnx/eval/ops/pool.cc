@@ -23,7 +23,7 @@ Dims pooled_dims(const Tensor& x, const Dims& output) {
   return dims;
 }
 
-// Taps that lie in the input or its declared padding; what rounding the output up added beyond is nowhere.
+// Taps inside the input or its declared padding; ceil_mode can add positions outside both.
 int64_t taps_in_padded_input(const Window& window, const Dims& at) {
   int64_t n = 1;
   for (size_t i = 0; i < window.rank(); ++i) {
@@ -37,7 +37,7 @@ int64_t taps_in_padded_input(const Window& window, const Dims& at) {
   return n;
 }
 
-// Calls f(plane, position, taps, at) for each channel of each image and each place of the window.
+// Calls f(plane, position, taps, at) for each channel of each image and each window position.
 template <class F>
 void slide(const Tensor& x, const Window& window, F f) {
   if (x.size() == 0) return;
@@ -77,7 +77,7 @@ Tensors average_pool(const KernelCall& call) {
   return {result};
 }
 
-// The index of an element among all of the input; storage_order 1 counts the spatial axes first to last.
+// The index of an element in the whole input; with storage_order 1, spatial axes are column-major.
 int64_t element_index(const Window& window, int64_t plane, int64_t tap, bool column_major) {
   if (!column_major) return plane * element_count(window.input) + tap;
   int64_t rest = tap;
@@ -122,30 +122,7 @@ Tensors max_pool(const KernelCall& call) {
   return {result, indices};
 }
 
-Tensors lp_pool(const KernelCall& call) {
-  const Tensor& x = call.input(0);
-  const Window window = pool_window(call);
-  const double p = call.node.opset < 2 ? static_cast<double>(call.node.float_or("p", 2.0f)) : static_cast<double>(call.node.int_or("p", 2));
-  const Dims dims = pooled_dims(x, window.output);
-  call.work.take(dims, {window.n_taps()});
-  Tensor result = new_tensor(x.dtype(), dims);
-  const int64_t in_plane = element_count(window.input);
-  const int64_t out_plane = element_count(window.output);
-  visit_float(x.dtype(), [&]<class T>(Type<T>) {
-    const auto from = x.data<T>();
-    const auto to = result.mutable_data<T>();
-    slide(x, window, [&](int64_t plane, int64_t position, const std::vector<int64_t>& taps, const Dims&) {
-      double total = 0;
-      for (const int64_t tap : taps) {
-        if (tap >= 0) total += std::pow(std::fabs(static_cast<double>(from[static_cast<size_t>(plane * in_plane + tap)])), p);
-      }
-      to[static_cast<size_t>(plane * out_plane + position)] = static_cast<T>(std::pow(total, 1.0 / p));
-    });
-  });
-  return {result};
-}
-
-// All positions of each channel at once.
+// Pools all positions of each channel.
 Tensors global_pool(const KernelCall& call, const std::function<double(std::span<const double>)>& f) {
   const Tensor& x = call.input(0);
   const Dims axes = spatial(x);
@@ -176,63 +153,13 @@ Tensors global_max_pool(const KernelCall& call) {
   return global_pool(call, [](std::span<const double> plane) { return *std::max_element(plane.begin(), plane.end()); });
 }
 
-Tensors global_lp_pool(const KernelCall& call) {
-  const auto p = static_cast<double>(call.node.int_or("p", 2));
-  return global_pool(call, [p](std::span<const double> plane) {
-    double total = 0;
-    for (const double x : plane) total += std::pow(std::fabs(x), p);
-    return std::pow(total, 1.0 / p);
-  });
-}
-
-Tensors max_unpool(const KernelCall& call) {
-  const Tensor& x = call.input(0);
-  const std::vector<int64_t> places = as_ints(call.input(1));
-  require(call.input(1).dims() == x.dims(), "indices of shape {} were given for {}", to_string(call.input(1).dims()), to_string(x.dims()));
-  const Dims in = spatial(x);
-  const Dims kernel = call.node.ints_or("kernel_shape", Dims(in.size(), 1));
-  const Dims strides = call.node.ints_or("strides", Dims(in.size(), 1));
-  const Dims pads = call.node.ints_or("pads", Dims(2 * in.size(), 0));
-  require(kernel.size() == in.size() && strides.size() == in.size() && pads.size() == 2 * in.size(), "the window does not fit {}",
-          to_string(in));
-  Dims sizes;
-  for (size_t i = 0; i < in.size(); ++i) {
-    constexpr int64_t kMost = int64_t{1} << 30;
-    for (const int64_t v : {in[i], kernel[i], strides[i], pads[i], pads[in.size() + i]}) require(v >= 0 && v < kMost, "a size is {}", v);
-    sizes.push_back((in[i] - 1) * strides[i] + kernel[i] - pads[i] - pads[in.size() + i]);
-  }
-  const Dims natural = pooled_dims(x, sizes);
-  const Dims dims = call.has(2) ? as_ints(call.input(2)) : natural;
-  require(dims.size() == natural.size(), "an output of {} does not fit an input of {}", to_string(dims), to_string(x.dims()));
-  call.work.take(dims);
-  Tensor result = new_tensor(x.dtype(), dims);
-  const int64_t n_natural = element_count(natural);
-  const Dims from = strides_of(natural);
-  const Dims to = strides_of(dims);
-  ElementWriter writer(result);
-  for (size_t i = 0; i < places.size(); ++i) {
-    require(places[i] >= 0 && places[i] < n_natural, "index {} lies outside of {}", places[i], to_string(natural));
-    int64_t target = 0;  // the same corner of a larger output
-    for (size_t axis = 0; axis < dims.size(); ++axis) {
-      const int64_t at = places[i] / from[axis] % natural[axis];
-      require(at < dims[axis], "index {} lies outside of {}", places[i], to_string(dims));
-      target += at * to[axis];
-    }
-    writer.copy(x, static_cast<int64_t>(i), target);
-  }
-  return {result};
-}
-
 }  // namespace
 
 void add_pool(KernelTable& table) {
   table.add("AveragePool", in_f32<average_pool>);
   table.add("GlobalAveragePool", in_f32<global_average_pool>);
-  table.add("GlobalLpPool", in_f32<global_lp_pool>);
   table.add("GlobalMaxPool", in_f32<global_max_pool>);
-  table.add("LpPool", in_f32<lp_pool>);
   table.add("MaxPool", in_f32<max_pool>);
-  table.add("MaxUnpool", in_f32<max_unpool>);
 }
 
 }  // namespace kvik::onnx

@@ -6,9 +6,9 @@
 
 namespace kvik::onnx {
 
-// An f32 tensor quantised to u8 by its own range, as DynamicQuantizeLinear does.
+// An f32 tensor quantized to u8 by its own range, as by DynamicQuantizeLinear.
 struct DynamicQuantized {
-  std::vector<double> centred;  // code - zero_point
+  std::vector<double> centered;  // code - zero_point
   float scale = 1;
   double zero_point = 0;
 };

@@ -8,22 +8,22 @@
 namespace kvik::onnx {
 namespace {
 
-// Which element of a scale or zero point belongs to element i of the quantised tensor.
+// Maps elements of the quantized tensor to those of a scale or zero point.
 class Grid {
  public:
-  // `name` is of the scale or zero point, for sentences.
+  // `name`: of the scale or zero point, for messages.
   Grid(const Dims& x, const Tensor& parameter, const Node& node, std::string_view name) {
     if (parameter.size() == 1 && parameter.rank() <= 1) return;
     const int axis = normal_axis(node.int_or("axis", 1), static_cast<int>(x.size()));
     const int64_t block = node.int_or("block_size", 0);
-    require(block >= 0, "attribute 'block_size' is {}, a size was expected", block);
+    require(block >= 0, "attribute 'block_size' is {}; expected a size", block);
     Dims wanted = x;
     if (block == 0) {
       wanted = {x[static_cast<size_t>(axis)]};
     } else {
       wanted[static_cast<size_t>(axis)] = blocks_of(x[static_cast<size_t>(axis)], block);
     }
-    require(parameter.dims() == wanted, "{} has shape {}, {} was expected for a tensor of shape {} along axis {}", name,
+    require(parameter.dims() == wanted, "{} has shape {}; expected {} for a tensor of shape {} along axis {}", name,
             to_string(parameter.dims()), to_string(wanted), to_string(x), axis);
     per_tensor_ = false;
     split_ = split_at(x, axis);
@@ -50,7 +50,7 @@ DType quantized_type(const KernelCall& call) {
   const DType wanted = dtype_attribute(call.node, "output_dtype");
   if (!call.has(2)) return wanted == DType::kUndefined ? DType::kU8 : wanted;
   const DType found = call.input(2).dtype();
-  require(wanted == DType::kUndefined || wanted == found, "output_dtype is {} and the zero point is of {}, one type was expected",
+  require(wanted == DType::kUndefined || wanted == found, "output_dtype is {} and the zero point is of {}; expected the same type",
           dtype_name(wanted), dtype_name(found));
   return found;
 }
@@ -69,7 +69,7 @@ std::vector<Tensor> quantize_linear(const KernelCall& call) {
     zeros = doubles_of(call.input(2));
     zero_of = Grid(x.dims(), call.input(2), call.node, "the zero point");
   }
-  // The division happens in the type of the scale unless the node asks for another; ties are decided there.
+  // The division is in the type of the scale unless the node has a precision; this decides ties.
   const DType divided_in = precision == DType::kUndefined ? scale.dtype() : precision;
   const bool to_integer = is_integer(dtype);
   std::vector<double> result(values.size());
@@ -101,7 +101,7 @@ std::vector<Tensor> dequantize_linear(const KernelCall& call) {
 std::vector<Tensor> dynamic_quantize_linear(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const DynamicQuantized q = quantize_dynamically(x);
-  std::vector<double> codes(q.centred);
+  std::vector<double> codes(q.centered);
   for (double& code : codes) code += q.zero_point;
   return {tensor_of(DType::kU8, x.dims(), codes), Tensor::scalar(q.scale), Tensor::scalar(static_cast<uint8_t>(q.zero_point))};
 }
@@ -118,10 +118,10 @@ DynamicQuantized quantize_dynamically(const Tensor& x) {
   DynamicQuantized result;
   result.scale = low == high ? 1.0f : (high - low) / 255.0f;
   result.zero_point = std::nearbyint(std::clamp(0.0f - low / result.scale, 0.0f, 255.0f));
-  result.centred.reserve(data.size());
+  result.centered.reserve(data.size());
   for (const float value : data) {
     const float code = std::clamp(std::nearbyint(value / result.scale) + static_cast<float>(result.zero_point), 0.0f, 255.0f);
-    result.centred.push_back(static_cast<double>(code) - result.zero_point);
+    result.centered.push_back(static_cast<double>(code) - result.zero_point);
   }
   return result;
 }

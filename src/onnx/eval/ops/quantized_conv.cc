@@ -7,7 +7,7 @@
 #include "onnx/eval/ops/named_activation.h"
 #include "onnx/eval/ops/numbers.h"
 
-// Convolutions of quantised tensors, and of floats with what com.microsoft fuses into them: all run the plain Conv in between.
+// Quantized and fused convolutions, all based on the Conv kernel.
 namespace kvik::onnx {
 namespace {
 
@@ -19,9 +19,9 @@ Tensor plain_conv(const KernelCall& call, std::vector<Tensor> inputs) {
   return reference_kernels().find("", "Conv")({node, inputs, call.run_subgraph, call.work})[0];
 }
 
-// Codes minus zero points as f64, in which sums of their products are exact.
-Tensor centred(const Tensor& x, const Tensor& zero_point) {
-  require(is_integer(x.dtype()), "a tensor of {} was found, integers were expected", dtype_name(x.dtype()));
+// Codes minus zero points in f64: sums of their products are exact.
+Tensor centered(const Tensor& x, const Tensor& zero_point) {
+  require(is_integer(x.dtype()), "found a tensor of {}; expected integers", dtype_name(x.dtype()));
   std::vector<double> values = doubles_of(x);
   if (zero_point.defined()) {
     const double zero = as_double(zero_point);
@@ -30,18 +30,18 @@ Tensor centred(const Tensor& x, const Tensor& zero_point) {
   return tensor_of(DType::kF64, x.dims(), values);
 }
 
-// One number for all output channels, or one for each; weights are [channels, …].
+// One number for all output channels, or one per channel; weights are [channels, …].
 std::vector<double> per_channel(const Tensor& parameter, const Tensor& weights, std::string_view name) {
-  require(weights.rank() > 2, "weights of shape {} were found, at least three dimensions were expected", to_string(weights.dims()));
+  require(weights.rank() > 2, "found weights of shape {}; expected at least three dimensions", to_string(weights.dims()));
   std::vector<double> values = doubles_of(parameter);
   if (values.size() == 1) values.resize(static_cast<size_t>(weights.dim(0)), values[0]);
-  require(static_cast<int64_t>(values.size()) == weights.dim(0), "{} has shape {}, one number or one for each of {} channels was expected",
+  require(static_cast<int64_t>(values.size()) == weights.dim(0), "{} has shape {}; expected one number or one for each of {} channels",
           name, to_string(parameter.dims()), weights.dim(0));
   return values;
 }
 
-Tensor centred_weights(const Tensor& w, const Tensor& zero_point) {
-  if (!zero_point.defined()) return centred(w, Tensor());
+Tensor centered_weights(const Tensor& w, const Tensor& zero_point) {
+  if (!zero_point.defined()) return centered(w, Tensor());
   const std::vector<double> zeros = per_channel(zero_point, w, "the zero point of the weights");
   std::vector<double> values = doubles_of(w);
   const size_t each = zeros.empty() ? 1 : values.size() / zeros.size();
@@ -50,14 +50,14 @@ Tensor centred_weights(const Tensor& w, const Tensor& zero_point) {
 }
 
 std::vector<Tensor> conv_integer(const KernelCall& call) {
-  const Tensor y = plain_conv(call, {centred(call.input(0), call.optional(2)), centred_weights(call.input(1), call.optional(3))});
+  const Tensor y = plain_conv(call, {centered(call.input(0), call.optional(2)), centered_weights(call.input(1), call.optional(3))});
   Tensor result(DType::kI32, y.dims());
   std::ranges::transform(y.data<double>(), result.mutable_data<int32_t>().begin(),
                          [](double sum) { return static_cast<int32_t>(static_cast<int64_t>(sum)); });
   return {result};
 }
 
-// Which channel element i of [batch, channels, …] belongs to.
+// The channel of element i of [batch, channels, …].
 size_t channel_of(const Dims& dims, size_t i) {
   const auto plane = static_cast<size_t>(product(dims, 2, static_cast<int>(dims.size())));
   return i / plane % static_cast<size_t>(dims[1]);
@@ -69,7 +69,7 @@ Tensor with_axes(const Tensor& x, const std::vector<int>& order) {
   return tensor_of(x.dtype(), dims, permuted(doubles_of(x), x.dims(), order));
 }
 
-// com.microsoft: channels may stand last.
+// com.microsoft: channels may be the last axis.
 Tensor channels_first(const Tensor& x) {
   std::vector<int> order = {0, x.rank() - 1};
   for (int axis = 1; axis + 1 < x.rank(); ++axis) order.push_back(axis);
@@ -86,11 +86,10 @@ Tensor channels_last(const Tensor& x) {
 std::vector<Tensor> qlinear_conv(const KernelCall& call) {
   const Tensor &w = call.input(3), &y_zero = call.input(7);
   const bool last = call.node.int_or("channels_last", 0) != 0;
-  require(call.input(0).rank() > 2, "an input of shape {} was found, at least three dimensions were expected",
-          to_string(call.input(0).dims()));
-  Tensor x = centred(call.input(0), call.optional(2));
+  require(call.input(0).rank() > 2, "found an input of shape {}; expected at least three dimensions", to_string(call.input(0).dims()));
+  Tensor x = centered(call.input(0), call.optional(2));
   if (last) x = channels_first(x);
-  std::vector<Tensor> inputs = {x, centred_weights(w, call.optional(5))};
+  std::vector<Tensor> inputs = {x, centered_weights(w, call.optional(5))};
   if (call.has(8)) inputs.push_back(tensor_of(DType::kF64, call.input(8).dims(), doubles_of(call.input(8))));
   const Tensor sums = plain_conv(call, std::move(inputs));
   const std::vector<double> scales = per_channel(call.input(4), w, "the scale of the weights");

@@ -9,11 +9,11 @@
 #include "onnx/eval/ops/named_activation.h"
 #include "onnx/eval/ops/numbers.h"
 
-// com.microsoft's QLinear operators: numbers in codes, out codes of another scale.
+// The QLinear operators of com.microsoft: dequantize, compute, quantize.
 namespace kvik::onnx {
 namespace {
 
-// What codes stand for. A missing zero point is zero.
+// Dequantized values. A missing zero point is zero.
 std::vector<double> decoded(const Tensor& codes, const Tensor& scale, const Tensor& zero_point) {
   const double factor = as_double(scale), zero = zero_point.defined() ? as_double(zero_point) : 0.0;
   std::vector<double> values = doubles_of(codes);
@@ -56,8 +56,8 @@ std::vector<Tensor> qlinear_leaky_relu(const KernelCall& call) {
 
 std::vector<Tensor> qlinear_softmax(const KernelCall& call) {
   const Tensor& x = call.input(0);
-  require(x.rank() > 0, "the input is a scalar, at least one dimension was expected");
-  // Before opset 13 a softmax runs over all axes from its own on.
+  require(x.rank() > 0, "the input is a scalar; expected at least one dimension");
+  // Before opset 13, softmax is over all axes from the given one.
   const bool one_axis = call.node.int_or("opset", 13) >= 13;
   const int axis = normal_axis(call.node.int_or("axis", one_axis ? -1 : 1), x.rank());
   AxisSplit around = split_at(x.dims(), axis);
@@ -76,7 +76,7 @@ std::vector<Tensor> qlinear_softmax(const KernelCall& call) {
 
 std::vector<Tensor> qlinear_concat(const KernelCall& call) {
   require(call.inputs.size() >= 5 && call.inputs.size() % 3 == 2,
-          "{} inputs were found, a scale, a zero point and three for each tensor were expected", call.inputs.size());
+          "found {} inputs; expected a scale, a zero point and three for each tensor", call.inputs.size());
   const Tensor& first = call.input(2);
   const int axis = normal_axis(call.node.int_or("axis", 0), first.rank());
   std::vector<Tensor> parts;
@@ -119,7 +119,7 @@ std::vector<Tensor> qlinear_where(const KernelCall& call) {
 
 std::vector<Tensor> qlinear_global_average_pool(const KernelCall& call) {
   Tensor x = call.input(0);
-  require(x.rank() > 2, "an input of shape {} was found, at least three dimensions were expected", to_string(x.dims()));
+  require(x.rank() > 2, "found an input of shape {}; expected at least three dimensions", to_string(x.dims()));
   require(call.node.int_or("channels_last", 0) == 0, "attribute 'channels_last' is set, which is not supported");
   const std::vector<double> values = decoded(x, call.input(1), call.optional(2));
   Dims dims(x.dims().size(), 1);

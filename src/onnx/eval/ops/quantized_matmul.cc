@@ -6,11 +6,11 @@
 #include "onnx/eval/ops/numbers.h"
 #include "onnx/eval/ops/quantization.h"
 
-// Products of quantised matrices. Codes minus zero points are small integers, so sums of their products are exact in double.
+// Quantized matmuls. Codes minus zero points are small integers, so sums of their products are exact in double.
 namespace kvik::onnx {
 namespace {
 
-// What a scale or zero point of the left or right operand belongs to: everything, a row of the left or a column of the right operand.
+// A scale or zero point: for the whole operand, per row of the left or per column of the right operand.
 class PerLine {
  public:
   enum class Side { kLeft, kRight };
@@ -22,7 +22,7 @@ class PerLine {
     Dims full = matrix;
     if (full.size() > 1) full[full.size() - (side == Side::kLeft ? 1 : 2)] = 1;
     const bool one_line = parameter.rank() == 1 && parameter.dim(0) == (side == Side::kLeft ? rows_ : columns_);
-    require(one_line || parameter.dims() == full, "{} has shape {}, one element, one per {} or {} was expected", name,
+    require(one_line || parameter.dims() == full, "{} has shape {}; expected one element, one per {} or {}", name,
             to_string(parameter.dims()), side == Side::kLeft ? "row" : "column", to_string(full));
     form_ = one_line ? Form::kLine : Form::kFull;
   }
@@ -33,7 +33,7 @@ class PerLine {
     return form_ == Form::kLine ? line : matrix * static_cast<size_t>(side_ == Side::kLeft ? rows_ : columns_) + line;
   }
 
-  // Of element i of the operand.
+  // The value for element i of the operand.
   size_t of_element(size_t i) const {
     const auto rows = static_cast<size_t>(rows_), columns = static_cast<size_t>(columns_);
     return at(i / (rows * columns), i / columns % rows, i % columns);
@@ -46,7 +46,7 @@ class PerLine {
   int64_t rows_ = 1, columns_ = 1;
 };
 
-std::vector<double> centred(const Tensor& x, const Tensor& zero_point, PerLine::Side side) {
+std::vector<double> centered(const Tensor& x, const Tensor& zero_point, PerLine::Side side) {
   std::vector<double> values = doubles_of(x);
   if (!zero_point.defined()) return values;
   const PerLine zero_of(x.dims(), zero_point, side, "the zero point");
@@ -55,7 +55,7 @@ std::vector<double> centred(const Tensor& x, const Tensor& zero_point, PerLine::
   return values;
 }
 
-// Multiplies element i of a result by the left operand's scale of its row and the right operand's of its column.
+// Multiplies every element of a result by the left scale of its row and the right scale of its column.
 class OutputScale {
  public:
   OutputScale(const Dims& a, const Tensor& a_scale, const Dims& b, const Tensor& b_scale, const MatMulPlan& plan)
@@ -81,12 +81,12 @@ class OutputScale {
 
 std::vector<Tensor> matmul_integer(const KernelCall& call) {
   const Tensor &a = call.input(0), &b = call.input(1);
-  require(is_integer(a.dtype()) && is_integer(b.dtype()), "{} and {} were found, integers were expected", dtype_name(a.dtype()),
+  require(is_integer(a.dtype()) && is_integer(b.dtype()), "found {} and {}; expected integers", dtype_name(a.dtype()),
           dtype_name(b.dtype()));
   const MatMulPlan plan = plan_matmul(a.dims(), b.dims(), call.work);
   const std::vector<double> sums =
-      multiply(plan, centred(a, call.optional(2), PerLine::Side::kLeft), centred(b, call.optional(3), PerLine::Side::kRight));
-  // Sums beyond 32 bits wrap, as the operator's 32-bit accumulator does.
+      multiply(plan, centered(a, call.optional(2), PerLine::Side::kLeft), centered(b, call.optional(3), PerLine::Side::kRight));
+  // Sums wrap at 32 bits, as in a 32-bit accumulator.
   Tensor result(DType::kI32, plan.output);
   std::ranges::transform(sums, result.mutable_data<int32_t>().begin(),
                          [](double sum) { return static_cast<int32_t>(static_cast<int64_t>(sum)); });
@@ -97,7 +97,7 @@ std::vector<Tensor> qlinear_matmul(const KernelCall& call) {
   const Tensor &a = call.input(0), &b = call.input(3), &y_zero = call.input(7);
   const MatMulPlan plan = plan_matmul(a.dims(), b.dims(), call.work);
   std::vector<double> y =
-      multiply(plan, centred(a, call.optional(2), PerLine::Side::kLeft), centred(b, call.optional(5), PerLine::Side::kRight));
+      multiply(plan, centered(a, call.optional(2), PerLine::Side::kLeft), centered(b, call.optional(5), PerLine::Side::kRight));
   const OutputScale scale(a.dims(), call.input(1), b.dims(), call.input(4), plan);
   const double y_scale = as_double(call.input(6)), zero = as_double(y_zero);
   const bool to_integer = is_integer(y_zero.dtype());
@@ -119,7 +119,7 @@ std::vector<Tensor> matmul_integer_to_float(const KernelCall& call) {
   const Tensor &a = call.input(0), &b = call.input(1);
   const MatMulPlan plan = plan_matmul(a.dims(), b.dims(), call.work);
   std::vector<double> y =
-      multiply(plan, centred(a, call.optional(4), PerLine::Side::kLeft), centred(b, call.optional(5), PerLine::Side::kRight));
+      multiply(plan, centered(a, call.optional(4), PerLine::Side::kLeft), centered(b, call.optional(5), PerLine::Side::kRight));
   const OutputScale scale(a.dims(), call.input(2), b.dims(), call.input(3), plan);
   for (size_t i = 0; i < y.size(); ++i) y[i] *= scale(i);
   add_bias(y, call.optional(6), plan.n);
@@ -130,7 +130,7 @@ std::vector<Tensor> dynamic_quantize_matmul(const KernelCall& call) {
   const Tensor &a = call.input(0), &b = call.input(1);
   const MatMulPlan plan = plan_matmul(a.dims(), b.dims(), call.work);
   const DynamicQuantized quantized = quantize_dynamically(a);
-  std::vector<double> y = multiply(plan, quantized.centred, centred(b, call.optional(3), PerLine::Side::kRight));
+  std::vector<double> y = multiply(plan, quantized.centered, centered(b, call.optional(3), PerLine::Side::kRight));
   const OutputScale scale(a.dims(), Tensor::scalar(quantized.scale), b.dims(), call.input(2), plan);
   for (size_t i = 0; i < y.size(); ++i) y[i] *= scale(i);
   add_bias(y, call.optional(4), plan.n);
@@ -146,8 +146,7 @@ double broadcast_c(const std::vector<double>& c, const Dims& dims, size_t row, s
 void require_broadcast_c(const Tensor& c, int64_t m, int64_t n) {
   const bool rows_fit = c.rank() < 2 || c.dim(0) == m || c.dim(0) == 1;
   const bool columns_fit = c.rank() < 1 || c.dim(-1) == n || c.dim(-1) == 1;
-  require(c.rank() <= 2 && rows_fit && columns_fit, "C has shape {}, one that broadcasts to [{}, {}] was expected", to_string(c.dims()), m,
-          n);
+  require(c.rank() <= 2 && rows_fit && columns_fit, "C has shape {}; expected one that broadcasts to [{}, {}]", to_string(c.dims()), m, n);
 }
 
 std::vector<Tensor> qgemm(const KernelCall& call) {

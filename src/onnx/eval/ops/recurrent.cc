@@ -22,7 +22,7 @@ struct Options {
   bool reverse_first;        // direction "reverse"
   bool linear_before_reset;  // GRU
   bool input_forget;         // LSTM
-  double clip;               // 0 for none
+  double clip;               // 0: none
   std::vector<Activation> activations;
 };
 
@@ -44,7 +44,7 @@ struct Cell {
   const Sizes& sizes;
   const Options& options;
   const Weights& weights;
-  const Activation* f;  // the direction's own
+  const Activation* f;  // of the direction
 
   double clipped(double x) const { return options.clip > 0 ? std::clamp(x, -options.clip, options.clip) : x; }
   // Row `row` of W x + its bias, and of R h + its bias.
@@ -104,7 +104,7 @@ void Cell::lstm(const double* x, Vector& h, Vector& c) const {
 }
 
 Tensor require_dims(const Tensor& x, const Dims& dims, std::string_view what) {
-  require(x.dims() == dims, "{} has shape {}, {} was expected", what, to_string(x.dims()), to_string(dims));
+  require(x.dims() == dims, "{} has shape {}; expected {}", what, to_string(x.dims()), to_string(dims));
   return x;
 }
 
@@ -121,7 +121,7 @@ Sizes sizes_of(const KernelCall& call, int64_t gates, bool batch_first) {
   const Sizes sizes = {x.dim(batch_first ? 1 : 0), x.dim(batch_first ? 0 : 1), x.dim(2), r.dim(2), r.dim(0), gates};
   const std::string_view direction = call.node.string_or("direction", "forward");
   require(direction == "forward" || direction == "reverse" || direction == "bidirectional", "direction '{}' is unknown", direction);
-  require(sizes.directions == (direction == "bidirectional" ? 2 : 1), "R has {} directions, the node says '{}'", sizes.directions,
+  require(sizes.directions == (direction == "bidirectional" ? 2 : 1), "R has {} directions, but the direction is '{}'", sizes.directions,
           direction);
   require_dims(call.input(1), {sizes.directions, gates * sizes.hidden, sizes.input}, "W");
   require_dims(r, {sizes.directions, gates * sizes.hidden, sizes.hidden}, "R");
@@ -202,7 +202,7 @@ class Recurrence {
   Sizes sizes_;
   Options options_;
   Vector x_, w_, r_, b_, p_;
-  Vector h_, c_;  // the states, from the initial ones to the last ones
+  Vector h_, c_;  // the current states
   Vector y_;
 };
 

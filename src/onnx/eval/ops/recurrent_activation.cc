@@ -6,7 +6,7 @@
 namespace kvik::onnx {
 namespace {
 
-// An activation's parameters are listed in order of the activations; those that have none take nothing from the list.
+// Parameters are listed in the order of the activations; activations without parameters are skipped.
 class Parameters {
  public:
   explicit Parameters(std::vector<float> values) : values_(std::move(values)) {}
@@ -52,7 +52,7 @@ std::vector<Activation> activations_of(const Node& node, const std::vector<std::
   if (names.empty()) {
     for (size_t d = 0; d < n_directions; ++d) names.insert(names.end(), defaults.begin(), defaults.end());
   }
-  require(names.size() == defaults.size() * n_directions, "{} activations were found where {} were expected", names.size(),
+  require(names.size() == defaults.size() * n_directions, "found {} activations; expected {}", names.size(),
           defaults.size() * n_directions);
   Parameters alphas(node.floats_or("activation_alpha", {}));
   Parameters betas(node.floats_or("activation_beta", {}));

@@ -65,7 +65,7 @@ struct Mean {
     if constexpr (std::is_floating_point_v<T>) {
       return static_cast<T>(sum(row) / static_cast<double>(row.size()));
     } else {
-      require(!row.empty(), "no integers have no mean");
+      require(!row.empty(), "the mean of no integers is undefined");
       const uint64_t total = sum(row);
       if constexpr (std::is_signed_v<T>) return static_cast<T>(static_cast<int64_t>(total) / static_cast<int64_t>(row.size()));
       return static_cast<T>(total / row.size());
@@ -93,7 +93,7 @@ struct Largest {
   static T of(std::span<const T> row) {
     T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
     for (const T x : row) {
-      if (x > best || is_nan(x)) best = x;  // NaN stays
+      if (x > best || is_nan(x)) best = x;  // keeps NaN
     }
     return best;
   }
@@ -155,13 +155,13 @@ struct LogSumExp {
   }
 };
 
-// Which axes go, and the shapes that follow.
+// The reduced axes and the resulting shapes.
 struct Plan {
-  Dims kept_dims;  // of the result, axes that go left out
+  Dims kept_dims;  // of the result, without the reduced axes
   Dims kept_strides;
-  Dims row_dims;  // of the axes that go
+  Dims row_dims;  // of the reduced axes
   Dims row_strides;
-  Dims result_dims;  // with ones where keepdims says so
+  Dims result_dims;  // with keepdims
 };
 
 Plan plan_of(const Tensor& x, const std::vector<int>& axes, bool keep) {
@@ -202,7 +202,7 @@ Tensor reduce_rows(const Tensor& x, const Plan& plan) {
 template <class Op>
 Tensors reduce(const KernelCall& call) {
   const Tensor& given = call.input(0);
-  // Bools have an order from opset 20 on: false is the smaller.
+  // Bools are ordered since opset 20: false < true.
   const bool is_bool = given.dtype() == DType::kBool;
   const Tensor x = is_bool ? cast(given, DType::kU8) : given;
   std::vector<int64_t> axes = ints_parameter(call, 1, "axes");

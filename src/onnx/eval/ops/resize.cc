@@ -11,7 +11,7 @@
 namespace kvik::onnx {
 namespace {
 
-// The weights of neighbouring elements for a point at `ratio` in (0, 1] behind the left one of the middle pair.
+// The weights of neighboring elements for a point at `ratio` in (0, 1] after the left one of the middle pair.
 using KernelWeights = std::function<std::vector<double>(double ratio, double scale)>;
 
 struct AxisPlan {
@@ -45,10 +45,10 @@ double cubic(double x, double a) {
 
 double triangle(double x) { return std::max(0.0, 1 - std::fabs(x)); }
 
-// Weights of a kernel that reaches `reach` elements, stretched when the result is smaller so that every element counts.
+// Weights of a kernel of radius `reach`, stretched for antialiasing if the result is smaller.
 std::vector<double> stretched_weights(double ratio, double scale, int reach, const std::function<double(double)>& kernel) {
   scale = std::min(scale, 1.0);
-  require(scale > 1e-6, "a scale of {} is too small to smooth", scale);
+  require(scale > 1e-6, "a scale of {} is too small for antialiasing", scale);
   const auto first = static_cast<int64_t>(std::floor(-reach / scale)) + 1;
   std::vector<double> weights;
   double total = 0;
@@ -71,7 +71,7 @@ KernelWeights weights_of(const KernelCall& call) {
     if (smooth) return [](double ratio, double scale) { return stretched_weights(ratio, scale, 1, triangle); };
     return [](double ratio, double) { return std::vector<double>{1 - ratio, ratio}; };
   }
-  require(mode == "cubic", "mode '{}' is unknown; 'nearest', 'linear' or 'cubic' was expected", mode);
+  require(mode == "cubic", "mode '{}' is unknown; expected 'nearest', 'linear' or 'cubic'", mode);
   const double a = call.node.float_or("cubic_coeff_a", -0.75f);
   if (smooth) {
     return [a](double ratio, double scale) { return stretched_weights(ratio, scale, 2, [a](double x) { return cubic(x, a); }); };
@@ -81,7 +81,7 @@ KernelWeights weights_of(const KernelCall& call) {
   };
 }
 
-// Where element y of the result lies in the input.
+// The input coordinate of element y of the result.
 double source_of(int64_t y, int64_t n, const AxisPlan& plan, std::string_view mode) {
   const auto at = static_cast<double>(y);
   const auto width = static_cast<double>(n);
@@ -99,7 +99,7 @@ double source_of(int64_t y, int64_t n, const AxisPlan& plan, std::string_view mo
   return half;
 }
 
-// One element of the result as a sum over elements of the input's axis.
+// One element of the result as a weighted sum along an axis of the input.
 struct Point {
   std::vector<int64_t> from;
   std::vector<double> weights;
@@ -108,7 +108,7 @@ struct Point {
 
 Point point_of(int64_t y, int64_t n, const AxisPlan& plan, const ResizeOptions& options) {
   const double x = source_of(y, n, plan, options.coordinates);
-  require(std::fabs(x) < 1e15, "an element lies at {} in the input", x);
+  require(std::fabs(x) < 1e15, "an element has the input coordinate {}", x);
   if (options.coordinates == "tf_crop_and_resize" && (x < 0 || x > static_cast<double>(n - 1))) return {{}, {}, true};
   const auto left = static_cast<int64_t>(std::ceil(x)) - 1;
   Point point = {{}, options.weights(x - static_cast<double>(left), plan.scale), false};
@@ -146,11 +146,11 @@ std::vector<double> resize_axis(const std::vector<double>& values, const AxisSpl
 }
 
 int64_t size_of(double size) {
-  require(size >= 0 && size < 0x1p40, "a size of {} was found", size);
+  require(size >= 0 && size < 0x1p40, "invalid size {}", size);
   return static_cast<int64_t>(size);
 }
 
-// One scale for all axes where the aspect ratio is to be kept.
+// One scale for all axes, to keep the aspect ratio.
 void keep_aspect(std::vector<AxisPlan>& plans, const std::vector<int64_t>& axes, const Tensor& x, std::string_view policy) {
   if (policy == "stretch") return;
   require(policy == "not_larger" || policy == "not_smaller", "keep_aspect_ratio_policy '{}' is unknown", policy);
@@ -219,7 +219,7 @@ Tensors resize(const KernelCall& call) {
   call.work.take(result_dims);
   Tensor result = new_tensor(DType::kF64, result_dims);
   if (result.size() == 0) return {cast(result, x.dtype())};
-  require(x.size() > 0, "an empty tensor of shape {} cannot be stretched", to_string(x.dims()));
+  require(x.size() > 0, "an empty tensor of shape {} cannot be resized", to_string(x.dims()));
   std::vector<double> values = as_doubles(x);
   for (size_t axis = 0; axis < plans.size(); ++axis) {
     const AxisPlan& plan = plans[axis];

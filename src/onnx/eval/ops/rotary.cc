@@ -7,7 +7,7 @@
 namespace kvik::onnx {
 namespace {
 
-// The operand as heads, and back in the shape it came in.
+// The operand as heads, and back to its original shape.
 struct Rotated {
   Heads heads;
   bool is_3d = false;
@@ -19,19 +19,19 @@ Rotated operand(const Tensor& x, int64_t n_heads) {
   require_float(x, "the input");
   if (x.rank() == 4) return {heads_of_4d(x, "the input"), false};
   require_rank(x, 3, "the input");
-  require(n_heads > 0, "attribute 'num_heads' is {}, a positive number was expected for an input of three dimensions", n_heads);
+  require(n_heads > 0, "attribute 'num_heads' is {}; expected a positive number for an input of three dimensions", n_heads);
   return {heads_of_3d(x, n_heads, "the input"), true};
 }
 
 int64_t rotated_size(const Node& node, int64_t head_size) {
   const int64_t size = node.int_or("rotary_embedding_dim", 0);
-  require(size >= 0 && size <= head_size && size % 2 == 0, "attribute 'rotary_embedding_dim' is {}, an even number up to {} was expected",
-          size, head_size);
+  require(size >= 0 && size <= head_size && size % 2 == 0, "attribute 'rotary_embedding_dim' is {}; expected an even number up to {}", size,
+          head_size);
   return size == 0 ? head_size : size;
 }
 
 void require_pairs(int64_t found, int64_t rotated) {
-  require(found * 2 == rotated, "cosines and sines for {} pairs were found, {} elements are to be rotated", found, rotated);
+  require(found * 2 == rotated, "the tables have {} pairs; {} elements must be rotated", found, rotated);
 }
 
 std::vector<Tensor> rotary_embedding(const KernelCall& call) {
@@ -45,7 +45,7 @@ std::vector<Tensor> rotary_embedding(const KernelCall& call) {
     require_dims(call.input(3), {heads.batch, heads.length}, "position_ids");
     positions = integers_of(call.input(3));
   } else {
-    // Without positions every token brings its own angles: [batch, length, pairs].
+    // Without positions, every token has its own angles: [batch, length, pairs].
     require_dims(cosines, {heads.batch, heads.length, -1}, "the cosines");
     require_dims(sines, {heads.batch, heads.length, -1}, "the sines");
     cosines = cosines.reshaped({heads.batch * heads.length, cosines.dim(2)});
@@ -60,12 +60,12 @@ std::vector<Tensor> rotary_embedding(const KernelCall& call) {
   return {x.tensor(call.input(0).dtype())};
 }
 
-// com.microsoft: heads of an input of three dimensions may be told by the width of the angles alone.
+// com.microsoft: the head size of a 3D input may be given only by the width of the tables.
 int64_t microsoft_heads(const Node& node, const Tensor& x, int64_t pairs) {
   const int64_t n_heads = node.int_or("num_heads", 0);
   if (n_heads > 0 || x.rank() != 3) return n_heads;
-  require(node.int_or("rotary_embedding_dim", 0) == 0, "attribute 'rotary_embedding_dim' was found without 'num_heads'");
-  require(pairs > 0 && x.dim(2) % (2 * pairs) == 0, "an input of shape {} cannot be cut into heads of {} elements", to_string(x.dims()),
+  require(node.int_or("rotary_embedding_dim", 0) == 0, "attribute 'rotary_embedding_dim' needs 'num_heads'");
+  require(pairs > 0 && x.dim(2) % (2 * pairs) == 0, "an input of shape {} cannot be divided into heads of {} elements", to_string(x.dims()),
           2 * pairs);
   return x.dim(2) / (2 * pairs);
 }
@@ -74,7 +74,7 @@ void require_no_scale(const Node& node) {
   require(node.float_or("scale", 1.0f) == 1.0f, "attribute 'scale' is {}, only 1 has a defined meaning", node.float_or("scale", 1.0f));
 }
 
-// What both forms of the domain share: the table, and the operand whose heads it fits.
+// Shared by both operators of com.microsoft: the tables and the operand.
 struct MicrosoftRotary {
   explicit MicrosoftRotary(const KernelCall& call)
       : table(call.input(2), call.input(3)), x(operand(call.input(0), microsoft_heads(call.node, call.input(0), table.pairs()))) {
@@ -92,7 +92,7 @@ std::vector<Tensor> microsoft_rotary_embedding(const KernelCall& call) {
   const std::vector<int64_t> positions = integers_of(call.input(1));
   const bool one_start = positions.size() == 1 && call.input(1).rank() < 2;
   if (!one_start) require_dims(call.input(1), {heads.batch, heads.length}, "position_ids");
-  require(!one_start || positions[0] < table.positions(), "position {} is beyond the table", positions[0]);
+  require(!one_start || positions[0] < table.positions(), "position {} is outside the table", positions[0]);
   for_rows(heads, [&](int64_t b, int64_t h, int64_t i) {
     const int64_t position = one_start ? positions[0] + i : positions[static_cast<size_t>(b * heads.length + i)];
     table.rotate(heads.row(b, h, i), position, node.int_or("interleaved", 0) != 0);
@@ -100,19 +100,19 @@ std::vector<Tensor> microsoft_rotary_embedding(const KernelCall& call) {
   return {x.tensor(call.input(0).dtype())};
 }
 
-// Which of the three positions of a token (time, height, width) turns pair d.
+// Selects which of the three positions of a token (time, height, width) rotates pair d.
 class Sections {
  public:
   Sections(const Node& node, int64_t pairs) : sizes_(node.ints_or("mrope_section", {})), interleaved_(node.int_or("mrope_layout", 0) == 1) {
     const int64_t layout = node.int_or("mrope_layout", 0);
-    require(layout == 0 || layout == 1, "attribute 'mrope_layout' is {}, 0 or 1 was expected", layout);
+    require(layout == 0 || layout == 1, "attribute 'mrope_layout' is {}; expected 0 or 1", layout);
     require(sizes_.size() == 3, "attribute 'mrope_section' has {} numbers, 3 were expected", sizes_.size());
     int64_t sum = 0;
     for (const int64_t size : sizes_) {
-      require(size >= 0 && size <= pairs, "a section of {} pairs was found, there are {}", size, pairs);
+      require(size >= 0 && size <= pairs, "a section has {} pairs; there are {}", size, pairs);
       sum += size;
     }
-    require(sum == pairs, "sections of {} pairs were found, there are {}", sum, pairs);
+    require(sum == pairs, "the sections have {} pairs; there are {}", sum, pairs);
   }
 
   int64_t stream(int64_t pair) const {
@@ -161,7 +161,7 @@ void rotate(std::span<double> vector, std::span<const double> cosines, std::span
 
 RotaryTable::RotaryTable(const Tensor& cosines, const Tensor& sines) {
   require_rank(cosines, 2, "the table of cosines");
-  require(cosines.dims() == sines.dims(), "tables of cosines {} and sines {} were found, one shape was expected", to_string(cosines.dims()),
+  require(cosines.dims() == sines.dims(), "found tables of cosines {} and sines {}; expected equal shapes", to_string(cosines.dims()),
           to_string(sines.dims()));
   positions_ = cosines.dim(0);
   pairs_ = cosines.dim(1);
@@ -175,7 +175,7 @@ void RotaryTable::rotate(std::span<double> vector, int64_t position, bool interl
 }
 
 std::span<const double> RotaryTable::row(const std::vector<double>& table, int64_t position) const {
-  require(position >= 0 && position < positions_, "position {} was found, the table of angles has {}", position, positions_);
+  require(position >= 0 && position < positions_, "position {} is outside the rotary table of {}", position, positions_);
   return std::span(table).subspan(static_cast<size_t>(position * pairs_), static_cast<size_t>(pairs_));
 }
 

@@ -6,8 +6,8 @@
 
 namespace kvik::onnx {
 
-// Turns the pairs among the first 2 * cosines.size() elements: (x, y) becomes (c x - s y, s x + c y). A pair is two neighbours when
-// interleaved, otherwise an element of the first half and the one at the same place in the second. What lies behind stays.
+// Rotates the pairs among the first 2 * cosines.size() elements: (x, y) becomes (c x - s y, s x + c y). If interleaved, a pair is two
+// adjacent elements; otherwise element i of the first half and element i of the second. Other elements do not change.
 void rotate(std::span<double> vector, std::span<const double> cosines, std::span<const double> sines, bool interleaved);
 
 // Angles by position, from two tensors of shape [positions, pairs].

@@ -16,14 +16,14 @@ struct GridOptions {
   bool align_corners;
 };
 
-// Folds x back between both borders, as two mirrors would.
+// Reflects x at both borders.
 double reflected(double x, double low, double high) {
   const double range = high - low;
   if (range <= 0) return low;
   if (x >= low && x <= high) return x;
-  const double beyond = x < low ? low - x : x - high;
-  const double n = std::floor(beyond / range);
-  const double rest = beyond - n * range;
+  const double excess = x < low ? low - x : x - high;
+  const double n = std::floor(excess / range);
+  const double rest = excess - n * range;
   const bool near_side = std::fmod(n, 2.0) == 0;
   return (x < low) == near_side ? low + rest : high - rest;
 }
@@ -33,14 +33,14 @@ struct Tap {
   double weight;
 };
 
-// The elements of one axis that a coordinate in [-1, 1] mixes.
+// The elements of one axis that are interpolated for a coordinate in [-1, 1].
 std::vector<Tap> taps_of(double coordinate, int64_t n, const GridOptions& options) {
   const auto width = static_cast<double>(n);
   const double low = options.align_corners ? 0.0 : -0.5;
   const double high = options.align_corners ? width - 1 : width - 0.5;
-  // In f32, as the coordinates are given.
+  // In f32, like the coordinates.
   double x = static_cast<float>(options.align_corners ? (coordinate + 1) / 2 * (width - 1) : ((coordinate + 1) * width - 1) / 2);
-  if (!(std::fabs(x) < 1e9)) return {};  // NaN and what is beyond any image
+  if (!(std::fabs(x) < 1e9)) return {};  // NaN, or outside any image
   if (options.mode == "nearest") x = std::nearbyint(x);
   if (x < low || x > high) {
     if (options.padding == "border") x = std::clamp(x, 0.0, width - 1);
@@ -100,7 +100,7 @@ Tensors grid_sample(const KernelCall& call) {
           "a grid of shape {} does not fit an input of {}", to_string(grid.dims()), to_string(x.dims()));
   Dims dims = {x.dim(0), x.dim(1)};
   dims.insert(dims.end(), grid.dims().begin() + 1, grid.dims().end() - 1);
-  call.work.take(dims, {int64_t{1} << (2 * plane.size())});  // four taps on every axis, at most
+  call.work.take(dims, {int64_t{1} << (2 * plane.size())});  // at most four taps per axis
   Tensor result = new_tensor(DType::kF64, dims);
   if (result.size() == 0 || x.size() == 0) return {cast(result, x.dtype())};
   const std::vector<double> values = as_doubles(x);
@@ -110,7 +110,7 @@ Tensors grid_sample(const KernelCall& call) {
   const int64_t in_plane = element_count(plane);
   for (int64_t i = 0; i < x.dim(0) * n_points; ++i) {
     std::vector<std::vector<Tap>> axes;
-    for (size_t axis = 0; axis < plane.size(); ++axis) {  // the grid names the last axis first
+    for (size_t axis = 0; axis < plane.size(); ++axis) {  // the grid has the last axis first
       axes.push_back(taps_of(points[static_cast<size_t>(i + 1) * plane.size() - 1 - axis], plane[axis], options));
     }
     const std::vector<Tap> taps = combined(axes, plane);
@@ -122,42 +122,6 @@ Tensors grid_sample(const KernelCall& call) {
     }
   }
   return {cast(result, x.dtype())};
-}
-
-Tensors affine_grid(const KernelCall& call) {
-  const Tensor& theta = call.input(0);
-  const Dims size = as_ints(call.input(1));
-  require(size.size() == 4 || size.size() == 5, "a size of {} was found where 4 or 5 numbers were expected", to_string(size));
-  const Dims plane(size.begin() + 2, size.end());
-  const auto rank = static_cast<int64_t>(plane.size());
-  require(theta.dims() == Dims({size[0], rank, rank + 1}), "theta has shape {} for a size of {}", to_string(theta.dims()), to_string(size));
-  const bool align = call.node.int_or("align_corners", 0) != 0;
-  Dims dims = {size[0]};
-  dims.insert(dims.end(), plane.begin(), plane.end());
-  dims.push_back(rank);
-  call.work.take(dims);
-  Tensor result = new_tensor(DType::kF64, dims);
-  const std::vector<double> matrices = as_doubles(theta);
-  const auto to = result.mutable_data<double>();
-  size_t at = 0;
-  dims.pop_back();
-  for (Walk<0> walk(dims, {}); walk.more(); walk.next()) {
-    std::vector<double> point;  // x, y, (z,) 1
-    for (size_t axis = plane.size(); axis-- > 0;) {
-      const auto n = static_cast<double>(plane[axis]);
-      const auto i = static_cast<double>(walk.index()[axis + 1]);
-      point.push_back(align ? (n == 1 ? -1.0 : -1 + 2 * i / (n - 1)) : -1 + (2 * i + 1) / n);
-    }
-    point.push_back(1);
-    for (int64_t row = 0; row < rank; ++row) {
-      double total = 0;
-      for (int64_t k = 0; k <= rank; ++k) {
-        total += matrices[static_cast<size_t>((walk.index()[0] * rank + row) * (rank + 1) + k)] * point[static_cast<size_t>(k)];
-      }
-      to[at++] = total;
-    }
-  }
-  return {cast(result, theta.dtype())};
 }
 
 Tensors col2im(const KernelCall& call) {
@@ -196,7 +160,6 @@ Tensors col2im(const KernelCall& call) {
 }  // namespace
 
 void add_sampling(KernelTable& table) {
-  table.add("AffineGrid", affine_grid);
   table.add("Col2Im", col2im);
   table.add("GridSample", grid_sample);
 }

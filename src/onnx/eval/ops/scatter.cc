@@ -10,7 +10,7 @@
 namespace kvik::onnx {
 namespace {
 
-// How an update meets the element that stands there.
+// How an update is combined with the existing element.
 class Merge {
  public:
   Merge(Tensor& target, std::string_view reduction) : target_(target), reduction_(reduction), writer_(target) {
@@ -76,8 +76,7 @@ Tensors scatter_nd(const KernelCall& call) {
   const Tuples tuples(places, x.dims(), 0);
   Dims expected(places.dims().begin(), places.dims().end() - 1);
   expected.insert(expected.end(), x.dims().begin() + tuples.width(), x.dims().end());
-  require(updates.dims() == expected, "updates of shape {} were found where {} was expected", to_string(updates.dims()),
-          to_string(expected));
+  require(updates.dims() == expected, "found updates of shape {}; expected {}", to_string(updates.dims()), to_string(expected));
   Tensor result = x;
   Merge merge(result, call.node.string_or("reduction", "none"));
   for (int64_t i = 0; i < tuples.count(); ++i) merge.run(updates, i * tuples.run(), tuples.offset(i), tuples.run());

@@ -11,7 +11,7 @@
 namespace kvik::onnx {
 namespace {
 
-// An order in which NaN is the largest of all, so that sorting is defined.
+// A total order in which NaN is the largest.
 template <class T>
 bool less(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -47,13 +47,13 @@ void top_k_of(const Tensor& x, const TopKSizes& sizes, Tensor& values, Tensor& i
   }
 }
 
-// Sorted always, which an unsorted answer may be too.
+// Always sorted; sorted = 0 allows any order.
 Tensors top_k(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const int axis = normal_axis(call.node.int_or("axis", -1), x.rank());
   const int64_t k = call.has(1) ? as_int(call.input(1)) : call.node.int_or("k", -1);
   const TopKSizes sizes = {split_at(x.dims(), axis), k, call.node.int_or("largest", 1) != 0};
-  require(k >= 0 && k <= sizes.from.n, "the top {} of an axis of {} were asked for", k, sizes.from.n);
+  require(k >= 0 && k <= sizes.from.n, "cannot select the top {} of an axis of {}", k, sizes.from.n);
   Dims dims = x.dims();
   dims[static_cast<size_t>(axis)] = k;
   Tensor values = new_tensor(x.dtype(), dims);
@@ -69,7 +69,7 @@ Tensors arg_extreme(const KernelCall& call) {
   const int axis = normal_axis(call.node.int_or("axis", 0), x.rank());
   const bool last = call.node.int_or("select_last_index", 0) != 0;
   const auto [outer, n, inner] = split_at(x.dims(), axis);
-  require(n > 0, "an axis of no elements has no extreme");
+  require(n > 0, "an empty axis has no maximum or minimum");
   Dims dims = x.dims();
   dims[static_cast<size_t>(axis)] = 1;
   Tensor result = new_tensor(DType::kI64, dims);
@@ -120,8 +120,8 @@ Tensors one_hot(const KernelCall& call) {
   const Tensor places = cast(call.input(0), DType::kI64);
   const int64_t depth = as_int(cast(call.input(1), DType::kI64));
   const Tensor& values = call.input(2);
-  require(values.size() == 2, "values of shape {} were found where [off, on] was expected", to_string(values.dims()));
-  require(depth > 0, "a depth of {} was found where a positive number was expected", depth);
+  require(values.size() == 2, "found values of shape {}; expected [off, on]", to_string(values.dims()));
+  require(depth > 0, "found a depth of {}; expected a positive number", depth);
   const int axis = normal_axis(call.node.int_or("axis", -1), places.rank() + 1);
   Dims dims = places.dims();
   dims.insert(dims.begin() + axis, depth);

@@ -7,7 +7,7 @@
 #include "onnx/eval/ops/dispatch.h"
 #include "onnx/eval/ops/elements.h"
 
-// Operators that make a tensor from shapes and parameters alone.
+// Operators that create a tensor from shapes and parameters.
 namespace kvik::onnx {
 namespace {
 
@@ -46,25 +46,25 @@ Tensors constant(const KernelCall& call) {
     require(views != nullptr, "value_strings is not a list of strings");
     return {Tensor::of({static_cast<int64_t>(views->size())}, owned(*views))};
   }
-  throw Error(Code::kUnsupported, "it has no value, or one of a kind that is not read (a sparse tensor)");
+  throw Error(Code::kUnsupported, "it has no value, or an unsupported one (a sparse tensor)");
 }
 
 Tensors constant_of_shape(const KernelCall& call) {
   const Dims dims = as_ints(call.input(0));
   const Tensor value = call.node.has("value") ? load(call.node.tensor("value")) : Tensor::of<float>({1}, {0.0f});
-  require(value.size() == 1, "the value has shape {}, one element was expected", to_string(value.dims()));
+  require(value.size() == 1, "the value has shape {}; expected one element", to_string(value.dims()));
   Tensor result = new_tensor(value.dtype(), dims);
   ElementWriter(result).fill(value, 0, 0, result.size());
   return {result};
 }
 
-// Counted in the type's own arithmetic where that is exact, in double otherwise.
+// In the arithmetic of the type if that is exact, in double otherwise.
 template <class T>
 int64_t range_count(T start, T limit, T delta) {
   require(delta != T{0}, "the step of a range is 0");
   if constexpr (std::is_floating_point_v<T>) {
     const double n = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta));
-    require(n < 0x1p56, "a range from {} to {} by {} has no end", start, limit, delta);
+    require(n < 0x1p56, "a range from {} to {} by {} is too long", start, limit, delta);
     return static_cast<int64_t>(std::max(n, 0.0));
   } else {
     if (delta > T{0} ? limit <= start : limit >= start) return 0;
@@ -114,7 +114,7 @@ Tensors eye_like(const KernelCall& call) {
 
 Tensors trilu(const KernelCall& call) {
   const Tensor& x = call.input(0);
-  require(x.rank() >= 2, "a tensor of shape {} is no matrix", to_string(x.dims()));
+  require(x.rank() >= 2, "a tensor of shape {} is not a matrix", to_string(x.dims()));
   const bool upper = call.node.int_or("upper", 1) != 0;
   const int64_t rows = x.dim(-2);
   const int64_t columns = x.dim(-1);
@@ -124,7 +124,7 @@ Tensors trilu(const KernelCall& call) {
   ElementWriter writer(result);
   const int64_t n_rows = product(x.dims(), 0, x.rank() - 1);
   for (int64_t r = 0; r < n_rows; ++r) {
-    // Columns from the diagonal on, or up to it.
+    // Columns from the diagonal, or up to it.
     const int64_t diagonal = std::clamp<int64_t>(r % rows + k + (upper ? 0 : 1), 0, columns);
     const int64_t begin = upper ? diagonal : 0;
     writer.copy(x, r * columns + begin, r * columns + begin, upper ? columns - diagonal : diagonal);

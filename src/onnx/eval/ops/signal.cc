@@ -6,13 +6,13 @@
 #include "onnx/eval/ops/cast.h"
 #include "onnx/eval/ops/common.h"
 
-// Fourier transforms by their definition, in double, and what speech models put around them.
+// Fourier transforms by definition, in double, and related operators of speech models.
 namespace kvik::onnx {
 namespace {
 
 using Complex = std::complex<double>;
 
-constexpr int64_t kLongestTransform = 1 << 16;  // of a transform, whose cost is quadratic
+constexpr int64_t kLongestTransform = 1 << 16;  // of a transform; its cost is quadratic
 
 // sum over n of x[n] e^(sign 2 pi i k n / N), for the first `n_bins` k.
 std::vector<Complex> transform(const std::vector<Complex>& x, int64_t n_bins, bool inverse) {
@@ -34,7 +34,7 @@ struct DftPlan {
   bool inverse;
   bool onesided;
 
-  // How many numbers of the input one transform reads, and how many it gives.
+  // How many numbers one transform reads and writes.
   int64_t n_read() const { return inverse && onesided ? length / 2 + 1 : length; }
   int64_t n_bins() const { return !inverse && onesided ? length / 2 + 1 : length; }
   bool real_result() const { return inverse && onesided; }
@@ -42,7 +42,7 @@ struct DftPlan {
 
 std::vector<Complex> run_dft(std::vector<Complex> row, const DftPlan& plan) {
   row.resize(static_cast<size_t>(plan.n_read()), 0.0);
-  if (plan.real_result()) {  // the other half is the mirror image
+  if (plan.real_result()) {  // the other half is the complex conjugate
     row.resize(static_cast<size_t>(plan.length));
     row[0] = row[0].real();
     for (size_t k = static_cast<size_t>(plan.length / 2) + 1; k < row.size(); ++k) row[k] = std::conj(row[row.size() - k]);
@@ -54,14 +54,14 @@ std::vector<Complex> run_dft(std::vector<Complex> row, const DftPlan& plan) {
 Tensors dft(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const int64_t parts = x.rank() >= 2 ? x.dim(-1) : 0;
-  require(parts == 1 || parts == 2, "a tensor of shape {} holds no real or complex numbers in its last axis", to_string(x.dims()));
+  require(parts == 1 || parts == 2, "the last axis of shape {} must have 1 (real) or 2 (complex) elements", to_string(x.dims()));
   const int64_t given = call.node.opset < 20 ? call.node.int_or("axis", 1) : call.has(2) ? as_int(call.input(2)) : -2;
   const int axis = normal_axis(given, x.rank());
-  require(axis != x.rank() - 1, "the last axis holds real and imaginary parts and cannot be transformed");
+  require(axis != x.rank() - 1, "the last axis has real and imaginary parts and cannot be transformed");
   DftPlan plan = {x.dim(axis), call.node.int_or("inverse", 0) != 0, call.node.int_or("onesided", 0) != 0};
   if (plan.real_result()) plan.length = 2 * (x.dim(axis) - 1);
   if (call.has(1)) plan.length = as_int(call.input(1));
-  require(plan.length > 0 && plan.length <= kLongestTransform, "a transform of length {} was asked for", plan.length);
+  require(plan.length > 0 && plan.length <= kLongestTransform, "invalid transform length {}", plan.length);
   Dims dims = x.dims();
   dims[static_cast<size_t>(axis)] = plan.n_bins();
   dims.back() = plan.real_result() ? 1 : 2;
@@ -89,7 +89,7 @@ Tensors dft(const KernelCall& call) {
 
 Tensors stft(const KernelCall& call) {
   const Tensor& x = call.input(0);  // [batch, samples, 1 or 2]
-  require(x.rank() == 3 && (x.dim(2) == 1 || x.dim(2) == 2), "a signal of shape {} was found where [batch, samples, 1] was expected",
+  require(x.rank() == 3 && (x.dim(2) == 1 || x.dim(2) == 2), "found a signal of shape {}; expected [batch, samples, 1]",
           to_string(x.dims()));
   const int64_t step = as_int(call.input(1));
   require(call.has(2) || call.has(3), "neither a window nor a frame length is given");
@@ -152,7 +152,7 @@ Tensors mel_weight_matrix(const KernelCall& call) {
   const int64_t length = as_int(call.input(1));
   const auto rate = static_cast<double>(as_int(call.input(2)));
   require(n_mels > 0 && n_mels <= kLongestTransform && length > 0 && length <= kLongestTransform * 16 && rate > 0,
-          "{} bands of a transform of {} were asked for", n_mels, length);
+          "invalid number of bands {} for a transform of {}", n_mels, length);
   const double low = mel_of(as_double(call.input(3)));
   const double step = (mel_of(as_double(call.input(4))) - low) / static_cast<double>(n_mels + 2);
   const int64_t n_bins = length / 2 + 1;
@@ -167,12 +167,12 @@ Tensors mel_weight_matrix(const KernelCall& call) {
   const auto to = result.mutable_data<double>();
   for (int64_t i = 0; i < n_mels; ++i) {
     const auto at = static_cast<size_t>(i);
-    const int64_t left = edges[at], centre = edges[at + 1], right = edges[at + 2];
+    const int64_t left = edges[at], center = edges[at + 1], right = edges[at + 2];
     const auto weight = [&](int64_t bin) -> double& { return to[static_cast<size_t>(bin * n_mels + i)]; };
-    if (left == centre) weight(centre) = 1;
-    for (int64_t j = left; left < centre && j <= centre; ++j)
-      weight(j) = static_cast<double>(j - left) / static_cast<double>(centre - left);
-    for (int64_t j = centre; j < right; ++j) weight(j) = static_cast<double>(right - j) / static_cast<double>(right - centre);
+    if (left == center) weight(center) = 1;
+    for (int64_t j = left; left < center && j <= center; ++j)
+      weight(j) = static_cast<double>(j - left) / static_cast<double>(center - left);
+    for (int64_t j = center; j < right; ++j) weight(j) = static_cast<double>(right - j) / static_cast<double>(right - center);
   }
   return {cast(result, output_type(call))};
 }

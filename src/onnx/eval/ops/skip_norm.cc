@@ -6,7 +6,7 @@
 #include "onnx/eval/ops/norm_row.h"
 #include "onnx/eval/ops/numbers.h"
 
-// Normalisation by root mean square, and the fused forms of it and of layer normalisation.
+// RMS normalization, and fused forms of it and of layer normalization.
 namespace kvik::onnx {
 namespace {
 
@@ -14,7 +14,7 @@ std::vector<Tensor> rms_normalization(const KernelCall& call) {
   const Tensor &x = call.input(0), &scale = call.input(1);
   require_float(x, "the input");
   require_float(scale, "the scale");
-  require(x.rank() > 0, "the input is a scalar, at least one dimension was expected");
+  require(x.rank() > 0, "the input is a scalar; expected at least one dimension");
   const int axis = normal_axis(call.node.int_or("axis", -1), x.rank());
   const double epsilon = call.node.float_or("epsilon", 1e-5f);
   const AxisSplit around = split_at(x.dims(), axis);
@@ -42,12 +42,12 @@ std::vector<double> feature_vector(const Tensor& tensor, int64_t size, std::stri
   return doubles_of(tensor);
 }
 
-// What the skip connection is, repeated to the size of the input: the whole input's shape, or without (or with one) batch.
+// The skip connection, repeated to the size of the input: of the same shape, or without a batch (or with a batch of 1).
 std::vector<double> skip_values(const Tensor& input, const Tensor& skip) {
   const bool same = skip.dims() == input.dims();
   const bool one_batch = input.rank() == 3 && (skip.rank() == 2 || (skip.rank() == 3 && skip.dim(0) == 1)) &&
                          skip.dim(-1) == input.dim(-1) && skip.dim(-2) == input.dim(-2);
-  require(same || one_batch, "the skip connection has shape {}, {} with or without the batch was expected", to_string(skip.dims()),
+  require(same || one_batch, "the skip connection has shape {}; expected {} with or without the batch", to_string(skip.dims()),
           to_string(input.dims()));
   return doubles_of(skip);
 }
@@ -60,7 +60,7 @@ struct SkipNorm {
 std::vector<Tensor> skip_normalization(const KernelCall& call, const SkipNorm& form) {
   const Tensor& input = call.input(0);
   require_float(input, "the input");
-  require(input.rank() == 2 || input.rank() == 3, "the input has shape {}, two or three dimensions were expected", to_string(input.dims()));
+  require(input.rank() == 2 || input.rank() == 3, "the input has shape {}; expected two or three dimensions", to_string(input.dims()));
   const int64_t size = input.dim(-1);
   const std::vector<double> skip = skip_values(input, call.input(1));
   const std::vector<double> gamma = feature_vector(call.input(2), size, "gamma");
@@ -93,12 +93,12 @@ std::vector<Tensor> skip_layer_normalization(const KernelCall& call) {
 }
 std::vector<Tensor> skip_rms_normalization(const KernelCall& call) { return skip_normalization(call, {.rms = true, .beta = 0, .bias = 3}); }
 
-// Adds row `ids[i]` of a table to every token's vector.
+// Adds row `ids[i]` of a table to the vector of every token.
 void add_rows(std::vector<double>& sum, const Tensor& table, const std::vector<int64_t>& ids, std::string_view name) {
   const std::vector<double> rows = doubles_of(table);
   const auto size = static_cast<size_t>(table.dim(1));
   for (size_t token = 0; token < ids.size(); ++token) {
-    require(ids[token] >= 0 && ids[token] < table.dim(0), "id {} was found, the {} table has {} rows", ids[token], name, table.dim(0));
+    require(ids[token] >= 0 && ids[token] < table.dim(0), "id {} is outside the {} table of {} rows", ids[token], name, table.dim(0));
     for (size_t d = 0; d < size; ++d) sum[token * size + d] += rows[static_cast<size_t>(ids[token]) * size + d];
   }
 }
@@ -108,7 +108,7 @@ std::vector<int64_t> position_ids(const KernelCall& call, int64_t batch, int64_t
   std::vector<int64_t> given;
   if (call.has(8)) {
     require_dims(call.input(8), {-1, length}, "position_ids");
-    require(call.input(8).dim(0) == batch || call.input(8).dim(0) == 1, "position_ids has shape {}, a batch of {} or 1 was expected",
+    require(call.input(8).dim(0) == batch || call.input(8).dim(0) == 1, "position_ids has shape {}; expected a batch of {} or 1",
             to_string(call.input(8).dims()), batch);
     given = integers_of(call.input(8));
   }
@@ -116,7 +116,7 @@ std::vector<int64_t> position_ids(const KernelCall& call, int64_t batch, int64_t
   return result;
 }
 
-// How many of the first positions of each row are ones.
+// The number of leading ones of each row.
 Tensor mask_index(const Tensor& mask, int64_t batch, int64_t length) {
   Tensor result(DType::kI32, {batch});
   if (!mask.defined()) return result;
@@ -162,10 +162,10 @@ std::vector<Tensor> gated_rms_norm(const KernelCall& call) {
   const Tensor &x = call.input(0), &scale = call.input(1), &gate = call.input(2);
   require_float(x, "X");
   require_rank(scale, 1, "the scale");
-  require(gate.dims() == x.dims(), "X and the gate have shapes {} and {}, one shape was expected", to_string(x.dims()),
+  require(gate.dims() == x.dims(), "X and the gate have shapes {} and {}; expected equal shapes", to_string(x.dims()),
           to_string(gate.dims()));
   require(x.rank() > 0 && scale.dim(0) > 0 && x.dim(-1) % scale.dim(0) == 0,
-          "X has shape {}, its last dimension was expected to be a multiple of {}", to_string(x.dims()), scale.dim(0));
+          "X has shape {}; expected its last dimension to be a multiple of {}", to_string(x.dims()), scale.dim(0));
   std::vector<double> y = doubles_of(x);
   const std::vector<double> gamma = doubles_of(scale), gates = doubles_of(gate);
   for (size_t from = 0; from < y.size(); from += gamma.size()) {

@@ -8,7 +8,7 @@
 namespace kvik::onnx {
 namespace {
 
-constexpr int64_t kLongestAxis = int64_t{1} << 57;  // of an axis; a shape holds no longer one, but a sum of lengths may
+constexpr int64_t kLongestAxis = int64_t{1} << 57;  // of an axis: a sum of lengths can exceed what a shape allows
 
 struct Range {
   int64_t start;
@@ -19,7 +19,7 @@ struct Range {
 // Python's start:end:step on an axis of `dim` elements.
 Range clamped_range(int64_t start, int64_t end, int64_t step, int64_t dim) {
   require(step != 0, "a slice has step 0");
-  step = std::clamp(step, -(dim + 1), dim + 1);  // a longer step takes the same elements
+  step = std::clamp(step, -(dim + 1), dim + 1);  // a longer step selects the same elements
   if (start < 0) start += dim;
   if (end < 0) end += dim;
   const int64_t low = step > 0 ? 0 : -1;
@@ -79,7 +79,7 @@ Tensors split(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const int axis = normal_axis(call.node.int_or("axis", 0), x.rank());
   const std::vector<int64_t> sizes = split_sizes(call, x.dim(axis));
-  require(sizes.size() == call.n_outputs(), "{} parts are asked for, but the node has {} outputs", sizes.size(), call.n_outputs());
+  require(sizes.size() == call.n_outputs(), "{} parts were given; the node has {} outputs", sizes.size(), call.n_outputs());
   Tensors parts;
   int64_t begin = 0;
   for (const int64_t n : sizes) {
@@ -121,30 +121,6 @@ Tensors concat(const KernelCall& call) {
   return {result};
 }
 
-Tensors center_crop_pad(const KernelCall& call) {
-  const Tensor& x = call.input(0);
-  const std::vector<int64_t> shape = as_ints(call.input(1));
-  std::vector<int64_t> axes(static_cast<size_t>(x.rank()));
-  std::iota(axes.begin(), axes.end(), 0);
-  axes = call.node.ints_or("axes", axes);
-  require(shape.size() == axes.size(), "{} sizes were given for {} axes", shape.size(), axes.size());
-  normal_axes(axes, x.rank());
-  Dims dims = x.dims();
-  Dims begins(dims.size(), 0);  // in the input; negative where zeros come first
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const auto axis = static_cast<size_t>(normal_axis(axes[i], x.rank()));
-    require(shape[i] >= 0, "the size {} is negative", shape[i]);
-    begins[axis] = x.dims()[axis] > shape[i] ? (x.dims()[axis] - shape[i]) / 2 : -((shape[i] - x.dims()[axis]) / 2);
-    dims[axis] = shape[i];
-  }
-  call.work.take(dims);
-  const auto source = [&](size_t axis, int64_t i) {
-    const int64_t from = i + begins[axis];
-    return from >= 0 && from < x.dims()[axis] ? from : kFill;
-  };
-  return {remapped(x, dims, source, Tensor(x.dtype(), {1}))};
-}
-
 Tensors reverse_sequence(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const std::vector<int64_t> lengths = as_ints(call.input(1));
@@ -170,7 +146,6 @@ Tensors reverse_sequence(const KernelCall& call) {
 }  // namespace
 
 void add_slicing(KernelTable& table) {
-  table.add("CenterCropPad", center_crop_pad);
   table.add("Concat", concat);
   table.add("ReverseSequence", reverse_sequence);
   table.add("Slice", slice);

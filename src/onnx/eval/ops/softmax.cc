@@ -33,13 +33,13 @@ void hardmax_row(std::vector<double>& row) {
   row[static_cast<size_t>(first)] = 1.0;
 }
 
-// Before opset 13 a row is everything from the axis on; since then it runs along the axis.
+// Before opset 13, a row is all axes from the given one; since then, only that axis.
 AxisSplit rows_of(const KernelCall& call) {
   const Tensor& x = call.input(0);
   if (call.node.opset >= 13) return split_at(x.dims(), normal_axis(call.node.int_or("axis", -1), x.rank()));
   int64_t axis = call.node.int_or("axis", 1);
   if (axis < 0) axis += x.rank();
-  require(axis >= 0 && axis <= x.rank(), "axis {} is outside of a tensor of rank {}", axis, x.rank());
+  require(axis >= 0 && axis <= x.rank(), "axis {} is outside a tensor of rank {}", axis, x.rank());
   return {product(x.dims(), 0, static_cast<int>(axis)), product(x.dims(), static_cast<int>(axis), x.rank()), 1};
 }
 

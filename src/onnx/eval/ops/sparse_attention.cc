@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-// Which blocks of keys each block of queries sees, in compressed rows; layouts take turns over the heads.
+// Which blocks of keys each block of queries attends to, in compressed row storage; heads cycle through the layouts.
 class BlockMask {
  public:
   BlockMask(const Tensor& rows, const Tensor& columns, int64_t block) : block_(block) {
@@ -20,16 +20,16 @@ class BlockMask {
     layouts_ = rows.dim(0);
     n_rows_ = rows.dim(1) - 1;
     n_columns_ = columns.dim(1);
-    require(layouts_ > 0 && n_rows_ > 0, "block_row_indices has shape {}, at least one row was expected", to_string(rows.dims()));
+    require(layouts_ > 0 && n_rows_ > 0, "block_row_indices has shape {}; expected at least one row", to_string(rows.dims()));
     rows_ = integers_of(rows);
     columns_ = integers_of(columns);
     for (const int64_t row : rows_)
-      require(row >= 0 && row <= n_columns_, "block_row_indices holds {}, there are {} columns", row, n_columns_);
+      require(row >= 0 && row <= n_columns_, "block_row_indices contains {}, there are {} columns", row, n_columns_);
   }
 
   bool sees(int64_t head, int64_t query, int64_t key) const {
     const int64_t layout = head % layouts_, row = query / block_;
-    require(row < n_rows_, "position {} is beyond the {} rows of the block mask", query, n_rows_);
+    require(row < n_rows_, "position {} is outside the {} rows of the block mask", query, n_rows_);
     const auto at = static_cast<size_t>(layout * (n_rows_ + 1) + row);
     for (int64_t i = rows_[at]; i < rows_[at + 1]; ++i) {
       if (columns_[static_cast<size_t>(layout * n_columns_ + i)] == key / block_) return true;
@@ -45,16 +45,16 @@ class BlockMask {
 void rotate_from(Heads& heads, const RotaryTable& table, const std::vector<int64_t>& past, bool interleaved) {
   for_rows(heads, [&](int64_t b, int64_t h, int64_t i) {
     const int64_t position = past[static_cast<size_t>(b)] + i;
-    table.rotate(heads.row(b, h, i), std::min(position, table.positions() - 1), interleaved);  // padding may lie beyond the table
+    table.rotate(heads.row(b, h, i), std::min(position, table.positions() - 1), interleaved);  // padding may be outside the table
   });
 }
 
-// The buffer with the new rows written behind the past's.
+// The buffer with the new rows after the past.
 Heads updated(const Tensor& past, const Heads& fresh, const std::vector<int64_t>& lengths, std::string_view name) {
   require_dims(past, {fresh.batch, fresh.heads, -1, fresh.size}, name);
   Heads buffer = heads_of_4d(past, name);
   for (const int64_t length : lengths) {
-    require(length >= 0 && length <= buffer.length - fresh.length, "{} has room for {} positions, {} and {} new ones were found", name,
+    require(length >= 0 && length <= buffer.length - fresh.length, "{} has room for {} positions; there are {} and {} new ones", name,
             buffer.length, length, fresh.length);
   }
   for_rows(fresh, [&](int64_t b, int64_t h, int64_t i) {
@@ -68,7 +68,7 @@ std::vector<Tensor> sparse_attention(const KernelCall& call) {
   const Node& node = call.node;
   const int64_t n_heads = positive_attribute(node, "num_heads"), n_kv_heads = positive_attribute(node, "kv_num_heads");
   GroupedOperands x = grouped_operands(call.input(0), call.optional(1), call.optional(2), n_heads, n_kv_heads);
-  require(x.k.length == x.q.length, "{} queries and {} keys were found, as many of both were expected", x.q.length, x.k.length);
+  require(x.k.length == x.q.length, "found {} queries and {} keys; expected equal numbers", x.q.length, x.k.length);
   const BlockMask blocks(call.input(5), call.input(6), positive_attribute(node, "sparse_block_size"));
   require_dims(call.input(8), {x.q.batch}, "key_total_sequence_lengths");
   const std::vector<int64_t> totals = integers_of(call.input(8));
@@ -76,7 +76,7 @@ std::vector<Tensor> sparse_attention(const KernelCall& call) {
   std::vector<int64_t> past;
   for (const int64_t total : totals) {
     require(total > 0 && total <= std::numeric_limits<int32_t>::max() && (prompt ? total <= x.q.length : total >= x.q.length),
-            "a sequence of {} tokens was found, of which {} are new", total, x.q.length);
+            "a sequence has {} tokens, but {} are new", total, x.q.length);
     past.push_back(prompt ? 0 : total - x.q.length);
   }
   if (node.int_or("do_rotary", 0) != 0) {
@@ -86,7 +86,7 @@ std::vector<Tensor> sparse_attention(const KernelCall& call) {
     rotate_from(x.k, table, past, node.int_or("rotary_interleaved", 0) != 0);
   }
   const Heads keys = updated(call.input(3), x.k, past, "past_key"), values = updated(call.input(4), x.v, past, "past_value");
-  call.work.take({x.q.batch, n_heads, x.q.length, keys.length, call.input(6).dim(1)});  // blocks are looked for one by one
+  call.work.take({x.q.batch, n_heads, x.q.length, keys.length, call.input(6).dim(1)});  // linear search for blocks
   AttendOptions options;
   options.work = call.work;
   options.scale = attention_scale(node, x.q.size);

@@ -5,22 +5,22 @@
 namespace kvik::onnx {
 namespace {
 
-// Writes an update into a cache of fixed capacity: along `axis`, from a place of each batch's own.
+// Writes an update into a cache of fixed capacity along `axis`, from a start per batch entry.
 std::vector<Tensor> tensor_scatter(const KernelCall& call) {
   const Tensor &cache = call.input(0), &update = call.input(1);
   require_same_dtype(cache, update);
   require(cache.rank() >= 2 && cache.rank() == update.rank(),
-          "a cache of shape {} and an update of shape {} were found, one rank of at least 2 was expected", to_string(cache.dims()),
+          "found a cache of shape {} and an update of shape {}; expected one rank of at least 2", to_string(cache.dims()),
           to_string(update.dims()));
   const int axis = normal_axis(call.node.int_or("axis", -2), cache.rank());
-  require(axis > 0, "attribute 'axis' is the batch, a later axis was expected");
+  require(axis > 0, "attribute 'axis' is the batch; expected a later axis");
   for (int i = 0; i < cache.rank(); ++i) {
     const bool fits = i == axis ? update.dim(i) <= cache.dim(i) : update.dim(i) == cache.dim(i);
     require(fits, "an update of shape {} does not fit into a cache of shape {} along axis {}", to_string(update.dims()),
             to_string(cache.dims()), axis);
   }
   const std::string_view mode = call.node.string_or("mode", "linear");
-  require(mode == "linear" || mode == "circular", "attribute 'mode' is '{}', 'linear' or 'circular' was expected", mode);
+  require(mode == "linear" || mode == "circular", "attribute 'mode' is '{}'; expected 'linear' or 'circular'", mode);
   const int64_t batch = cache.dim(0), capacity = cache.dim(axis), length = update.dim(axis);
   std::vector<int64_t> starts(static_cast<size_t>(batch));
   if (call.has(2)) {
@@ -29,7 +29,7 @@ std::vector<Tensor> tensor_scatter(const KernelCall& call) {
   }
   for (const int64_t start : starts) {
     const bool fits = start >= 0 && (mode == "circular" || start <= capacity - length);
-    require(fits, "writing {} places from index {} on was asked for, the cache has {}", length, start, capacity);
+    require(fits, "{} elements from index {} exceed the cache of {}", length, start, capacity);
   }
   Tensor result = cache;
   if (update.size() == 0) return {result};

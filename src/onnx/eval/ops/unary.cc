@@ -27,7 +27,7 @@ Tensor map_integers(const Tensor& x, F f) {
   return result;
 }
 
-// The smallest number has no positive counterpart; it stays itself, as in two's complement everywhere.
+// The smallest integer has no positive counterpart and stays unchanged (two's complement).
 template <class T>
 T wrapped_negative(T x) {
   return static_cast<T>(uint64_t{0} - static_cast<uint64_t>(x));
@@ -87,7 +87,7 @@ Tensors is_inf(const KernelCall& call) {
 template <class T>
 Tensor clip_to(const Tensor& x, T low, T high) {
   return map_integers<T>(x, [=](T v) {
-    const T raised = v < low ? low : v;  // NaN passes both comparisons unchanged
+    const T raised = v < low ? low : v;  // NaN passes unchanged
     return high < raised ? high : raised;
   });
 }
@@ -98,14 +98,14 @@ Tensors clip(const KernelCall& call) {
     constexpr bool kFloat = std::is_floating_point_v<T>;
     T low = kFloat ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
     T high = kFloat ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
-    if (call.node.opset < 11) {  // for floats only, and with attributes
+    if (call.node.opset < 11) {  // only floats, and attributes
       if (call.node.has("min")) low = static_cast<T>(call.node.float_or("min", 0));
       if (call.node.has("max")) high = static_cast<T>(call.node.float_or("max", 0));
       return clip_to<T>(x, low, high);
     }
     const auto bound = [&](size_t i, T absent) {
       if (!call.has(i)) return absent;
-      require(call.input(i).size() == 1, "a bound of shape {} was found where one number was expected", to_string(call.input(i).dims()));
+      require(call.input(i).size() == 1, "found a bound of shape {}; expected one number", to_string(call.input(i).dims()));
       return call.input(i).data<T>()[0];
     };
     return clip_to<T>(x, bound(1, low), bound(2, high));

@@ -39,7 +39,7 @@ struct Group {
   int64_t count;
 };
 
-// The groups of equal slices in their order, and for each slice the group it belongs to.
+// The groups of equal slices in order, and the group of each slice.
 struct Groups {
   std::vector<Group> groups;
   std::vector<int64_t> group_of;

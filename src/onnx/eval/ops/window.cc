@@ -7,7 +7,7 @@
 namespace kvik::onnx {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 30;  // of any one parameter, so that products of two do not overflow
+constexpr int64_t kMost = int64_t{1} << 30;  // per parameter, so that products of two do not overflow
 constexpr int64_t kMostTaps = int64_t{1} << 24;
 
 Dims parameter(const Node& node, std::string_view name, size_t rank, int64_t absent, int64_t least) {
@@ -34,7 +34,7 @@ int64_t output_size(const Window& window, size_t i, bool round_up) {
   const int64_t room = window.input[i] + window.pads_begin[i] + window.pads_end[i] - reach;
   if (room < 0) return 0;
   const int64_t n = (round_up ? ceil_div(room, window.strides[i]) : room / window.strides[i]) + 1;
-  // A window that would start in the padding after the input is left out.
+  // A window that would start in the padding after the input is dropped.
   return round_up && (n - 1) * window.strides[i] >= window.input[i] + window.pads_begin[i] ? n - 1 : n;
 }
 

@@ -4,7 +4,7 @@
 
 #include "onnx/eval/ops/common.h"
 
-// The geometry that convolutions and pooling share: a kernel that slides over the spatial axes, those after batch and channels.
+// The sliding window of convolutions and pooling over the spatial axes, those after batch and channels.
 namespace kvik::onnx {
 
 struct Window {
@@ -23,7 +23,7 @@ struct Window {
   void taps(const Dims& at, std::vector<int64_t>& offsets) const;
 };
 
-// From the node's attributes (strides, dilations, pads, auto_pad, ceil_mode); refuses what does not fit.
+// From the node's attributes (strides, dilations, pads, auto_pad, ceil_mode); refuses invalid ones.
 Window window_of(const Node& node, const Dims& input, const Dims& kernel);
 
 // Every index of `dims`, in row-major order.

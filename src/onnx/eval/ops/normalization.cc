@@ -26,7 +26,7 @@ Moments moments_of(std::span<const double> row) {
 
 Tensor from_doubles(const std::vector<double>& values, const Dims& dims, DType dtype) { return cast(Tensor::of(dims, values), dtype); }
 
-// Scale and bias broadcast to the normalised axes.
+// Scale and bias broadcast to the normalized axes.
 std::vector<double> stretched(const Tensor& x, const Dims& dims, double absent) {
   if (!x.defined()) return std::vector<double>(static_cast<size_t>(element_count(dims)), absent);
   return as_doubles(broadcast_to(x, dims));
@@ -39,7 +39,7 @@ Tensors layer_normalization(const KernelCall& call) {
   Dims dims = x.dims();
   std::fill(dims.begin() + axis, dims.end(), 1);
   const int64_t stash = call.node.int_or("stash_type", 1);
-  require(stash == 1 || stash == 16 || stash == 11 || stash == 10, "stash_type {} is no float type", stash);
+  require(stash == 1 || stash == 16 || stash == 11 || stash == 10, "stash_type {} is not a float type", stash);
   const auto statistics = static_cast<DType>(stash);
   if (x.size() == 0) return {x, new_tensor(statistics, dims), new_tensor(statistics, dims)};
   const Dims row_dims(x.dims().begin() + axis, x.dims().end());
@@ -62,7 +62,7 @@ Tensors layer_normalization(const KernelCall& call) {
 
 // One number per channel, checked.
 std::vector<double> per_channel(const Tensor& x, int64_t n_channels, std::string_view what) {
-  require(x.rank() == 1 && x.dim(0) == n_channels, "{} has shape {}, [{}] was expected", what, to_string(x.dims()), n_channels);
+  require(x.rank() == 1 && x.dim(0) == n_channels, "{} has shape {}; expected [{}]", what, to_string(x.dims()), n_channels);
   return as_doubles(x);
 }
 
@@ -72,53 +72,26 @@ AxisSplit channels_of(const Tensor& x) {
   return split_at(x.dims(), 1);
 }
 
-// Of each channel over the batch and all positions.
-std::vector<Moments> channel_moments(std::span<const double> values, const AxisSplit& split) {
-  std::vector<Moments> result;
-  std::vector<double> row;
-  for (int64_t c = 0; c < split.n; ++c) {
-    row.clear();
-    for (int64_t o = 0; o < split.outer; ++o) {
-      const auto begin = values.begin() + (o * split.n + c) * split.inner;
-      row.insert(row.end(), begin, begin + split.inner);
-    }
-    result.push_back(moments_of(row));
-  }
-  return result;
-}
-
 Tensors batch_normalization(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const AxisSplit split = channels_of(x);
-  require(call.node.int_or("spatial", 1) != 0, "spatial = 0 is not evaluated");
+  require(call.node.int_or("spatial", 1) != 0, "spatial = 0 is not supported");
+  require(call.node.int_or("training_mode", 0) == 0, "training mode is not supported; export the model for inference");
   const std::vector<double> scale = per_channel(call.input(1), split.n, "scale");
   const std::vector<double> bias = per_channel(call.input(2), split.n, "B");
-  std::vector<double> mean = per_channel(call.input(3), split.n, "mean");
-  std::vector<double> variance = per_channel(call.input(4), split.n, "var");
+  const std::vector<double> mean = per_channel(call.input(3), split.n, "mean");
+  const std::vector<double> variance = per_channel(call.input(4), split.n, "var");
   const double epsilon = call.node.float_or("epsilon", 1e-5f);
   std::vector<double> values = as_doubles(x);
-  std::vector<double> running_mean = mean;
-  std::vector<double> running_variance = variance;
-  if (call.node.int_or("training_mode", 0) != 0) {
-    const double momentum = call.node.float_or("momentum", 0.9f);
-    const std::vector<Moments> found = channel_moments(values, split);
-    for (size_t c = 0; c < found.size(); ++c) {
-      running_mean[c] = mean[c] * momentum + found[c].mean * (1 - momentum);
-      running_variance[c] = variance[c] * momentum + found[c].variance * (1 - momentum);
-      mean[c] = found[c].mean;
-      variance[c] = found[c].variance;
-    }
-  }
   for (size_t i = 0; i < values.size(); ++i) {
     const size_t c = i / static_cast<size_t>(split.inner) % static_cast<size_t>(split.n);
     values[i] = (values[i] - mean[c]) / std::sqrt(variance[c] + epsilon) * scale[c] + bias[c];
   }
-  return {from_doubles(values, x.dims(), x.dtype()), from_doubles(running_mean, {split.n}, call.input(3).dtype()),
-          from_doubles(running_variance, {split.n}, call.input(4).dtype())};
+  return {from_doubles(values, x.dims(), x.dtype())};
 }
 
-// Normalises runs of `n` elements, each to mean 0 and variance 1.
-void normalise_runs(std::vector<double>& values, size_t n, double epsilon) {
+// Normalizes runs of `n` elements, each to mean 0 and variance 1.
+void normalize_runs(std::vector<double>& values, size_t n, double epsilon) {
   for (size_t begin = 0; n != 0 && begin + n <= values.size(); begin += n) {
     const std::span<double> row = std::span(values).subspan(begin, n);
     const Moments moments = moments_of(row);
@@ -132,7 +105,7 @@ Tensors instance_normalization(const KernelCall& call) {
   const std::vector<double> scale = per_channel(call.input(1), split.n, "scale");
   const std::vector<double> bias = per_channel(call.input(2), split.n, "B");
   std::vector<double> values = as_doubles(x);
-  normalise_runs(values, static_cast<size_t>(split.inner), call.node.float_or("epsilon", 1e-5f));
+  normalize_runs(values, static_cast<size_t>(split.inner), call.node.float_or("epsilon", 1e-5f));
   for (size_t i = 0; i < values.size(); ++i) {
     const size_t c = i / static_cast<size_t>(split.inner) % static_cast<size_t>(split.n);
     values[i] = values[i] * scale[c] + bias[c];
@@ -150,7 +123,7 @@ Tensors group_normalization(const KernelCall& call) {
   const std::vector<double> scale = per_channel(call.input(1), n_scales, "scale");
   const std::vector<double> bias = per_channel(call.input(2), n_scales, "bias");
   std::vector<double> values = as_doubles(x);
-  normalise_runs(values, static_cast<size_t>(split.n / groups * split.inner), call.node.float_or("epsilon", 1e-5f));
+  normalize_runs(values, static_cast<size_t>(split.n / groups * split.inner), call.node.float_or("epsilon", 1e-5f));
   for (size_t i = 0; i < values.size(); ++i) {
     const size_t channel = i / static_cast<size_t>(split.inner) % static_cast<size_t>(split.n);
     const size_t c = channel / static_cast<size_t>(split.n / n_scales);
@@ -162,7 +135,7 @@ Tensors group_normalization(const KernelCall& call) {
 Tensors lp_normalization(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const int64_t p = call.node.int_or("p", 2);
-  require(p == 1 || p == 2, "p is {}; 1 or 2 was expected", p);
+  require(p == 1 || p == 2, "p is {}; expected 1 or 2", p);
   if (x.size() == 0) return {x};
   const auto [outer, n, inner] = split_at(x.dims(), normal_axis(call.node.int_or("axis", -1), x.rank()));
   std::vector<double> values = as_doubles(x);
@@ -178,62 +151,14 @@ Tensors lp_normalization(const KernelCall& call) {
   return {from_doubles(values, x.dims(), x.dtype())};
 }
 
-Tensors mean_variance_normalization(const KernelCall& call) {
-  const Tensor& x = call.input(0);
-  if (x.size() == 0) return {x};
-  const std::vector<int> axes = normal_axes(call.node.ints_or("axes", {0, 2, 3}), x.rank());
-  Dims groups = x.dims();  // one group of elements for each index of the axes that stay
-  for (const int axis : axes) groups[static_cast<size_t>(axis)] = 1;
-  const Dims strides = broadcast_strides(groups, x.dims());
-  std::vector<std::vector<double>> members(static_cast<size_t>(element_count(groups)));
-  std::vector<double> values = as_doubles(x);
-  size_t i = 0;
-  for (Walk<1> walk(x.dims(), {strides}); walk.more(); walk.next()) members[static_cast<size_t>(walk.offset(0))].push_back(values[i++]);
-  std::vector<Moments> moments;
-  for (const std::vector<double>& group : members) moments.push_back(moments_of(group));
-  i = 0;
-  for (Walk<1> walk(x.dims(), {strides}); walk.more(); walk.next(), ++i) {
-    const Moments& m = moments[static_cast<size_t>(walk.offset(0))];
-    values[i] = (values[i] - m.mean) / (std::sqrt(m.variance) + 1e-9);
-  }
-  return {from_doubles(values, x.dims(), x.dtype())};
-}
-
-Tensors local_response_normalization(const KernelCall& call) {
-  const Tensor& x = call.input(0);
-  const AxisSplit split = channels_of(x);
-  const int64_t size = call.node.int_or("size", 1);
-  require(size > 0, "size {} is not positive", size);
-  call.work.take(x.dims(), {std::min(size, std::max<int64_t>(1, split.n))});
-  const double alpha = call.node.float_or("alpha", 1e-4f);
-  const double beta = call.node.float_or("beta", 0.75f);
-  const double bias = call.node.float_or("bias", 1.0f);
-  const std::vector<double> values = as_doubles(x);
-  std::vector<double> result(values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    const int64_t c = static_cast<int64_t>(i) / split.inner % split.n;
-    const int64_t first = std::max<int64_t>(0, c - (size - 1) / 2);
-    const int64_t last = std::min(split.n - 1, c + (std::min(size, split.n * 2)) / 2);
-    double squares = 0;
-    for (int64_t k = first; k <= last; ++k) {
-      const double y = values[static_cast<size_t>(static_cast<int64_t>(i) + (k - c) * split.inner)];
-      squares += y * y;
-    }
-    result[i] = values[i] / std::pow(bias + alpha / static_cast<double>(size) * squares, beta);
-  }
-  return {from_doubles(result, x.dims(), x.dtype())};
-}
-
 }  // namespace
 
-void add_normalisation(KernelTable& table) {
+void add_normalization(KernelTable& table) {
   table.add("BatchNormalization", batch_normalization);
   table.add("GroupNormalization", group_normalization);
   table.add("InstanceNormalization", instance_normalization);
-  table.add("LRN", local_response_normalization);
   table.add("LayerNormalization", layer_normalization);
   table.add("LpNormalization", lp_normalization);
-  table.add("MeanVarianceNormalization", mean_variance_normalization);
 }
 
 }  // namespace kvik::onnx
