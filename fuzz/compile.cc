@@ -1,4 +1,4 @@
-#include "backend/native/rows/compile.h"
+#include "backend/native/compile.h"
 
 #include <cstddef>
 #include <cstdint>

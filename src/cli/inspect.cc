@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 
 #include "api/load.h"
+#include "backend/native/compile.h"
 #include "backend/native/graph/refusal.h"
-#include "backend/native/rows/compile.h"
 #include "backend/native/source_stage.h"
 #include "backend/native/stages.h"
 #include "backend/ort/library.h"

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <set>
 
+#include "backend/native/compile.h"
 #include "backend/native/graph/refusal.h"
-#include "backend/native/rows/compile.h"
 #include "onnx/eval/evaluator.h"
 #include "support/models.h"
 

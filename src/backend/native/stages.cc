@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "backend/native/compile.h"
 #include "backend/native/graph/refusal.h"
 #include "backend/native/plan/length_switch.h"
-#include "backend/native/rows/compile.h"
 #include "kvik/error.h"
 
 namespace kvik::native {

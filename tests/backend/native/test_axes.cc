@@ -3,7 +3,7 @@
 
 #include "backend/native/graph/axes.h"
 #include "backend/native/graph/regroup.h"
-#include "backend/native/rows/rules.h"
+#include "backend/native/label/rules.h"
 
 namespace kvik::native {
 namespace {

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "backend/native/compile.h"
 #include "backend/native/native_backend.h"
-#include "backend/native/rows/compile.h"
 #include "backend/reference/reference_backend.h"
 #include "support/models.h"
 #include "support/mutate.h"

@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <map>
 
+#include "backend/native/compile.h"
 #include "backend/native/graph/refusal.h"
-#include "backend/native/rows/compile.h"
 #include "support/paths.h"
 #include "support/programs.h"
 

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "backend/native/compile.h"
 #include "backend/native/graph/refusal.h"
-#include "backend/native/rows/compile.h"
 #include "onnx/eval/evaluator.h"
 #include "support/models.h"
 #include "support/row_interpreter.h"

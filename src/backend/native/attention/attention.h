@@ -11,8 +11,8 @@
 namespace kvik::native {
 
 // Rules that were inferred already, by what is computed between the two products: layers that compute the same share one.
-class RuleCache;
-std::shared_ptr<RuleCache> new_rule_cache();
+class MaskPatternCache;
+std::shared_ptr<MaskPatternCache> new_mask_pattern_cache();
 
 // One of a compilation.
 struct AttentionContext {
@@ -21,7 +21,7 @@ struct AttentionContext {
   Constants& constants;
   int64_t context = 0;  // positions to probe up to; 0: unknown
   int64_t beyond = 0;   // of a graph that changes its ways after so many tokens: how it goes on then; 0: what it does from the start
-  std::shared_ptr<RuleCache> rules = new_rule_cache();
+  std::shared_ptr<MaskPatternCache> rules = new_mask_pattern_cache();
 };
 
 // True where two auxiliary or constant values are computed alike from the same things, so that one may stand for the other.
@@ -40,11 +40,11 @@ struct FoundAttention {
 };
 
 // `product` contracts the keys' axis of its input `weights_input` (a score) with values. Throws Refusal.
-FoundAttention close_attention(const AttentionContext& context, const onnx::Node& product, int weights_input);
+FoundAttention match_attention(const AttentionContext& context, const onnx::Node& product, int weights_input);
 
 // GroupQueryAttention (q, k, v apart, rotary taken out before), MultiHeadAttention without biases, Attention of the standard. Throws
 // Refusal.
-FoundAttention fused_attention(const AttentionContext& context, const onnx::Node& node);
+FoundAttention match_attention_operator(const AttentionContext& context, const onnx::Node& node);
 
 // A concatenation of the past and what is new, on the key side.
 struct Append {
@@ -53,6 +53,6 @@ struct Append {
 
 // Feeds what present gave as past and checks that each append sees it again: proves the pairing of inputs and outputs whatever their
 // layout. Gives a note; throws Refusal where the past does not hold what present gave.
-std::string verify_pairs(const AttentionContext& context, std::span<const Append> appends);
+std::string verify_past(const AttentionContext& context, std::span<const Append> appends);
 
 }  // namespace kvik::native

@@ -6,29 +6,29 @@
 #include <fmt/format.h>
 #include <random>
 
-#include "backend/native/attention/arrange.h"
+#include "backend/native/probe/arrange.h"
 
 namespace kvik::native {
 namespace {
 
 constexpr double kTolerance = 2e-4;
 
-// Rows by batch entry and position.
-struct BatchRows {
+// RowData by batch entry and position.
+struct RowData {
   int64_t n_positions = 0, size = 0;
   std::vector<float> data;
 
   const float* at(int64_t b, int64_t position) const { return data.data() + (b * n_positions + position) * size; }
 };
 
-BatchRows random_rows(std::mt19937& random, int64_t batch, int64_t n_positions, int64_t size, float spread) {
-  BatchRows rows = {n_positions, size, std::vector<float>(static_cast<size_t>(batch * n_positions * size))};
+RowData random_rows(std::mt19937& random, int64_t batch, int64_t n_positions, int64_t size, float spread) {
+  RowData rows = {n_positions, size, std::vector<float>(static_cast<size_t>(batch * n_positions * size))};
   for (float& x : rows.data) x = static_cast<float>(static_cast<int32_t>(random())) * 0x1p-31f * 1.7f * spread;
   return rows;
 }
 
 struct Operands {
-  BatchRows q, k, v;
+  RowData q, k, v;
 };
 
 int64_t element(const std::vector<int32_t>& map, int64_t i) { return map.empty() ? i : map[static_cast<size_t>(i)]; }
@@ -89,8 +89,8 @@ Symbol position_symbol(const Axes& axes, bool from_source) {
 
 class Confirmation {
  public:
-  Confirmation(const AttentionContext& context, const Spelling& spelling, const Attend& attend)
-      : context_(context), spelling_(spelling), attend_(attend) {}
+  Confirmation(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend)
+      : context_(context), nodes_(nodes), attend_(attend) {}
 
   void at(const Sizes& sizes) const {
     const Operands operands = draw(sizes);
@@ -115,7 +115,7 @@ class Confirmation {
 
  private:
   [[noreturn]] void refuse(const Sizes& sizes, double difference) const {
-    throw Refusal(spelling_.node,
+    throw Refusal(nodes_.node,
                   fmt::format("it was read as '{}', but with {} tokens before and {} new it computes something else (by {:.2g})",
                               attend_.words, sizes.past, sizes.fresh, difference));
   }
@@ -127,9 +127,9 @@ class Confirmation {
     const float spread_of = std::sqrt(3.0f / scale);
     const int64_t n_keys = attend_.from_source ? sizes.source : sizes.total();
     Operands operands;
-    operands.q = random_rows(random, sizes.batch, sizes.fresh, row_elements(axes(spelling_.q)), spread_of);
-    operands.k = random_rows(random, sizes.batch, n_keys, row_elements(axes(spelling_.k)), spread_of);
-    operands.v = random_rows(random, sizes.batch, n_keys, row_elements(axes(spelling_.v)), 1);
+    operands.q = random_rows(random, sizes.batch, sizes.fresh, row_elements(axes(nodes_.q)), spread_of);
+    operands.k = random_rows(random, sizes.batch, n_keys, row_elements(axes(nodes_.k)), spread_of);
+    operands.v = random_rows(random, sizes.batch, n_keys, row_elements(axes(nodes_.v)), 1);
     return operands;
   }
 
@@ -137,48 +137,48 @@ class Confirmation {
     const std::array<Symbol, 2> rows = {Symbol::kBatch, Symbol::kNew};
     const auto keyed = [&](onnx::ValueId id) { return std::array{Symbol::kBatch, position_symbol(axes(id), attend_.from_source)}; };
     std::vector<Probe::Given> given;
-    if (spelling_.more) {
-      given = spelling_.more(sizes, operands.k.data, operands.v.data);
+    if (nodes_.more) {
+      given = nodes_.more(sizes, operands.k.data, operands.v.data);
     } else {
-      given = {{spelling_.k, spread(operands.k.data, axes(spelling_.k), sizes, keyed(spelling_.k))},
-               {spelling_.v, spread(operands.v.data, axes(spelling_.v), sizes, keyed(spelling_.v))}};
+      given = {{nodes_.k, spread(operands.k.data, axes(nodes_.k), sizes, keyed(nodes_.k))},
+               {nodes_.v, spread(operands.v.data, axes(nodes_.v), sizes, keyed(nodes_.v))}};
     }
-    given.emplace_back(spelling_.q, spread(operands.q.data, axes(spelling_.q), sizes, rows));
-    const Tensor out = context_.probes.at(sizes).get_with(spelling_.out, given);
-    return arrange(out, spelling_.out_axes, sizes, rows);
+    given.emplace_back(nodes_.q, spread(operands.q.data, axes(nodes_.q), sizes, rows));
+    const Tensor out = context_.probes.at(sizes).get_with(nodes_.out, given);
+    return arrange(out, nodes_.out_axes, sizes, rows);
   }
 
   const Axes& axes(onnx::ValueId id) const { return context_.labels[id].axes; }
 
   const AttentionContext& context_;
-  const Spelling& spelling_;
+  const AttentionNodes& nodes_;
   const Attend& attend_;
 };
 
-void confirm_at(const AttentionContext& context, const Spelling& spelling, const Attend& attend, Sizes sizes) {
+void confirm_at(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend, Sizes sizes) {
   try {
-    Confirmation(context, spelling, attend).at(sizes);
+    Confirmation(context, nodes, attend).at(sizes);
   } catch (const Refusal&) { throw; } catch (const Error&) {
     if (sizes.batch == 1) throw;
     sizes.batch = 1;  // a graph for one sequence at a time
-    Confirmation(context, spelling, attend).at(sizes);
+    Confirmation(context, nodes, attend).at(sizes);
   }
 }
 
 }  // namespace
 
-void confirm(const AttentionContext& context, const Spelling& spelling, const Attend& attend) {
+void confirm(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend) {
   const Labels& labels = context.labels;
   int64_t n_confirmed = 0;
   const auto look = [&](int64_t past, int64_t fresh, int64_t batch, int64_t source) {
-    if (spelling.limit && past + fresh > *spelling.limit) return;
-    confirm_at(context, spelling, attend, sizes_at(labels, past, fresh, batch, source));
+    if (nodes.limit && past + fresh > *nodes.limit) return;
+    confirm_at(context, nodes, attend, sizes_at(labels, past, fresh, batch, source));
     ++n_confirmed;
   };
-  const bool one_row = labels.one_token || spelling.one_row;
+  const bool one_row = labels.one_token || nodes.one_row;
   look(one_row ? 7 : 2, one_row ? 1 : 5, 2, 6);
   look(one_row ? 19 : 13, one_row ? 1 : 3, 1, 4);
-  if (n_confirmed == 0) confirm_at(context, spelling, attend, sizes_at(labels, *spelling.limit - 1, 1));
+  if (n_confirmed == 0) confirm_at(context, nodes, attend, sizes_at(labels, *nodes.limit - 1, 1));
 }
 
 }  // namespace kvik::native

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "backend/native/attention/rule.h"
+#include "backend/native/attention/probe_mask.h"
 
 namespace kvik::native {
 
 // An attention as the graph spells it: these values are given, that one is computed.
-struct Spelling {
+struct AttentionNodes {
   const onnx::Node& node;
   onnx::ValueId q = onnx::kNoValue, k = onnx::kNoValue, v = onnx::kNoValue, out = onnx::kNoValue;
   Axes out_axes;
@@ -17,6 +17,6 @@ struct Spelling {
 
 // Random queries, keys and values through the graph's nodes and through the attend: the last word on scale, cap, biases, sinks, heads
 // and layouts. Throws Refusal where they differ.
-void confirm(const AttentionContext& context, const Spelling& spelling, const Attend& attend);
+void confirm(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend);
 
 }  // namespace kvik::native

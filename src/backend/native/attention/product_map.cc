@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "backend/native/attention/arrange.h"
-#include "backend/native/attention/maps.h"
+#include "backend/native/attention/key_value_layout.h"
+#include "backend/native/probe/arrange.h"
 
 namespace kvik::native {
 namespace {

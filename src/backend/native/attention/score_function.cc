@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/native/attention/profile.h"
+#include "backend/native/attention/bias_profile.h"
 
 namespace kvik::native {
 namespace {
@@ -26,7 +26,7 @@ struct Responses {
   }
 };
 
-Responses respond(const AtRest& rest, float x) {
+Responses respond(const ScoreProbe& rest, float x) {
   const int64_t rows = rest.scores.rows, keys = rest.n_keys;
   std::vector<float> products(static_cast<size_t>(rows * keys), x);
   for (int64_t q = 0; q < rows; ++q) products[static_cast<size_t>(q * keys + rest.reference.key[static_cast<size_t>(q)])] = 0;
@@ -51,7 +51,7 @@ Responses respond(const AtRest& rest, float x) {
 
 float ScoreFunction::operator()(float x) const { return cap == 0 ? scale * x : cap * std::tanh(scale * x / cap); }
 
-std::optional<ScoreFunction> score_function(const onnx::Node& node, const AtRest& rest) {
+std::optional<ScoreFunction> score_function(const onnx::Node& node, const ScoreProbe& rest) {
   const Responses far = respond(rest, 30);
   if (far.values.empty()) return {};
   const Responses one = respond(rest, 1), back = respond(rest, -2);
@@ -64,7 +64,7 @@ std::optional<ScoreFunction> score_function(const onnx::Node& node, const AtRest
   throw Refusal(node, "scores are no multiple of the product of query and key, nor a soft cap of it, the same for every head and key");
 }
 
-void require_response(const onnx::Node& node, const AtRest& rest, const ScoreFunction& function) {
+void require_response(const onnx::Node& node, const ScoreProbe& rest, const ScoreFunction& function) {
   const Responses one = respond(rest, 1);
   if (!one.are(function(1), 1e-3f)) throw Refusal(node, "the scale of its scores depends on the number of tokens");
 }

@@ -3,7 +3,7 @@
 #include <functional>
 #include <optional>
 
-#include "backend/native/attention/scores.h"
+#include "backend/native/attention/score_source.h"
 
 namespace kvik::native {
 
@@ -16,7 +16,7 @@ struct ScoreFunction {
 };
 
 // What is known at one size: the softmax's input for products of zero, and whom to ask about others.
-struct AtRest {
+struct ScoreProbe {
   const Scores& scores;
   const Reference& reference;
   int64_t n_keys;
@@ -25,10 +25,10 @@ struct AtRest {
 
 // Asks how the keys that are seen respond to products; nothing where no row sees another key than its reference. Throws Refusal where
 // they do not all respond alike, or in no known way.
-std::optional<ScoreFunction> score_function(const onnx::Node& node, const AtRest& rest);
+std::optional<ScoreFunction> score_function(const onnx::Node& node, const ScoreProbe& rest);
 
 // Throws Refusal where one response at this size is not what the function says.
-void require_response(const onnx::Node& node, const AtRest& rest, const ScoreFunction& function);
+void require_response(const onnx::Node& node, const ScoreProbe& rest, const ScoreFunction& function);
 
 bool same_function(const ScoreFunction& a, const ScoreFunction& b);
 

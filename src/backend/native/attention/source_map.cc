@@ -3,9 +3,9 @@
 #include <cmath>
 #include <random>
 
-#include "backend/native/attention/arrange.h"
-#include "backend/native/attention/maps.h"
-#include "backend/native/attention/scores.h"
+#include "backend/native/attention/key_value_layout.h"
+#include "backend/native/attention/score_source.h"
+#include "backend/native/probe/arrange.h"
 
 namespace kvik::native {
 namespace {
@@ -15,8 +15,8 @@ using onnx::ValueId;
 
 constexpr size_t kLongestPath = 48;
 
-// One step from a row value to one that is made of it: by a node, or by an append, which changes nothing for a row.
-struct Step {
+// One edge from a row value to one that is made of it: by a node, or by an append, which changes nothing for a row.
+struct PathEdge {
   ValueId from = onnx::kNoValue, to = onnx::kNoValue;
   const Node* node = nullptr;  // null: an append
 };
@@ -33,11 +33,11 @@ bool only_scales(const Labels& labels, const Node& node) {
   return is_constant(1) || (node.op == "Mul" && is_constant(0));
 }
 
-std::optional<Step> step_to(const Labels& labels, ValueId id, bool may_scale) {
+std::optional<PathEdge> edge_to(const Labels& labels, ValueId id, bool may_scale) {
   const onnx::Graph& graph = labels.flat->graph;
   if (graph.value(id).producer == onnx::kNoNode) return {};
   const Node& node = graph.nodes[static_cast<size_t>(graph.value(id).producer)];
-  if (const ValueId fresh = appended_by(labels, node); fresh != onnx::kNoValue) return Step{fresh, id, nullptr};
+  if (const ValueId fresh = appended_by(labels, node); fresh != onnx::kNoValue) return PathEdge{fresh, id, nullptr};
   if (!only_moves(node) && !(may_scale && only_scales(labels, node))) return {};
   ValueId from = onnx::kNoValue;
   for (const ValueId input : node.inputs) {
@@ -46,7 +46,7 @@ std::optional<Step> step_to(const Labels& labels, ValueId id, bool may_scale) {
     from = input;
   }
   if (from == onnx::kNoValue || labels[from].poison >= 0 || holds(labels[from].axes, Symbol::kPast)) return {};
-  return Step{from, id, &node};
+  return PathEdge{from, id, &node};
 }
 
 // Runs rows of one token at position 0 along a path.
@@ -54,23 +54,23 @@ class Path {
  public:
   Path(const AttentionContext& context, ValueId operand, bool may_scale) : context_(context), operand_(operand) {
     ValueId at = operand;
-    while (steps_.size() < kLongestPath) {
-      const auto step = step_to(context.labels, at, may_scale);
-      if (!step) break;
-      steps_.push_back(*step);
-      at = step->from;
+    while (edges_.size() < kLongestPath) {
+      const auto edge = edge_to(context.labels, at, may_scale);
+      if (!edge) break;
+      edges_.push_back(*edge);
+      at = edge->from;
     }
   }
 
   // Candidates, the best first: the smallest, and of those the earliest.
   std::vector<size_t> candidates() const {
     std::vector<size_t> result;
-    for (size_t i = steps_.size(); i > 0; --i) result.push_back(i - 1);
+    for (size_t i = edges_.size(); i > 0; --i) result.push_back(i - 1);
     std::stable_sort(result.begin(), result.end(), [&](size_t a, size_t b) { return n_elements(a) < n_elements(b); });
     return result;
   }
 
-  ValueId value(size_t candidate) const { return steps_[candidate].from; }
+  ValueId value(size_t candidate) const { return edges_[candidate].from; }
   int64_t n_elements(size_t candidate) const { return row_elements(context_.labels[value(candidate)].axes); }
 
   // The operand's row where the candidate's row holds these numbers.
@@ -80,10 +80,10 @@ class Path {
     Tensor tensor = Tensor::of<float>(row_dims(context_.labels[value(candidate)].axes), row);
     WorkBudget budget;
     for (size_t i = candidate + 1; i-- > 0;) {
-      const Step& step = steps_[i];
-      if (step.node == nullptr) continue;
-      const ValueOf value_of = [&](ValueId id) { return id == step.from ? tensor : probe.get(id); };
-      tensor = run_node(*step.node, value_of, budget).at(0);
+      const PathEdge& edge = edges_[i];
+      if (edge.node == nullptr) continue;
+      const ValueOf value_of = [&](ValueId id) { return id == edge.from ? tensor : probe.get(id); };
+      tensor = run_node(*edge.node, value_of, budget).at(0);
     }
     return at_first_key(to_floats(tensor));
   }
@@ -116,7 +116,7 @@ class Path {
 
   const AttentionContext& context_;
   ValueId operand_;
-  std::vector<Step> steps_;  // from the operand back
+  std::vector<PathEdge> edges_;  // from the operand back
 };
 
 std::vector<float> random_row(int64_t n) {

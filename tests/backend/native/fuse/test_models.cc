@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backend/native/compile.h"
 #include "backend/native/plan/fuse.h"
-#include "backend/native/rows/compile.h"
 #include "backend/native/stages.h"
 #include "kvik/error.h"
 #include "plan_runner.h"

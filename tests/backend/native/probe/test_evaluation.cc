@@ -2,8 +2,8 @@
 #include <fstream>
 #include <gmock/gmock.h>
 
+#include "backend/native/compile.h"
 #include "backend/native/probe/evaluation.h"
-#include "backend/native/rows/compile.h"
 #include "kvik/error.h"
 #include "support/model_writer.h"
 

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "backend/native/attention/attention.h"
+
+namespace kvik::native {
+
+// What lies between the product of queries and keys and the product of weights and values.
+struct Region {
+  const onnx::Node* query_key = nullptr;
+  const onnx::Node* weights_values = nullptr;
+  int query_input = 0;    // of query_key; the keys are the other one
+  int weights_input = 0;  // of weights_values; the values are the other one
+
+  onnx::ValueId scores = onnx::kNoValue;       // what query_key gives
+  onnx::ValueId softmax_in = onnx::kNoValue;   // kNoValue where the softmax is spelled out
+  onnx::ValueId softmax_out = onnx::kNoValue;  // the same
+  onnx::ValueId weights = onnx::kNoValue;      // what meets the values
+
+  Symbol keys = Symbol::kTotal;       // or kSource
+  Symbol softmaxed = Symbol::kTotal;  // the axis of softmax_in: keys, or kTotalAndSink
+  int64_t n_heads = 0;
+
+  bool softmax_expanded() const { return softmax_in == onnx::kNoValue; }
+  onnx::ValueId q() const { return query_key->inputs[static_cast<size_t>(query_input)]; }
+  onnx::ValueId k() const { return query_key->inputs[static_cast<size_t>(1 - query_input)]; }
+  onnx::ValueId v() const { return weights_values->inputs[static_cast<size_t>(1 - weights_input)]; }
+};
+
+// Walks back from the weights over scores. Throws Refusal naming `product`.
+Region find_region(const Labels& labels, const onnx::Node& product, int weights_input);
+
+}  // namespace kvik::native

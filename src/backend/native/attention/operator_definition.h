@@ -1,0 +1,52 @@
+#pragma once
+
+#include "backend/native/attention/probe_mask.h"
+
+namespace kvik::native {
+
+// An attention operator by its definition: which input is what, and what its attributes say.
+struct OperatorDefinition {
+  const onnx::Node& node;
+  int mask = -1;                       // input that says what is added to scores (or, of bools, what is seen); -1: none is given
+  int past_key = -1, past_value = -1;  // inputs, where it appends to the past itself
+  int valid_keys = -1;                 // input that says how many keys there are of each batch entry; queries are the last of them
+  bool mask_may_be_short = false;      // keys beyond the mask's end are not seen; else a single column stands for all
+
+  int64_t n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
+  ScoreFunction function;
+  bool causal = false;
+  bool by_position = false;       // queries are counted from the past of the sequence, else from the operator's own past input
+  int64_t left = -1, right = -1;  // keys seen before and after a query's own; -1: all
+  std::vector<float> sinks;
+
+  onnx::ValueId input(int i) const {
+    return i >= 0 && i < static_cast<int>(node.inputs.size()) ? node.inputs[static_cast<size_t>(i)] : onnx::kNoValue;
+  }
+  bool appends() const { return past_key >= 0; }
+};
+
+// Throws Refusal for an operator, attribute or input that is not covered.
+OperatorDefinition operator_definition(const AttentionContext& context, const onnx::Node& node);
+
+// Scores by the definition; masks are evaluated.
+class OperatorScores : public ScoreSource {
+ public:
+  OperatorScores(const AttentionContext& context, const OperatorDefinition& definition, Symbol keys)
+      : context_(context), definition_(definition), keys_(keys) {}
+
+  Scores softmax_input(const Sizes& sizes, std::span<const float> x) override { return scores_of(sizes, 0, sizes.fresh, x); }
+  Scores softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) override;
+  int64_t n_keys(const Sizes& sizes) const override { return sizes.of(factor(keys_)); }
+
+ private:
+  // Of rows first … first + n - 1 of those that are computed at these sizes.
+  Scores scores_of(const Sizes& sizes, int64_t first, int64_t n, std::span<const float> x);
+  void add_mask(const Sizes& sizes, int64_t first, Scores& scores);
+  void hide_by_position(const Sizes& sizes, int64_t first, Scores& scores);
+
+  const AttentionContext& context_;
+  const OperatorDefinition& definition_;
+  Symbol keys_;
+};
+
+}  // namespace kvik::native

@@ -1,0 +1,273 @@
+#include "backend/native/attention/probe_mask.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+#include <numeric>
+
+#include "backend/native/attention/mask_pattern_cache.h"
+
+namespace kvik::native {
+namespace {
+
+constexpr int64_t kContextIfUnknown = 8192;
+constexpr int64_t kNear = 256;                       // positions of a first look, which tells what a farther one takes
+constexpr int64_t kMostFarBytes = int64_t{1} << 26;  // what that may take
+
+struct Size {
+  int64_t past, fresh;
+};
+
+// Small ones, of all sorts; an attention over a source varies that instead.
+std::vector<Sizes> small_sizes(const Labels& labels, bool from_source) {
+  constexpr std::array kWithPast = {Size{0, 6}, Size{5, 1}, Size{3, 4}, Size{11, 5}, Size{40, 1}, Size{30, 9}, Size{0, 1}};
+  constexpr std::array kWithoutPast = {Size{0, 6}, Size{0, 3}, Size{0, 13}, Size{0, 41}, Size{0, 1}};
+  constexpr std::array kOneToken = {Size{5, 1}, Size{0, 1}, Size{1, 1}, Size{2, 1}, Size{11, 1}, Size{23, 1}, Size{40, 1}};
+  std::vector<Sizes> result;
+  const auto add = [&](std::span<const Size> sizes) {
+    int64_t source = 5;
+    for (const Size& size : sizes) {
+      if (labels.flat->buffer > 0 && size.past + size.fresh > labels.flat->buffer) continue;
+      result.push_back(sizes_at(labels, size.past, size.fresh, 1, from_source ? source++ : 5));
+    }
+  };
+  if (labels.one_token) {
+    add(kOneToken);
+  } else if (labels.flat->has_past) {
+    add(kWithPast);
+  } else {
+    add(kWithoutPast);
+  }
+  return result;
+}
+
+// Positions of a cache of fixed size: beyond them the graph means nothing.
+std::optional<int64_t> capacity_of(const FlatGraph& flat) {
+  std::optional<int64_t> capacity;
+  for (const FlatGraph::Input& input : flat.inputs) {
+    if (input.state == nullptr || input.state->growth != analysis::Growth::kFixed || input.state->capacity <= 0) continue;
+    capacity = std::min(capacity.value_or(input.state->capacity), input.state->capacity);
+  }
+  return capacity;
+}
+
+class MaskInference {
+ public:
+  MaskInference(const AttentionContext& context, const MaskProbe& question)
+      : context_(context), question_(question), profile_(question.n_heads), function_(question.score_function) {}
+
+  MaskPattern run() {
+    if (const auto capacity = capacity_of(*context_.labels.flat)) smallest_bad_ = *capacity + 1;
+    for (const Sizes& sizes : small_sizes(context_.labels, question_.from_source)) {
+      if (!smallest_bad_ || sizes.total() < *smallest_bad_) try_small(sizes);
+    }
+    if (!largest_ok_) throw Refusal(question_.node, fmt::format("its scores cannot be evaluated at any size ({})", failure_));
+    if (!question_.from_source) look_far();
+    if (!question_.from_source && context_.labels.flat->buffer > 0) require_empty_places_hidden();
+    MaskPattern rule;
+    rule.limit = limit_;
+    const ScoreFunction function = function_.value_or(ScoreFunction{});
+    if (!function_) throw Refusal(question_.node, "no row sees any other key than its own");
+    rule.attend.scale = function.scale;
+    rule.attend.soft_cap = function.cap;
+    rule.attend.sinks = sinks_;
+    rule.attend.from_source = question_.from_source;
+    rule.attend.n_heads = question_.n_heads;
+    classify(context_, question_, profile_, rule);
+    return rule;
+  }
+
+ private:
+  const onnx::Node& node() const { return question_.node; }
+
+  void try_small(const Sizes& sizes) {
+    try {
+      observe(sizes);
+      largest_ok_ = std::max(largest_ok_.value_or(0), sizes.total());
+    } catch (const Refusal&) { throw; } catch (const Error& e) {
+      failure_ = e.what();
+      smallest_bad_ = std::min(smallest_bad_.value_or(sizes.total()), sizes.total());
+    }
+  }
+
+  void observe(const Sizes& sizes) {
+    const float none = 0;
+    const Scores scores = question_.source.softmax_input(sizes, std::span(&none, 1));
+    const int64_t n_keys = question_.source.n_keys(sizes), position = question_.from_source ? -1 : sizes.past;
+    const Reference reference = reference_of(node(), position, n_keys, scores);
+    require_equal_batches(sizes);
+    if (question_.from_source) {
+      require_no_bias(n_keys, scores, reference);
+    } else {
+      observe_biases(position, n_keys, scores, reference);
+    }
+    observe_sinks(n_keys, scores, reference);
+    if (question_.score_function) return;
+    const auto ask = [&](std::span<const float> x) { return question_.source.softmax_input(sizes, x); };
+    const auto found = score_function(node(), {scores, reference, n_keys, ask});
+    if (!found) return;
+    if (!function_) function_ = found;
+    if (!same_function(*function_, *found)) throw Refusal(node(), "the scale of its scores depends on the number of tokens");
+  }
+
+  void require_equal_batches(const Sizes& sizes) {
+    if (context_.labels.one_token || context_.labels.one_sequence) return;
+    Sizes two = sizes;
+    two.batch = 2;
+    const float none = 0;
+    Scores scores;
+    try {
+      scores = question_.source.softmax_input(two, std::span(&none, 1));
+    } catch (const Refusal&) { throw; } catch (const Error&) {
+      return;  // a graph for one sequence at a time
+    }
+    const size_t half = scores.data.size() / 2;
+    for (size_t i = 0; i < half; ++i) {
+      const float a = scores.data[i], b = scores.data[half + i];
+      if (a != b && !(a < kHidden && b < kHidden) && !(std::abs(a - b) <= 1e-5f * std::abs(a)))
+        throw Refusal(node(), "its bias differs between the entries of a batch");
+    }
+  }
+
+  void observe_biases(int64_t position, int64_t n_keys, const Scores& scores, const Reference& reference) {
+    if (const auto distance = profile_.add(position, n_keys, scores, reference)) {
+      throw Refusal(node(),
+                    fmt::format("what it adds to scores is no function of the distance between query and key (distance {}, among {} "
+                                "tokens)",
+                                *distance, n_keys));
+    }
+  }
+
+  void require_no_bias(int64_t n_keys, const Scores& scores, const Reference& reference) const {
+    for (int64_t q = 0; q < scores.rows; ++q) {
+      for (int64_t k = 0; k < n_keys; ++k) {
+        for (int64_t h = 0; h < scores.heads; ++h) {
+          const float bias = scores.at(0, q, k, h) - scores.at(0, q, reference.key[static_cast<size_t>(q)], h);
+          if (!(std::abs(bias) < 1e-5f)) throw Refusal(node(), "it adds a bias to scores over the source");
+        }
+      }
+    }
+  }
+
+  void observe_sinks(int64_t n_keys, const Scores& scores, const Reference& reference) {
+    if (scores.keys == n_keys) return;
+    for (int64_t q = 0; q < scores.rows; ++q) {
+      for (int64_t h = 0; h < scores.heads; ++h) {
+        const float sink = scores.at(0, q, n_keys, h) - scores.at(0, q, reference.key[static_cast<size_t>(q)], h);
+        if (static_cast<int64_t>(sinks_.size()) <= h) sinks_.push_back(sink);
+        if (!(std::abs(sinks_[static_cast<size_t>(h)] - sink) <= 1e-4f)) throw Refusal(node(), "its sink is not the same for all tokens");
+      }
+    }
+  }
+
+  // Other probes see a full buffer. In one that is not, what nothing was written to must take no weight, and the rule stay what it is.
+  void require_empty_places_hidden() {
+    const int64_t buffer = context_.labels.flat->buffer;
+    for (const Size& size : {Size{0, 1}, Size{0, 3}, Size{5, 1}, Size{3, 4}}) {
+      if (size.past + size.fresh >= buffer || (context_.labels.one_token && size.fresh > 1)) continue;
+      const Sizes sizes = {.fresh = size.fresh, .past = size.past, .buffer = buffer};
+      const float none = 0;
+      const Scores scores = question_.source.softmax_input(sizes, std::span(&none, 1));
+      const Reference reference = reference_of(node(), sizes.past, sizes.total(), scores);
+      observe_biases(sizes.past, sizes.total(), scores, reference);
+      require_hidden(sizes.total(), question_.source.n_keys(sizes), scores, reference);
+    }
+  }
+
+  void require_hidden(int64_t first, int64_t end, const Scores& scores, const Reference& reference) const {
+    for (int64_t q = 0; q < scores.rows; ++q) {
+      for (int64_t k = first; k < end; ++k) {
+        for (int64_t h = 0; h < scores.heads; ++h) {
+          const float seen = scores.at(0, q, reference.key[static_cast<size_t>(q)], h);
+          if (!(scores.at(0, q, k, h) < seen + kHidden)) throw Refusal(node(), "it sees places of its cache that nothing was written to");
+        }
+      }
+    }
+  }
+
+  bool rows_are_computed_together() const { return !context_.labels.flat->has_past && !context_.labels.one_token; }
+
+  // A window is invisible to probes that are shorter than it, so the last row of a whole context is looked at.
+  void look_far() {
+    const int64_t wanted = context_.context > 0 ? context_.context : kContextIfUnknown;
+    int64_t most = smallest_bad_ ? std::min(wanted, *smallest_bad_ - 1) : wanted;
+    most = std::min(most, affordable(most));
+    if (most > *largest_ok_) {
+      most = far_as_possible(*largest_ok_, most);
+      observe_far(most);
+    }
+    if (most < wanted || context_.context == 0) limit_ = std::max(most, *largest_ok_);
+  }
+
+  // A mask over all pairs of a context is too much; one over its keys is not. How the work grows tells which it is.
+  int64_t affordable(int64_t wanted) {
+    if (wanted <= 2 * kNear) return wanted;
+    const double near = bytes_at(kNear), twice = bytes_at(2 * kNear);
+    if (near == 0 || twice == 0) return wanted;  // it ends before that
+    if (context_.rules->affordable) return std::min(wanted, *context_.rules->affordable);
+    const double growth = std::clamp(std::log2(twice / near), 1.0, 2.0);
+    const double times = std::pow(std::max(1.0, static_cast<double>(kMostFarBytes) / twice), 1 / growth);
+    context_.rules->affordable = static_cast<int64_t>(static_cast<double>(2 * kNear) * times);
+    return std::min(wanted, *context_.rules->affordable);
+  }
+
+  // What looking at the last of so many positions takes; 0 where that fails.
+  double bytes_at(int64_t total) {
+    Probe& probe = context_.probes.at(sizes_at(context_.labels, total - 1, 1));
+    const int64_t before = probe.bytes_spent();
+    return can_be_evaluated(total) ? static_cast<double>(std::max<int64_t>(1, probe.bytes_spent() - before)) : 0;
+  }
+
+  bool can_be_evaluated(int64_t total) {
+    try {
+      const float none = 0;
+      question_.source.softmax_input_of_row(total, total - 1, std::span(&none, 1));
+      return true;
+    } catch (const Refusal&) { throw; } catch (const Error&) {
+      return false;
+    }
+  }
+
+  // The largest number of positions that works, between one that does and one that may.
+  int64_t far_as_possible(int64_t good, int64_t wanted) {
+    if (can_be_evaluated(wanted)) return wanted;
+    int64_t bad = wanted;
+    while (bad - good > 1) {
+      const int64_t middle = good + (bad - good) / 2;
+      (can_be_evaluated(middle) ? good : bad) = middle;
+    }
+    return good;
+  }
+
+  // The last row sees farthest back; where rows see both ways, the first one sees farthest ahead.
+  void observe_far(int64_t total) {
+    observe_row(total, total - 1);
+    if (!rows_are_computed_together()) return;
+    for (const int64_t position : {int64_t{0}, total / 2, total / 3}) observe_row(total, position);
+  }
+
+  void observe_row(int64_t total, int64_t position) {
+    const auto ask = [&](std::span<const float> x) { return question_.source.softmax_input_of_row(total, position, x); };
+    const float none = 0;
+    const Scores scores = ask(std::span(&none, 1));
+    const Reference reference = reference_of(node(), position, total, scores);
+    observe_biases(position, total, scores, reference);
+    observe_sinks(total, scores, reference);
+    if (!question_.score_function && function_) require_response(node(), {scores, reference, total, ask}, *function_);
+  }
+
+  const AttentionContext& context_;
+  const MaskProbe& question_;
+  BiasProfile profile_;
+  std::optional<ScoreFunction> function_;
+  std::vector<float> sinks_;
+  std::optional<int64_t> largest_ok_, smallest_bad_, limit_;
+  std::string failure_;
+};
+
+}  // namespace
+
+MaskPattern probe_mask(const AttentionContext& context, const MaskProbe& question) { return MaskInference(context, question).run(); }
+
+}  // namespace kvik::native

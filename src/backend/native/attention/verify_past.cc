@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+#include <random>
+
+#include "backend/native/attention/score_source.h"
+#include "backend/native/probe/arrange.h"
+
+namespace kvik::native {
+namespace {
+
+using onnx::ValueId;
+
+// A past input, and the output whose contents it gets in the next step.
+struct Pair {
+  ValueId past = onnx::kNoValue, present = onnx::kNoValue;
+};
+
+std::vector<Pair> pairs_of(const FlatGraph& flat) {
+  std::vector<Pair> pairs;
+  for (const FlatGraph::Input& input : flat.inputs) {
+    if (input.state == nullptr || input.state->output < 0 || input.state->cross || input.state->position_axis < 0) continue;
+    const auto output = static_cast<size_t>(input.state->output);
+    if (output < flat.graph.outputs.size()) pairs.push_back({input.value, flat.graph.outputs[output]});
+  }
+  return pairs;
+}
+
+Tensor random_tensor(std::mt19937& random, Dims dims) {
+  Tensor result(DType::kF32, std::move(dims));
+  std::normal_distribution<float> normal;
+  for (float& x : result.mutable_data<float>()) x = normal(random);
+  return result;
+}
+
+bool same_numbers(const Tensor& a, const Tensor& b) {
+  if (a.dims() != b.dims()) return false;
+  const Tensor x = to_floats(a), y = to_floats(b);
+  const std::span<const float> u = x.data<float>(), v = y.data<float>();
+  // A cache in a smaller type keeps two or three digits.
+  return std::equal(u.begin(), u.end(), v.begin(), [](float p, float q) { return std::abs(p - q) <= 1e-2f * (1 + std::abs(p)); });
+}
+
+class PastCheck {
+ public:
+  PastCheck(const AttentionContext& context, std::span<const Append> appends)
+      : context_(context), appends_(appends), pairs_(pairs_of(*context.labels.flat)) {}
+
+  std::string run() {
+    if (pairs_.empty()) return "";
+    const int64_t n = context_.labels.one_token ? 1 : 3;
+    const Sizes first = sizes_at(context_.labels, 0, n), second = sizes_at(context_.labels, n, 1);
+    draw(first);
+    std::vector<Probe::Given> pasts;
+    try {
+      for (const Pair& pair : pairs_) pasts.emplace_back(pair.past, context_.probes.at(first).get_with(pair.present, given_));
+    } catch (const Error& e) { return fmt::format("past and present were not verified: {}", e.what()); }
+    for (size_t i = 0; i < appends_.size(); ++i) compare(second, pasts, i);
+    return fmt::format("past and present verified for {} appends", appends_.size());
+  }
+
+ private:
+  // What is appended holds random numbers; the past is empty.
+  void draw(const Sizes& sizes) {
+    std::mt19937 random(3);
+    for (const Append& append : appends_) {
+      const auto drawn = std::find_if(given_.begin(), given_.end(), [&](const auto& given) { return given.first == append.fresh; });
+      const Tensor fresh = drawn != given_.end() ? drawn->second : random_tensor(random, sizes.of(context_.labels[append.fresh].axes));
+      if (drawn == given_.end()) given_.emplace_back(append.fresh, fresh);
+      fresh_.push_back(fresh);
+    }
+    for (const Pair& pair : pairs_) given_.emplace_back(pair.past, Tensor(DType::kF32, sizes.of(context_.labels[pair.past].axes)));
+  }
+
+  void compare(const Sizes& second, std::span<const Probe::Given> pasts, size_t i) {
+    Tensor seen;
+    try {
+      seen = context_.probes.at(second).get_with(appends_[i].past, pasts);
+    } catch (const Error& e) {
+      throw Refusal(fmt::format("'{}' cannot be computed from what present gave: {}", name(appends_[i].past), e.what()));
+    }
+    if (!same_numbers(seen, fresh_[i])) {
+      throw Refusal(fmt::format("'{}' does not hold in the next step what '{}' was", name(appends_[i].past), name(appends_[i].fresh)));
+    }
+  }
+
+  std::string_view name(ValueId id) const { return context_.labels.flat->graph.name_of(id); }
+
+  const AttentionContext& context_;
+  std::span<const Append> appends_;
+  std::vector<Pair> pairs_;
+  std::vector<Probe::Given> given_;
+  std::vector<Tensor> fresh_;  // by append
+};
+
+}  // namespace
+
+std::string verify_past(const AttentionContext& context, std::span<const Append> appends) {
+  return appends.empty() ? std::string() : PastCheck(context, appends).run();
+}
+
+}  // namespace kvik::native

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string_view>
+
+#include "backend/native/label/node_labeler.h"
+
+// How axes go through the operators: one function for each class of them, which says what its outputs are and emits the row operation,
+// or refuses. Each file under rules/ adds its operators to the table through one function, declared here.
+namespace kvik::native {
+
+using Rule = void (*)(NodeLabeler& op);
+
+class RuleTable {
+ public:
+  void add(std::string_view op, Rule rule) { add("", op, rule); }
+  void add(std::string_view domain, std::string_view op, Rule rule) { rules_[{domain, op}] = rule; }
+  Rule find(std::string_view domain, std::string_view op) const;  // null when there is none
+
+ private:
+  std::map<std::pair<std::string_view, std::string_view>, Rule> rules_;  // names are literals
+};
+
+inline constexpr std::string_view kMicrosoft = "com.microsoft";
+
+const RuleTable& rules();  // all of them; any thread
+
+void add_attention_rules(RuleTable& table);
+void add_concat_rules(RuleTable& table);
+void add_convolution_rules(RuleTable& table);
+void add_einsum_rules(RuleTable& table);
+void add_elementwise_rules(RuleTable& table);
+void add_expert_rules(RuleTable& table);
+void add_gather_rules(RuleTable& table);
+void add_matmul_rules(RuleTable& table);
+void add_movement_rules(RuleTable& table);
+void add_quantized_rules(RuleTable& table);
+void add_reduce_rules(RuleTable& table);
+void add_reshape_rules(RuleTable& table);
+void add_selection_rules(RuleTable& table);
+void add_slice_rules(RuleTable& table);
+
+// A Gather of rows by an index that a selection made.
+void gather_selected(NodeLabeler& op);
+
+// GatherND and ScatterND by an index that is no row.
+void gather_places(NodeLabeler& op);
+void scatter_places(NodeLabeler& op);
+
+// What is new goes into a buffer that holds the past, as ScatterND and ScatterElements put it there.
+bool writes_into_past(NodeLabeler& op);
+void write_into_past(NodeLabeler& op);
+
+// In token by token mode: any operator whose operands have no axes of rows; its shapes are found by running it.
+void label_by_running(NodeLabeler& op);
+
+// Broadcasting of axes, right-aligned; nothing where two lists differ.
+std::optional<Axes> broadcast(std::span<const Axes> several);
+
+}  // namespace kvik::native

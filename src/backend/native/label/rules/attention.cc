@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "backend/native/label/rules.h"
+
+// Attention in one operator, and rotary positions in one.
+namespace kvik::native {
+namespace {
+
+using enum Symbol;
+
+struct Heads {
+  int64_t n_query = 0, n_kv = 0, key_dim = 0, value_dim = 0;
+};
+
+int64_t last_size(const Axes& axes) { return axes.empty() ? 0 : row_size(axes.back()); }
+
+// [batch, rows, heads * size] or [batch, heads, rows, size].
+Heads heads_of(NodeLabeler& op, int64_t n_query, int64_t n_kv) {
+  const Axes &q = op.axes(0), &k = op.axes(1), &v = op.axes(2);
+  Heads heads{n_query, n_kv};
+  if (q.size() == 4) heads.n_query = row_size(q[1]);
+  if (k.size() == 4) heads.n_kv = row_size(k[1]);
+  if (heads.n_query < 1 || heads.n_kv < 1) op.refuse("does not say how many heads there are");
+  heads.key_dim = q.size() == 4 ? last_size(q) : last_size(q) / heads.n_query;
+  heads.value_dim = v.size() == 4 ? last_size(v) : last_size(v) / heads.n_kv;
+  if (heads.key_dim < 1 || heads.value_dim < 1) op.refuse("has heads of no size");
+  return heads;
+}
+
+Axes result_axes(NodeLabeler& op, const Heads& heads) {
+  Axes result = op.axes(0);
+  if (result.size() != 3 && result.size() != 4) op.refuse("queries have " + std::to_string(result.size()) + " axes");
+  result.back() = {factor(result.size() == 4 ? heads.value_dim : heads.n_query * heads.value_dim)};
+  return result;
+}
+
+void set_outputs(NodeLabeler& op, const Heads& heads) {
+  op.set_attended_output(0, result_axes(op, heads), op.dtype(0));
+  const Axis batch = op.one_token() ? Axis{} : Axis{factor(kBatch)};
+  const auto cache = [&](int64_t size) { return Axes{batch, {factor(heads.n_kv)}, {factor(kTotal)}, {factor(size)}}; };
+  op.set_output(1, cache(heads.key_dim), op.dtype(0));
+  op.set_output(2, cache(heads.value_dim), op.dtype(0));
+}
+
+void attend(NodeLabeler& op, int64_t n_query, int64_t n_kv) {
+  for (size_t i = 0; i < 3; ++i) {
+    if (!op.is_row(i)) op.refuse(fmt::format("input {} is not computed from rows", i));
+  }
+  set_outputs(op, heads_of(op, n_query, n_kv));
+  op.attend(match_attention_operator(op.labeler().attention(), op.node()));
+}
+
+void group_query_attention(NodeLabeler& op) { attend(op, op.node().int_or("num_heads", 0), op.node().int_or("kv_num_heads", 0)); }
+
+void multi_head_attention(NodeLabeler& op) { attend(op, op.node().int_or("num_heads", 0), op.node().int_or("num_heads", 0)); }
+
+void standard_attention(NodeLabeler& op) { attend(op, op.node().int_or("q_num_heads", 0), op.node().int_or("kv_num_heads", 0)); }
+
+// Positions, and tables of cosines that are given by row, belong to the rows of x.
+void rotate(NodeLabeler& op, size_t first_by_row) {
+  const Axes axes = op.axes(0);
+  if (axes.size() != 3 && axes.size() != 4) op.refuse(fmt::format("rotates a tensor of {} axes", axes.size()));
+  if (has_symbol(axes.back())) op.refuse("rotates an axis of rows");
+  const Axis& rows = axes.size() == 3 ? axes[1] : axes[2];
+  for (size_t i = 1; i < op.n_inputs(); ++i) {
+    if (!op.has(i)) continue;
+    if (op.is_row(i)) op.refuse("rotates by what depends on rows");
+    const size_t rank = op.labeler().at_sizes(op.node().inputs[i]).front().dims().size();
+    const bool by_row = i >= first_by_row && op.label(i).kind == Label::Kind::kAuxiliary;
+    Axes like = {axes[0], rows};
+    if (rank == 3) like.emplace_back();
+    const Axes fitted = op.fitted(i, by_row ? like : Axes{});
+    if (by_row && !rows.empty() && rank > 1 && fitted[1] != rows) op.refuse(fmt::format("input {} has other rows", i));
+    if (by_row && rank == 1) op.refuse("counts positions from a number that varies");
+  }
+  op.set_output(0, axes, op.dtype(0));
+  op.emit();
+}
+
+void rotary(NodeLabeler& op) { rotate(op, 1); }
+
+}  // namespace
+
+void add_attention_rules(RuleTable& table) {
+  table.add(kMicrosoft, "GroupQueryAttention", group_query_attention);
+  table.add(kMicrosoft, "MultiHeadAttention", multi_head_attention);
+  table.add("Attention", standard_attention);
+  table.add("RotaryEmbedding", rotary);
+  table.add(kMicrosoft, "RotaryEmbedding", rotary);
+}
+
+}  // namespace kvik::native

@@ -1,0 +1,184 @@
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "backend/native/label/rules.h"
+#include "onnx/eval/ops/common.h"
+
+// Concatenation joins features, or appends what is new to the past. Seen from a position, the past and the new rows together hold at that
+// position what was new when it was computed: an append is only another name for the new row.
+namespace kvik::native {
+namespace {
+
+using enum Symbol;
+
+Axes renamed(Axes axes, Symbol from, Symbol to) {
+  for (Axis& axis : axes) {
+    for (Factor& one : axis) {
+      if (one == factor(from)) one.symbol = to;
+    }
+  }
+  return axes;
+}
+
+// The axes of past and new together, as what is new tells them.
+std::optional<Axes> appended(NodeLabeler& op, size_t past, size_t fresh, size_t at) {
+  if (!op.is_row(past) || !op.is_row(fresh)) return std::nullopt;
+  const Axes& old_axes = op.axes(past);
+  const Axes& new_axes = op.axes(fresh);
+  if (old_axes.size() != new_axes.size() || !holds(old_axes[at], kPast)) return std::nullopt;
+  Axes result = new_axes;
+  if (op.one_token()) {
+    if (!new_axes[at].empty()) return std::nullopt;
+    result[at] = {factor(kTotal)};
+  } else {
+    if (!holds(new_axes[at], kNew)) return std::nullopt;
+    result = renamed(new_axes, kNew, kTotal);
+  }
+  return result;
+}
+
+void append(NodeLabeler& op, const Axes& result) {
+  const onnx::ValueId past = op.node().inputs[0];
+  const Axes wanted = renamed(result, kTotal, kPast);
+  if (op.axes(0) != wanted) {
+    const FlatGraph::Input* input = op.labeler().flat().input_of(past);
+    if (input == nullptr)
+      op.refuse(fmt::format("the past {} does not line up with what is appended, {}", to_string(op.axes(0)), to_string(op.axes(1))));
+    // Known from now on; labels that were made without it are made again.
+    op.labeler().past_axes[past] = wanted;
+    op.labeler().learned_past = true;
+  }
+  op.labeler().appends.push_back({past, op.node().inputs[1]});
+  op.set_output(0, result, op.dtype(1));
+  op.emit_alias(1);
+}
+
+// A column beside the keys that takes weight and gives no value.
+bool adds_sink(NodeLabeler& op, size_t at) {
+  if (op.n_inputs() != 2 || !op.is_row(0) || op.is_row(1) || !op.label(0).is_score) return false;
+  if (op.axes(0)[at] != Axis{factor(kTotal)}) return false;
+  const Axes column = op.fitted(1, op.axes(0));
+  return column.size() == op.axes(0).size() && column[at].empty();
+}
+
+void join_features(NodeLabeler& op, size_t at, size_t rank) {
+  std::vector<Axes> others;
+  int64_t total = 0;
+  Axes like;
+  for (size_t i = 0; i < op.n_inputs(); ++i) {
+    if (op.is_row(i)) like = op.axes(i);
+  }
+  like[at] = {};
+  for (size_t i = 0; i < op.n_inputs(); ++i) {
+    Axes axes = op.fitted(i, like);
+    if (axes.size() != rank) op.refuse("the inputs differ in their number of axes");
+    if (has_symbol(axes[at])) op.refuse("concatenates along an axis of rows: " + to_string(axes));
+    total += row_size(axes[at]);
+    axes[at] = {};
+    others.push_back(std::move(axes));
+  }
+  Axes result = op.broadcast(others);
+  result[at] = {factor(total)};
+  op.set_output(0, std::move(result), op.dtype(0));
+  op.emit();
+}
+
+// One by itself, or nothing and one other: that one.
+bool leaves_one(NodeLabeler& op) {
+  size_t kept = op.n_inputs(), n_kept = 0;
+  for (size_t i = 0; i < op.n_inputs(); ++i) {
+    if (!op.is_empty(i)) kept = i, ++n_kept;
+  }
+  if (n_kept != 1 || !op.is_row(kept)) return false;
+  op.set_output(0, op.axes(kept), op.dtype(kept));
+  op.emit_alias(kept);
+  return true;
+}
+
+void concat(NodeLabeler& op) {
+  if (op.any_empty() || op.n_inputs() == 1) {
+    if (!leaves_one(op)) op.refuse("joins several rows with one that has no elements");
+    return;
+  }
+  size_t rank = 0;
+  for (size_t i = 0; i < op.n_inputs(); ++i) {
+    if (op.is_row(i)) rank = op.axes(i).size();
+  }
+  const auto at = static_cast<size_t>(op.axis_at(op.node().int_or("axis", 0), rank));
+  if (op.n_inputs() == 2) {
+    if (const std::optional<Axes> result = appended(op, 0, 1, at)) return append(op, *result);
+    if (adds_sink(op, at)) {
+      Axes result = op.axes(0);
+      result[at] = {factor(kTotalAndSink)};
+      return op.set_output(0, std::move(result), op.dtype(0));
+    }
+  }
+  join_features(op, at, rank);
+}
+
+// The numbers of rows that are written, at every size: past, past + 1, … along axis `at` of the index, or the first one alone.
+void require_written_after_past(NodeLabeler& op, const std::vector<Tensor>& indices, std::optional<size_t> at) {
+  for (size_t i = 0; i < op.sizes().size(); ++i) {
+    const Sizes& sizes = op.sizes()[i];
+    const bool given = i < indices.size();
+    if (!given && sizes.past != 0) op.refuse("writes at the start of a buffer that holds a past");
+    if (!given) continue;
+    const std::vector<int64_t> numbers = onnx::as_ints(indices[i]);
+    const int64_t inner = at ? onnx::product(indices[i].dims(), static_cast<int>(*at) + 1, indices[i].rank()) : 1;
+    const int64_t n_rows = at ? sizes.fresh : 1;
+    for (size_t n = 0; n < numbers.size(); ++n) {
+      const int64_t expected = sizes.past + static_cast<int64_t>(n) / inner % n_rows;
+      if (numbers[n] != expected) op.refuse(fmt::format("writes row {} where row {} comes next", numbers[n], expected));
+    }
+  }
+}
+
+// Writes what is new into a buffer of fixed capacity, at the positions after the past.
+void tensor_scatter(NodeLabeler& op) {
+  if (op.node().string_or("mode", "linear") != "linear") op.refuse("writes into a ring buffer");
+  const Axes& update = op.axes(1);
+  const auto at = static_cast<size_t>(op.axis_at(op.node().int_or("axis", -2), update.size()));
+  if (op.one_token() ? !update[at].empty() : update[at] != Axis{factor(kNew)}) op.refuse("writes along " + to_string(update[at]));
+  Axes result = renamed(update, kNew, kTotal);
+  result[at] = {factor(kTotal)};
+  require_written_after_past(op, op.has(2) ? op.labeler().at_sizes(op.node().inputs[2]) : std::vector<Tensor>(), {});
+  op.set_output(0, std::move(result), op.dtype(1));
+  op.emit_alias(1);
+}
+
+// Rows of a buffer, chosen by number: those after the past.
+void write_rows(NodeLabeler& op, size_t at) {
+  if (op.node().string_or("reduction", "none") != "none") op.refuse("adds to what the buffer holds");
+  if (op.is_row(1)) op.refuse("writes where rows say");
+  const Axes& update = op.axes(2);
+  const Axis fresh = op.one_token() ? Axis{} : Axis{factor(kNew)};
+  if (update.size() <= at || update[at] != fresh) op.refuse("writes along another axis than that of new rows: " + to_string(update));
+  Axes result = renamed(update, kNew, kTotal);
+  result[at] = {factor(kTotal)};
+  if (op.axes(0) != renamed(result, kTotal, kPast)) {
+    op.refuse(fmt::format("the buffer {} does not line up with what is written, {}", to_string(op.axes(0)), to_string(update)));
+  }
+  require_written_after_past(op, op.labeler().at_sizes(op.node().inputs[1]), at);
+  op.labeler().appends.push_back({op.node().inputs[0], op.node().inputs[2]});
+  op.set_output(0, std::move(result), op.dtype(2));
+  op.emit_alias(2);
+}
+
+}  // namespace
+
+bool writes_into_past(NodeLabeler& op) {
+  return (op.is("ScatterND") || op.is("ScatterElements")) && op.labeler().flat().buffer > 0 && op.n_inputs() == 3 && op.is_row(0) &&
+         op.is_row(2) && holds(op.axes(0), kPast);
+}
+
+void write_into_past(NodeLabeler& op) {
+  if (op.is("ScatterND")) return write_rows(op, 0);
+  write_rows(op, static_cast<size_t>(op.axis_at(op.node().int_or("axis", 0), op.axes(0).size())));
+}
+
+void add_concat_rules(RuleTable& table) {
+  table.add("Concat", concat);
+  table.add("TensorScatter", tensor_scatter);
+}
+
+}  // namespace kvik::native

@@ -1,0 +1,85 @@
+#include "backend/graph/feeds.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <random>
+
+#include "backend/native/probe/probe.h"
+
+namespace kvik::native {
+namespace {
+
+using analysis::Port;
+using analysis::Role;
+
+Tensor positions(const Sizes& sizes) {
+  Tensor result(DType::kI64, {sizes.batch, sizes.fresh});
+  const auto target = result.mutable_data<int64_t>();
+  for (size_t i = 0; i < target.size(); ++i) target[i] = sizes.past + static_cast<int64_t>(i) % sizes.fresh;
+  return result;
+}
+
+// As the port's type, every element the same.
+Tensor filled(DType dtype, Dims dims, int64_t value) {
+  Tensor result(dtype, std::move(dims));
+  const auto fill = [&](auto target) {
+    using T = std::remove_reference_t<decltype(target[0])>;
+    std::fill(target.begin(), target.end(), T(static_cast<float>(value)));
+  };
+  switch (dtype) {
+    case DType::kI64: fill(result.mutable_data<int64_t>()); break;
+    case DType::kI32: fill(result.mutable_data<int32_t>()); break;
+    case DType::kF32: fill(result.mutable_data<float>()); break;
+    case DType::kF16: fill(result.mutable_data<Half>()); break;
+    case DType::kBF16: fill(result.mutable_data<BFloat16>()); break;
+    case DType::kF64: fill(result.mutable_data<double>()); break;
+    case DType::kBool: fill(result.mutable_data<bool>()); break;
+    default: throw Refusal(fmt::format("a mask or length of {} is fed by no exporter", dtype_name(dtype)));
+  }
+  return result;
+}
+
+// All positions are there. A mask over pairs says what is added to a score where it is of floats, else what may be seen.
+Tensor open_mask(const Port& port, int64_t batch, int64_t n_rows, int64_t n_keys) {
+  const size_t rank = port.has_shape ? port.dims.size() : 2;
+  if (rank == 1) return filled(port.dtype, {n_keys}, 1);
+  if (rank == 2) return filled(port.dtype, {batch, n_keys}, 1);
+  if (rank > 4) throw Refusal(fmt::format("the mask '{}' has {} axes; at most 4 were expected", port.name, rank));
+  Dims dims = {batch, n_rows, n_keys};
+  if (rank == 4) dims.insert(dims.begin() + 1, 1);
+  for (size_t i = 0; i < rank; ++i) {
+    if (port.dims[i].value == 1) dims[i] = 1;
+  }
+  return filled(port.dtype, dims, is_float(port.dtype) ? 0 : 1);
+}
+
+Tensor feed_of(const FlatGraph& flat, const Port& port, const Sizes& sizes) {
+  const bool encodes = flat.file->stage == analysis::Stage::kEncoder;
+  if (port.role == Role::kUseCacheBranch) {
+    return filled(port.dtype, port.has_shape && port.dims.empty() ? Dims{} : Dims{1}, flat.has_past ? 1 : 0);
+  }
+  if (port.role == Role::kEncoderAttentionMask) return open_mask(port, sizes.batch, 1, sizes.source);
+  if (port.role == Role::kAttentionMask && encodes) return open_mask(port, sizes.batch, sizes.fresh, sizes.fresh);
+  if (!backend::is_shape_role(port.role)) {
+    throw Refusal(fmt::format("'{}' ({}) is known only when a row is computed", port.name, analysis::role_name(port.role)));
+  }
+  return backend::shape_feed(port, {.n_sequences = sizes.batch, .n_past = sizes.past, .n_new = sizes.fresh, .only_last_logits = false});
+}
+
+}  // namespace
+
+Tensor auxiliary_feed(const FlatGraph& flat, const FlatGraph::Input& input, const Sizes& sizes) {
+  if (input.port == nullptr) return positions(sizes);
+  return as_f32(feed_of(flat, *input.port, sizes));
+}
+
+Tensor ordinary_tokens(const FlatGraph& flat, const Sizes& sizes, uint32_t seed) {
+  const int64_t vocab = std::max<int64_t>(1, flat.file->vocab.value_or(1));
+  const int64_t first = vocab / 4, count = std::max<int64_t>(1, vocab / 2);
+  std::mt19937 random(seed);
+  Tensor result(DType::kI64, {sizes.batch, sizes.fresh});
+  for (int64_t& token : result.mutable_data<int64_t>()) token = first + static_cast<int64_t>(random()) % count;
+  return result;
+}
+
+}  // namespace kvik::native

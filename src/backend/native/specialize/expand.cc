@@ -1,0 +1,241 @@
+#include "backend/native/specialize/expand.h"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <functional>
+
+#include "backend/native/label/rules.h"
+#include "backend/native/specialize/einsum.h"
+#include "backend/native/specialize/node_expander.h"
+
+namespace kvik::native {
+namespace {
+
+using onnx::Attribute;
+using onnx::kNoValue;
+using onnx::ValueId;
+
+// Lookups of tokens, positions and segments, summed and normalised.
+bool embed_layer_norm(NodeExpander& expander) {
+  ValueId positions = expander.input(8);
+  if (positions == kNoValue) {
+    const ValueId shape = expander.add({.op = "Shape", .inputs = {expander.input(0)}});
+    const ValueId length = expander.add({.op = "Gather", .inputs = {shape, expander.scalar(1)}});
+    const ValueId range = expander.add({.op = "Range", .inputs = {expander.scalar(0), length, expander.scalar(1)}});
+    positions = expander.add({.op = "Unsqueeze", .inputs = {range, expander.ints({0})}});
+  }
+  const ValueId words = expander.add({.op = "Gather", .inputs = {expander.input(2), expander.input(0)}});
+  const ValueId places = expander.add({.op = "Gather", .inputs = {expander.input(3), positions}});
+  ValueId sum = expander.add({.op = "Add", .inputs = {words, places}});
+  if (expander.has(1) && expander.has(4)) {
+    const ValueId segments = expander.add({.op = "Gather", .inputs = {expander.input(4), expander.input(1)}});
+    sum = expander.add({.op = "Add", .inputs = {sum, segments}});
+  }
+  expander.into({expander.output(0)}, {.op = "LayerNormalization",
+                                       .inputs = {sum, expander.input(5), expander.input(6)},
+                                       .attributes = {{"epsilon", expander.node().float_or("epsilon", 1e-12f)}}});
+  if (expander.output(1) != kNoValue && !expander.has(7)) {
+    const ValueId batch = expander.add({.op = "Shape", .inputs = {expander.input(0)}, .attributes = {{"end", int64_t{1}}}});
+    const ValueId zeros = expander.add({.op = "ConstantOfShape", .inputs = {batch}});
+    expander.into({expander.output(1)}, {.op = "Cast", .inputs = {zeros}, .attributes = {{"to", static_cast<int64_t>(DType::kI32)}}});
+  } else if (expander.output(1) != kNoValue) {
+    expander.into({expander.output(1)},
+                  {.op = "ReduceSum", .inputs = {expander.input(7), expander.ints({1})}, .attributes = {{"keepdims", int64_t{0}}}});
+  }
+  if (expander.output(2) != kNoValue) expander.into({expander.output(2)}, {.op = "Identity", .inputs = {sum}});
+  return true;
+}
+
+std::vector<Attribute> attention_attributes(const NodeExpander& expander, int64_t n_heads) {
+  std::vector<Attribute> attributes = {
+      {"q_num_heads", n_heads}, {"kv_num_heads", n_heads}, {"is_causal", expander.node().int_or("unidirectional", 0)}};
+  if (const float scale = expander.node().float_or("scale", 0.0f); scale != 0.0f) attributes.push_back({"scale", scale});
+  return attributes;
+}
+
+// A mask of lengths counts keys; one of two axes says which are there. All of them are.
+void require_no_padding(NodeExpander& expander, size_t i) {
+  if (!expander.has(i)) return;
+  if (expander.is_row(i)) expander.refuse("the mask depends on the contents of rows");
+  const bool counts = expander.labeler().at_sizes(expander.input(i)).front().rank() == 1;
+  if (!counts) return expander.require_open_mask(i);
+  const bool has_past = expander.labeler().flat().has_past;
+  expander.require_equal(
+      i, [&](const Sizes& sizes) { return has_past ? sizes.total() : sizes.fresh; }, "number of keys");
+}
+
+// Rows by one matrix for queries, keys and values, then the attention of the standard. The past holds keys and values in one tensor.
+bool projected_attention(NodeExpander& expander) {
+  if (expander.node().int_or("do_rotary", 0) != 0) expander.refuse("rotates by positions that it does not say");
+  require_no_padding(expander, 3);
+  const int64_t n_heads = expander.node().int_or("num_heads", 0);
+  if (n_heads < 1) expander.refuse("does not say how many heads there are");
+  const int64_t width = expander.last_size(1);
+  const std::vector<int64_t> parts = expander.node().ints_or("qkv_hidden_sizes", {width / 3, width / 3, width / 3});
+  if (parts.size() != 3) expander.refuse("does not name three sizes");
+  ValueId rows = expander.add({.op = "MatMul", .inputs = {expander.input(0), expander.input(1)}});
+  if (expander.has(2)) rows = expander.add({.op = "Add", .inputs = {rows, expander.input(2)}});
+  const std::vector<ValueId> qkv =
+      expander.add({.op = "Split", .inputs = {rows, expander.ints(parts)}, .attributes = {{"axis", int64_t{-1}}}}, 3);
+  std::vector<ValueId> inputs = {qkv[0], qkv[1], qkv[2], expander.input(5)};
+  if (expander.has(4)) {
+    inputs.push_back(expander.add({.op = "Gather", .inputs = {expander.input(4), expander.scalar(0)}}));
+    inputs.push_back(expander.add({.op = "Gather", .inputs = {expander.input(4), expander.scalar(1)}}));
+  }
+  if (expander.output(1) == kNoValue) {
+    expander.into({expander.output(0)}, {.op = "Attention", .inputs = inputs, .attributes = attention_attributes(expander, n_heads)});
+    return true;
+  }
+  const ValueId keys = expander.labeler().flat().add_value("present_key"), values = expander.labeler().flat().add_value("present_value");
+  expander.into({expander.output(0), keys, values},
+                {.op = "Attention", .inputs = inputs, .attributes = attention_attributes(expander, n_heads)});
+  const ValueId stacked_keys = expander.add({.op = "Unsqueeze", .inputs = {keys, expander.ints({0})}});
+  const ValueId stacked_values = expander.add({.op = "Unsqueeze", .inputs = {values, expander.ints({0})}});
+  expander.into({expander.output(1)}, {.op = "Concat", .inputs = {stacked_keys, stacked_values}, .attributes = {{"axis", int64_t{0}}}});
+  return true;
+}
+
+// The same node on other inputs, without what has been spelled out.
+void rewrite(NodeExpander& expander, std::vector<ValueId> inputs, std::vector<Attribute> attributes) {
+  expander.into(expander.node().outputs, {.op = expander.node().op,
+                                          .inputs = std::move(inputs),
+                                          .attributes = std::move(attributes),
+                                          .domain = expander.node().domain,
+                                          .opset = expander.node().opset});
+}
+
+// Rows [batch, rows, heads, n, size] that hold queries, keys and values (or the last two) of each head side by side.
+std::vector<ValueId> unpacked(NodeExpander& expander, size_t i, int64_t n) {
+  const std::vector<ValueId> parts =
+      expander.add({.op = "Split",
+                    .inputs = {expander.input(i), expander.ints(std::vector<int64_t>(static_cast<size_t>(n), 1))},
+                    .attributes = {{"axis", int64_t{3}}}},
+                   static_cast<size_t>(n));
+  std::vector<ValueId> result;
+  for (const ValueId part : parts) result.push_back(expander.add({.op = "Reshape", .inputs = {part, expander.ints({0, 0, -1})}}));
+  return result;
+}
+
+bool multi_head_attention(NodeExpander& expander) {
+  const bool packed = !expander.has(1) && !expander.has(2), packed_kv = expander.has(1) && !expander.has(2);
+  if (!packed && !packed_kv && !expander.has(3) && !expander.has(4)) return false;
+  expander.require_open_mask(4);
+  std::vector<ValueId> inputs = expander.node().inputs;
+  inputs.resize(std::max<size_t>(inputs.size(), 3), kNoValue);
+  if (packed) {
+    if (expander.rank(0) != 5) expander.refuse("has neither keys nor values, nor queries with them packed inside");
+    const std::vector<ValueId> qkv = unpacked(expander, 0, 3);
+    std::copy(qkv.begin(), qkv.end(), inputs.begin());
+  } else if (packed_kv) {
+    if (expander.rank(1) != 5) expander.refuse("has no values, nor keys with them packed inside");
+    const std::vector<ValueId> kv = unpacked(expander, 1, 2);
+    std::copy(kv.begin(), kv.end(), inputs.begin() + 1);
+  }
+  if (expander.has(3)) {
+    if (packed || packed_kv) expander.refuse("adds a bias to packed rows");
+    // Keys and values by heads are a finished cache: their bias is in it already.
+    const bool cached = expander.rank(1) == 4;
+    const int64_t q = expander.last_size(0), rest = expander.last_size(3) - q;
+    if (rest <= (cached ? 0 : q)) expander.refuse("adds a bias that is too short");
+    const std::vector<int64_t> sizes = cached ? std::vector{q, rest} : std::vector{q, q, rest - q};
+    const std::vector<ValueId> parts = expander.add(
+        {.op = "Split", .inputs = {expander.input(3), expander.ints(sizes)}, .attributes = {{"axis", int64_t{0}}}}, sizes.size());
+    for (size_t i = 0; i < (cached ? 1 : sizes.size()); ++i)
+      inputs[i] = expander.add({.op = "Add", .inputs = {expander.input(i), parts[i]}});
+    inputs[3] = kNoValue;
+  }
+  if (inputs.size() > 4) inputs[4] = kNoValue;
+  rewrite(expander, std::move(inputs), expander.node().attributes);
+  return true;
+}
+
+// Queries, keys and values in one tensor are parted; positions that are rotated in are rotated in before.
+bool group_query_attention(NodeExpander& expander) {
+  const bool rotates = expander.node().int_or("do_rotary", 0) != 0, packed = !expander.has(1) || !expander.has(2);
+  if (!rotates && !packed) return false;
+  expander.require_equal(
+      5, [](const Sizes& sizes) { return sizes.total() - 1; }, "keys less one");
+  expander.require_equal(
+      6, [](const Sizes& sizes) { return sizes.total(); }, "number of keys");
+  const int64_t n_heads = expander.node().int_or("num_heads", 0), n_kv = expander.node().int_or("kv_num_heads", 0);
+  if (n_heads < 1 || n_kv < 1) expander.refuse("does not say how many heads there are");
+  std::vector<ValueId> inputs = expander.node().inputs;
+  const int64_t size = expander.last_size(0) / (packed ? n_heads + 2 * n_kv : n_heads);
+  if (packed) {
+    const std::vector<ValueId> parts =
+        expander.add({.op = "Split",
+                      .inputs = {expander.input(0), expander.ints({n_heads * size, n_kv * size, n_kv * size})},
+                      .attributes = {{"axis", int64_t{-1}}}},
+                     3);
+    std::copy(parts.begin(), parts.end(), inputs.begin());
+  }
+  if (rotates) {
+    const int64_t rotated = expander.last_size(7) * 2;
+    const ValueId positions = expander.has(9) ? expander.input(9) : expander.positions();
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      std::vector<Attribute> attributes = {{"num_heads", i == 0 ? n_heads : n_kv},
+                                           {"interleaved", expander.node().int_or("rotary_interleaved", 0)}};
+      if (rotated < size) attributes.push_back({"rotary_embedding_dim", rotated});
+      inputs[i] = expander.add({.op = "RotaryEmbedding",
+                                .inputs = {inputs[i], positions, expander.input(7), expander.input(8)},
+                                .attributes = std::move(attributes),
+                                .domain = kMicrosoft,
+                                .opset = 1});
+    }
+    for (size_t i = 7; i <= 9 && i < inputs.size(); ++i) inputs[i] = kNoValue;
+  }
+  std::vector<Attribute> attributes;
+  for (const Attribute& attribute : expander.node().attributes) {
+    if (attribute.name != "do_rotary" && attribute.name != "rotary_interleaved") attributes.push_back(attribute);
+  }
+  rewrite(expander, std::move(inputs), std::move(attributes));
+  return true;
+}
+
+// A factor inside a product of rows with rows is a factor behind it, where an attention's probe sees it.
+bool factor_of_product(NodeExpander& expander) {
+  const float alpha = expander.node().float_or("alpha", 1.0f);
+  const bool adds = expander.node().op == "Gemm" && expander.has(2);
+  if (!expander.is_row(0) || !expander.is_row(1) || (alpha == 1.0f && !adds)) return false;
+  std::vector<Attribute> attributes;
+  for (const Attribute& attribute : expander.node().attributes) {
+    if (attribute.name != "alpha" && attribute.name != "beta") attributes.push_back(attribute);
+  }
+  const ValueId product = expander.add({.op = expander.node().op,
+                                        .inputs = {expander.input(0), expander.input(1)},
+                                        .attributes = attributes,
+                                        .domain = expander.node().domain,
+                                        .opset = expander.node().opset});
+  const auto number = [&](float value) { return expander.labeler().flat().add_constant("alpha", Tensor::scalar(value)); };
+  if (!adds) {
+    expander.into({expander.output(0)}, {.op = "Mul", .inputs = {product, number(alpha)}});
+    return true;
+  }
+  const ValueId scaled = expander.add({.op = "Mul", .inputs = {product, number(alpha)}});
+  const ValueId added = expander.add({.op = "Mul", .inputs = {expander.input(2), number(expander.node().float_or("beta", 1.0f))}});
+  expander.into({expander.output(0)}, {.op = "Add", .inputs = {scaled, added}});
+  return true;
+}
+
+}  // namespace
+
+bool expand_composite_op(GraphLabeler& labeler, onnx::NodeId id) {
+  const onnx::Node& node = labeler.flat().graph.nodes[static_cast<size_t>(id)];
+  using Spell = bool (*)(NodeExpander&);
+  static const std::map<std::pair<std::string_view, std::string_view>, Spell> known = {
+      {{kMicrosoft, "EmbedLayerNormalization"}, embed_layer_norm},
+      {{kMicrosoft, "Attention"}, projected_attention},
+      {{kMicrosoft, "MultiHeadAttention"}, multi_head_attention},
+      {{kMicrosoft, "GroupQueryAttention"}, group_query_attention},
+      {{kMicrosoft, "FusedMatMul"}, factor_of_product},
+      {{kMicrosoft, "TransposeMatMul"}, factor_of_product},
+      {{"", "Einsum"}, expand_einsum},
+      {{"", "Gemm"}, factor_of_product},
+  };
+  const auto found = known.find({node.domain, node.op});
+  if (found == known.end()) return false;
+  NodeExpander expander(labeler, id);
+  return found->second(expander);
+}
+
+}  // namespace kvik::native

@@ -1,0 +1,107 @@
+#include "backend/native/specialize/node_expander.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace kvik::native {
+namespace {
+
+using onnx::ValueId;
+
+std::vector<double> numbers(const Tensor& tensor) {
+  std::vector<double> result;
+  const auto copy = [&](auto elements) { result.assign(elements.begin(), elements.end()); };
+  switch (tensor.dtype()) {
+    case DType::kI64: copy(tensor.data<int64_t>()); break;
+    case DType::kI32: copy(tensor.data<int32_t>()); break;
+    case DType::kF32: copy(tensor.data<float>()); break;
+    case DType::kBool: copy(tensor.data<bool>()); break;
+    default: throw Refusal(fmt::format("a length or mask of {} is not known", dtype_name(tensor.dtype())));
+  }
+  return result;
+}
+
+}  // namespace
+
+const Label& NodeExpander::label(size_t i) const { return labeler_.labels()[input(i)]; }
+
+size_t NodeExpander::rank(size_t i) const { return label(i).kind == Label::Kind::kRow ? label(i).axes.size() : label(i).dims.size(); }
+
+int64_t NodeExpander::last_size(size_t i) const {
+  if (!has(i) || rank(i) == 0) refuse(fmt::format("input {} is missing or a scalar", i));
+  return label(i).kind == Label::Kind::kRow ? row_size(label(i).axes.back()) : label(i).dims.back();
+}
+
+ValueId NodeExpander::new_value(std::string_view op) {
+  const std::string_view base = node_.name.empty() ? node_.op : node_.name;
+  return labeler_.flat().add_value(fmt::format("{}/{}", base, op));
+}
+
+ValueId NodeExpander::ints(std::vector<int64_t> values) {
+  const Dims dims = {static_cast<int64_t>(values.size())};
+  return labeler_.flat().add_constant(fmt::format("{}/ints", node_.name), Tensor::of<int64_t>(dims, values));
+}
+
+ValueId NodeExpander::scalar(int64_t value) {
+  return labeler_.flat().add_constant(fmt::format("{}/int", node_.name), Tensor::scalar<int64_t>(value));
+}
+
+ValueId NodeExpander::add(NewNode made) { return add(std::move(made), 1).front(); }
+
+std::vector<ValueId> NodeExpander::add(NewNode made, size_t n_outputs) {
+  std::vector<ValueId> outputs;
+  for (size_t i = 0; i < n_outputs; ++i) outputs.push_back(new_value(made.op));
+  into(outputs, std::move(made));
+  return outputs;
+}
+
+void NodeExpander::into(std::vector<ValueId> outputs, NewNode made) {
+  labeler_.flat().add_node({.op = made.op,
+                            .domain = made.domain,
+                            .name = node_.name,
+                            .opset = made.opset,
+                            .inputs = std::move(made.inputs),
+                            .outputs = std::move(outputs),
+                            .captures = {},
+                            .attributes = std::move(made.attributes)});
+}
+
+ValueId NodeExpander::split_part(ValueId value, const std::vector<int64_t>& parts, size_t part) {
+  const std::vector<ValueId> all =
+      add({.op = "Split", .inputs = {value, ints(parts)}, .attributes = {{"axis", int64_t{-1}}}}, parts.size());
+  return all[part];
+}
+
+ValueId NodeExpander::positions() {
+  FlatGraph& flat = labeler_.flat();
+  for (const FlatGraph::Input& input : flat.inputs) {
+    if (input.port == nullptr) return input.value;
+  }
+  const ValueId value = flat.add_value("positions");
+  flat.inputs.push_back({.value = value});
+  return value;
+}
+
+void NodeExpander::require_equal(size_t i, const std::function<int64_t(const Sizes&)>& expected, std::string_view what) {
+  if (!has(i)) return;
+  if (is_row(i)) refuse(fmt::format("input {} ({}) depends on the contents of rows", i, what));
+  const std::vector<Tensor>& tensors = labeler_.at_sizes(input(i));
+  for (size_t s = 0; s < tensors.size(); ++s) {
+    const auto wanted = static_cast<double>(expected(labeler_.sizes()[s]));
+    for (const double number : numbers(tensors[s])) {
+      if (number != wanted) refuse(fmt::format("input {} ({}) is {} where {} follows from the rows", i, what, number, wanted));
+    }
+  }
+}
+
+void NodeExpander::require_open_mask(size_t i) {
+  if (!has(i)) return;
+  if (is_row(i)) refuse(fmt::format("input {} is a mask that depends on the contents of rows", i));
+  for (const Tensor& tensor : labeler_.at_sizes(input(i))) {
+    const std::vector<double> all = numbers(tensor);
+    if (tensor.rank() != 2 || std::find(all.begin(), all.end(), 0.0) != all.end())
+      refuse(fmt::format("input {} is a mask that hides keys, or of a form that is not known", i));
+  }
+}
+
+}  // namespace kvik::native
