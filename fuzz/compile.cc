@@ -14,7 +14,8 @@ constexpr int64_t kContext = 128;  // bounds the work a mutated graph can ask fo
 void compile(const kvik::analysis::File& file, kvik::native::CompileOptions options) {
   options.context = kContext;
   try {
-    kvik::native::make_plan(kvik::native::compile_file(file, options), {});
+    const auto program = kvik::native::compile_file(file, options);
+    if (program) kvik::native::make_plan(*program, {});
   } catch (const kvik::Error&) {}
 }
 

@@ -5,8 +5,7 @@
 
 #include "analysis/fit.h"
 #include "analysis/inventory.h"
-#include "backend/native/graph/refusal.h"
-#include "backend/native/stages.h"
+#include "backend/native/specialize/length_switch.h"
 #include "backend/ort/executor.h"
 #include "backend/ort/ort_backend.h"
 #include "backend/reference/reference_backend.h"
@@ -59,7 +58,8 @@ std::unique_ptr<backend::Executor> open_other(const analysis::File& file, const 
 
 std::unique_ptr<backend::Backend> open_native(const analysis::Signature& signature, const LoadOptions& options,
                                               const Environment& environment, const Log& log) {
-  if (options.device == Device::kCuda) throw native::Refusal("the native backend runs on the CPU, and another device was asked for");
+  if (options.device == Device::kCuda)
+    throw Error(Code::kUnsupported, "the native backend runs on the CPU, and another device was asked for");
   backend::NativeOptions native = native_options(options);
   const backend::ort::LibrarySearch search{options.ort_library.empty() ? environment.ort_library : options.ort_library,
                                            environment.python_prefixes};

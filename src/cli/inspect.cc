@@ -5,7 +5,7 @@
 
 #include "api/load.h"
 #include "backend/native/compile.h"
-#include "backend/native/graph/refusal.h"
+#include "backend/native/graph/outcome.h"
 #include "backend/native/source_stage.h"
 #include "backend/native/stages.h"
 #include "backend/ort/library.h"
@@ -17,13 +17,14 @@ namespace {
 
 // What the native backend would do; throws its refusal.
 std::vector<StagePlan> native_plans(const analysis::Signature& signature, const LoadOptions& options) {
-  if (options.device == Device::kCuda) throw native::Refusal("the native backend runs on the CPU, and another device was asked for");
+  if (options.device == Device::kCuda)
+    throw Error(Code::kUnsupported, "the native backend runs on the CPU, and another device was asked for");
   const backend::NativeOptions native = api::native_options(options);
   if (signature.first_step() == nullptr) {  // an encoder by itself
-    const std::shared_ptr<const native::Plan> plan = native::make_plan(native::compile_encoder(signature), native.no_fuse);
+    const std::shared_ptr<const native::Plan> plan = native::make_plan(native::take(native::compile_encoder(signature)), native.no_fuse);
     return {{"encoder", native::report(*plan, native.weights, native.kv.value_or(cpu::KvFormat::kF32)), {}}};
   }
-  const native::Stages stages = native::compile_stages(signature, {native.context, native.no_fuse});
+  const native::Stages stages = native::take(native::compile_stages(signature, {native.context, native.no_fuse}));
   const cpu::KvFormat kv = native::kv_format_of(signature, native.kv);
   std::vector<StagePlan> plans;
   const auto add = [&](const char* stage, const std::shared_ptr<const native::Plan>& plan, const std::string& refused) {

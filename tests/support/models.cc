@@ -4,7 +4,7 @@
 #include <map>
 
 #include "api/environment.h"
-#include "backend/native/stages.h"
+#include "backend/native/specialize/length_switch.h"
 #include "backend/ort/ort_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "kvik/error.h"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "backend/native/compile.h"
-#include "backend/native/graph/refusal.h"
+#include "backend/native/graph/outcome.h"
 #include "onnx/eval/evaluator.h"
 #include "support/models.h"
 
@@ -32,7 +32,7 @@ void collect(const std::filesystem::path& below, const std::string& prefix, std:
 
 // Hidden states [1, E, width] of the source, by the encoder's program or, where there is none, by its graph.
 Tensor encoded(const analysis::Signature& signature, std::span<const TokenId> source) {
-  const native::Program program = native::compile_encoder(signature);
+  const native::Program program = native::take(native::compile_encoder(signature));
   std::vector<Row> rows;
   for (size_t i = 0; i < source.size(); ++i) rows.push_back({source[i], static_cast<int>(i), 0, true});
   const std::vector<std::vector<float>> hidden = RowInterpreter(program).run(rows);
@@ -69,7 +69,7 @@ std::string summary(const native::Program& program) {
   std::string line = fmt::format("{} attends ({}), {} tables", program.attends.size(), words, program.tables.size());
   if (!program.source_ops.empty()) line += ", source program";
   if (!program.registers.empty()) line += fmt::format(", {} registers", program.registers.size());
-  if (!program.forbidden_tokens.empty()) line += fmt::format(", {} tokens forbidden", program.forbidden_tokens.size());
+  if (!program.unsupported_tokens.empty()) line += fmt::format(", {} tokens forbidden", program.unsupported_tokens.size());
   return program.one_token ? line + ", one token at a time" : line;
 }
 
@@ -97,7 +97,7 @@ std::vector<std::vector<float>> reference_logits(const std::filesystem::path& fo
 std::vector<std::vector<float>> program_logits(const std::filesystem::path& folder, std::span<const TokenId> source,
                                                std::span<const TokenId> tokens) {
   const analysis::Signature signature = analysis::analyse(folder);
-  const native::Program program = native::compile_decoder(signature);
+  const native::Program program = native::take(native::compile_decoder(signature));
   RowInterpreter interpreter(program);
   if (!program.source_inputs.empty()) give_source(interpreter, program, encoded(signature, source));
   const size_t half = tokens.size() / 2;

@@ -1,29 +1,27 @@
 #pragma once
 
-#include <optional>
-
 #include "analysis/signature.h"
+#include "backend/native/graph/outcome.h"
 #include "backend/native/graph/program.h"
+#include "backend/native/probe/compile_state.h"
 
+// The driver of the compiler: specialize, label, attention, tables, in this order, for one graph; and which graph of a model defines it.
 namespace kvik::native {
 
-struct CompileOptions {
-  bool cached_branch = false;  // of a merged file; the first-step branch alone defines the model
-  bool one_token = false;      // second attempt, for graphs with a past: right token by token
-  bool one_sequence = false;   // for graphs that declare a batch of one, and have it in their shapes
-  int64_t context = 0;         // positions that tables and masks must cover; 0: what the model says
-  int64_t beyond = 0;          // see AttentionContext
+// The graph of one file as a program over rows. The file must outlive the program. Never returns a Retry: this is the one place that tries
+// again. Each attempt after the first starts from hints that the one before did not have (axes of a past input, or which side keys are on),
+// and hints are never taken back; a graph whose hints contradict each other is refused after a fixed number of attempts.
+Outcome<Program> compile_file(const analysis::File& file, const CompileOptions& options = {});
+
+// The graph that defines a model's decoder: the one without a past, if there is one, is tried first; then the others, then token by
+// token. Otherwise the first Switch that was found, or the first refusal.
+struct DecoderOptions {
+  int64_t context = 0;  // 0: what the model says
+  int64_t beyond = 0;   // see CompileOptions
 };
-
-// The graph of one file as a program over rows. The file must outlive the program.
-// Throws Refusal naming the node where the graph is no such program, Error where it is broken.
-Program compile_file(const analysis::File& file, const CompileOptions& options = {});
-
-// The graph that defines a model's decoder: the one without a past where there is one, tried first; then the others, then token by
-// token. Throws the refusal of the best attempt, a LengthSwitch where there was one.
-Program compile_decoder(const analysis::Signature& signature, int64_t context = 0, int64_t beyond = 0);
+Outcome<Program> compile_decoder(const analysis::Signature& signature, const DecoderOptions& options = {});
 
 // The encoder of an encoder-decoder, or a model that is one.
-Program compile_encoder(const analysis::Signature& signature);
+Outcome<Program> compile_encoder(const analysis::Signature& signature);
 
 }  // namespace kvik::native

@@ -5,7 +5,6 @@
 
 #include "backend/native/attention/probe_mask.h"
 #include "backend/native/compile.h"
-#include "backend/native/graph/refusal.h"
 
 // Which graph of a model defines it, and what is tried when that one is no program over rows.
 namespace kvik::native {
@@ -49,7 +48,8 @@ bool declares_one(const File& file, size_t axis) {
 
 // The graph without a past alone says what a model is: a prompt at once, with its mask. Token by token is right only for a model whose
 // rows follow from each other anyway, and for a file that takes no more.
-std::vector<Candidate> candidates(const Signature& signature, int64_t context, int64_t beyond) {
+std::vector<Candidate> candidates(const Signature& signature, const DecoderOptions& options) {
+  const int64_t context = options.context;
   std::vector<Candidate> without_past, with_past, one_sequence, one_token;
   for (const File& file : signature.files) {
     const bool merged = file.stage == Stage::kDecoderMerged;
@@ -65,21 +65,22 @@ std::vector<Candidate> candidates(const Signature& signature, int64_t context, i
   all.insert(all.end(), with_past.begin(), with_past.end());
   all.insert(all.end(), one_sequence.begin(), one_sequence.end());
   all.insert(all.end(), one_token.begin(), one_token.end());
-  for (Candidate& candidate : all) candidate.options.beyond = beyond;
+  for (Candidate& candidate : all) candidate.options.beyond = options.beyond;
   return all;
 }
 
 // Rows that come later are not there yet when a row is generated.
-void require_causal(const Program& program) {
+std::optional<Refusal> check_causal(const Program& program) {
   for (const Attend& attend : program.attends) {
-    if (!attend.causal && !attend.from_source) throw Refusal(fmt::format("{}: its rows see rows that come after them", attend.node));
+    if (!attend.causal && !attend.from_source) return Refusal{attend.node, "its rows see rows that come after them"};
   }
+  return std::nullopt;
 }
 
 bool near(float a, float b) { return a == b || std::abs(a - b) <= 1e-3f * (1 + std::abs(a)); }
 
 // Both up to `limit` positions.
-bool same_rule(const Attend& a, const Attend& b, int64_t limit) {
+bool same_pattern(const Attend& a, const Attend& b, int64_t limit) {
   if (a.from_source != b.from_source || a.n_heads != b.n_heads || a.causal != b.causal) return false;
   if (!near(a.scale, b.scale) || !near(a.soft_cap, b.soft_cap) || a.sinks.size() != b.sinks.size()) return false;
   for (size_t i = 0; i < a.sinks.size(); ++i) {
@@ -94,65 +95,76 @@ bool same_rule(const Attend& a, const Attend& b, int64_t limit) {
 }
 
 // A graph without a past computes a mask for all rows of a context together, which is proved for as many as is worth the time. The one
-// with a past, where it has the same rules, says what holds farther on.
-void look_farther(Program& program, const Candidate& other) {
+// with a past, if it has the same patterns, says what holds farther on.
+bool extend_patterns(Program& program, const Program& longer) {
   const int64_t proved = program.max_positions.value_or(0);
-  try {
-    const Program longer = compile_file(*other.file, other.options);
-    if (longer.attends.size() != program.attends.size()) return;
-    for (size_t i = 0; i < longer.attends.size(); ++i) {
-      if (!same_rule(program.attends[i], longer.attends[i], proved)) return;
-    }
-    for (size_t i = 0; i < longer.attends.size(); ++i) {
-      const Attend& from = longer.attends[i];
-      Attend& to = program.attends[i];
-      to.window = from.window;
-      to.slopes = from.slopes;
-      to.distance_bias = from.distance_bias;
-      to.first_distance = from.first_distance;
-      to.words = from.words;
-    }
-    program.max_positions = longer.max_positions;
-    program.notes.push_back("the graph with a past has the same rules, and says how they go on");
-  } catch (const Error&) {  // what is proved is proved
+  if (longer.attends.size() != program.attends.size()) return false;
+  for (size_t i = 0; i < longer.attends.size(); ++i) {
+    if (!same_pattern(program.attends[i], longer.attends[i], proved)) return false;
   }
+  for (size_t i = 0; i < longer.attends.size(); ++i) {
+    const Attend& from = longer.attends[i];
+    Attend& to = program.attends[i];
+    to.window = from.window;
+    to.slopes = from.slopes;
+    to.distance_bias = from.distance_bias;
+    to.first_distance = from.first_distance;
+    to.words = from.words;
+  }
+  program.max_positions = longer.max_positions;
+  program.notes.emplace_back("the graph with a past has the same mask patterns, and says how they go on");
+  return true;
+}
+
+void look_farther(Program& program, const Candidate& other) {
+  const Outcome<Program> longer = compile_file(*other.file, other.options);
+  if (longer) extend_patterns(program, *longer);
   for (const PositionTable& table : program.tables) {
     if (table.limit > 0) program.max_positions = std::min(program.max_positions.value_or(table.limit), table.limit);
   }
 }
 
-}  // namespace
-
-Program compile_decoder(const Signature& signature, int64_t context, int64_t beyond) {
-  if (context == 0) context = signature.max_positions.value_or(0);
-  std::optional<Refusal> first;
-  std::optional<LengthSwitch> first_switch;
-  const std::vector<Candidate> all = candidates(signature, context, beyond);
-  for (const Candidate& candidate : all) {
-    try {
-      Program program = compile_file(*candidate.file, candidate.options);
-      require_causal(program);
-      const bool is_short = program.max_positions && (context == 0 || *program.max_positions < context);
-      const auto other = std::find_if(all.begin(), all.end(), [](const Candidate& one) { return one.has_past; });
-      if (is_short && !candidate.has_past && other != all.end()) look_farther(program, *other);
-      if (program.one_token && is_recurrent(*candidate.file))
-        program.notes.push_back("only token by token: a state goes from each row to the next");
-      return program;
-    } catch (const Refusal& refusal) {
-      const std::string reason = fmt::format("{}: {}", candidate.file->path.filename().string(), refusal.what());
-      if (!first) first = Refusal(reason);
-      const auto* changes = dynamic_cast<const LengthSwitch*>(&refusal);
-      if (changes != nullptr && !first_switch) first_switch = LengthSwitch(reason, changes->after());
-    }
-  }
-  if (first_switch) throw *first_switch;
-  throw first ? *first : Refusal(fmt::format("{}: no file is a decoder", signature.folder.string()));
+Outcome<Program> compile_candidate(const Candidate& candidate) {
+  Outcome<Program> program = compile_file(*candidate.file, candidate.options);
+  if (!program) return program;
+  if (std::optional<Refusal> refusal = check_causal(*program)) return *refusal;
+  if (program->one_token && is_recurrent(*candidate.file))
+    program->notes.emplace_back("only token by token: a state goes from each row to the next");
+  return program;
 }
 
-Program compile_encoder(const Signature& signature) {
+Refusal in_file(const File& file, Refusal refusal) {
+  return {{}, fmt::format("{}: {}", file.path.filename().string(), refusal.sentence())};
+}
+
+}  // namespace
+
+Outcome<Program> compile_decoder(const Signature& signature, const DecoderOptions& options) {
+  DecoderOptions filled = options;
+  if (filled.context == 0) filled.context = signature.max_positions.value_or(0);
+  std::optional<Refusal> first;
+  std::optional<Switch> first_switch;
+  const std::vector<Candidate> all = candidates(signature, filled);
+  const auto with_past = std::find_if(all.begin(), all.end(), [](const Candidate& one) { return one.has_past; });
+  for (const Candidate& candidate : all) {
+    Outcome<Program> program = compile_candidate(candidate);
+    if (program) {
+      const bool is_short = program->max_positions && (filled.context == 0 || *program->max_positions < filled.context);
+      if (is_short && !candidate.has_past && with_past != all.end()) look_farther(*program, *with_past);
+      return program;
+    }
+    if (const Switch* change = program.length_switch(); change != nullptr && !first_switch)
+      first_switch = Switch{change->length, in_file(*candidate.file, change->refusal)};
+    if (const Refusal* refusal = program.refusal(); refusal != nullptr && !first) first = in_file(*candidate.file, *refusal);
+  }
+  if (first_switch) return *first_switch;
+  return first.value_or(Refusal{{}, fmt::format("{}: no file is a decoder", signature.folder.string())});
+}
+
+Outcome<Program> compile_encoder(const Signature& signature) {
   const File* file = signature.encoder();
   if (file == nullptr) file = signature.file_of(Stage::kEncoder);
-  if (file == nullptr) throw Refusal(fmt::format("{}: no file is an encoder", signature.folder.string()));
+  if (file == nullptr) return Refusal{{}, fmt::format("{}: no file is an encoder", signature.folder.string())};
   return compile_file(*file, {.context = file->position_rows.value_or(signature.max_positions.value_or(0))});
 }
 

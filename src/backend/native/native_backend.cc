@@ -6,7 +6,7 @@
 #include <mutex>
 #include <thread>
 
-#include "backend/native/graph/refusal.h"
+#include "backend/native/graph/outcome.h"
 #include "backend/native/native_cache.h"
 #include "backend/native/report.h"
 #include "backend/native/run/run.h"
@@ -105,7 +105,7 @@ class NativeBackend final : public Backend {
 
 NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions& options, const Log& log)
     : signature_(std::move(signature)), pool_(n_threads_of(options)) {
-  const native::Stages stages = native::compile_stages(signature_, {options.context, options.no_fuse});
+  const native::Stages stages = native::take(native::compile_stages(signature_, {options.context, options.no_fuse}));
   const cpu::CpuKernels& kernels = kernels_of(options.isa);
   const native::RunnerFactory make{options.weights, native::kv_format_of(signature_, options.kv), &kernels, &pool_, log};
   decoder_ = make(stages.decoder);
@@ -113,7 +113,7 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   store_ = std::make_shared<kv::PageStore>(static_cast<size_t>(std::max<int64_t>(64, decoder_->layouts().page_bytes)), cpu::kPagePositions);
   for (const Plan::PlanRegister& r : plan.registers) register_bytes_.push_back(r.size * native::element_bytes(r.dtype));
   sources_ = native::SourceStage(signature_, stages, make, *decoder_, options.open_other);
-  forbidden_ = plan.forbidden_tokens;
+  forbidden_ = plan.unsupported_tokens;
   std::sort(forbidden_.begin(), forbidden_.end());
   if (!forbidden_.empty())
     log.info(fmt::format("token {} means padding to this graph and changes its positions; natively it is never generated",
@@ -146,7 +146,7 @@ void NativeBackend::try_one_row() {
     Cache* const caches[] = {cache.get()};
     Logits logits;
     run({&row, 1}, caches, logits);
-  } catch (const Error& e) { throw native::Refusal(fmt::format("its plan fails on one token: {}", e.what())); }
+  } catch (const Error& e) { throw Error(Code::kUnsupported, fmt::format("its plan fails on one token: {}", e.what())); }
 }
 
 int NativeBackend::preferred_chunk() const {

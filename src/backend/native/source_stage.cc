@@ -8,7 +8,7 @@
 #include "backend/graph/encoder_feeds.h"
 #include "backend/graph/feeds.h"
 #include "backend/graph/slots.h"
-#include "backend/native/graph/refusal.h"
+#include "backend/native/graph/outcome.h"
 #include "kvik/error.h"
 
 namespace kvik::native {
@@ -33,8 +33,8 @@ std::string encoder_output_for(const analysis::Signature& signature, const analy
     const bool later = &decoder == signature.later_step() && slot.later_input == port;
     if ((first || later) && slot.encoder_output >= 0) return encoder.outputs[static_cast<size_t>(slot.encoder_output)].name;
   }
-  throw Refusal(
-      fmt::format("the decoder's input '{}' comes from nothing that the encoder gives", decoder.inputs[static_cast<size_t>(port)].name));
+  throw Error(Code::kUnsupported, fmt::format("the decoder's input '{}' comes from nothing that the encoder gives",
+                                              decoder.inputs[static_cast<size_t>(port)].name));
 }
 
 // [positions][the other axes], of a tensor with one source.
@@ -77,7 +77,7 @@ SourceStage::SourceStage(const analysis::Signature& signature, const Stages& sta
                          const OpenOther& open)
     : encoder_file_(signature.encoder()), embedding_file_(signature.file_of(analysis::Stage::kEmbedding)), decoder_(&decoder) {
   const auto other = [&](const analysis::File& file, const std::string& reason) {
-    if (!open) throw Refusal(reason);
+    if (!open) throw Error(Code::kUnsupported, reason);
     make.log.warning(fmt::format("{} is not run natively: {}", file.path.filename().string(), reason));
     return open(file);
   };

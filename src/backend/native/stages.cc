@@ -1,80 +1,50 @@
 #include "backend/native/stages.h"
 
-#include <algorithm>
-
 #include "backend/native/compile.h"
-#include "backend/native/graph/refusal.h"
+#include "backend/native/graph/refuse.h"
 #include "backend/native/plan/length_switch.h"
-#include "kvik/error.h"
 
 namespace kvik::native {
 namespace {
 
-// What goes wrong while a graph is compiled, a kernel that fails on a probe for instance, says that it cannot be compiled: others may still
-// run it.
-template <class Compile>
-std::shared_ptr<const Plan> make_stage(Compile compile, std::span<const std::string> no_fuse) {
-  try {
-    return make_plan(compile(), no_fuse);
-  } catch (const Error& e) {
-    if (e.code() == Code::kUnsupported || e.code() == Code::kBadArgument) throw;
-    throw Refusal(e.what());
-  }
+using PlanPtr = std::shared_ptr<const Plan>;
+
+Outcome<PlanPtr> plan_of(const Outcome<Program>& program, std::span<const std::string> no_fuse) {
+  if (!program) return program.stop();
+  return outcome_of(nullptr, [&] { return make_plan(*program, no_fuse); });
 }
 
-template <class Compile>
-std::shared_ptr<const Plan> try_stage(Compile compile, std::span<const std::string> no_fuse, std::string& refused) {
-  try {
-    return make_stage(compile, no_fuse);
-  } catch (const Error& e) {
-    if (e.code() != Code::kUnsupported) throw;
-    refused = e.what();
-    return nullptr;
+// A model with a length switch is compiled twice, for both sides of it.
+Outcome<PlanPtr> make_decoder(const analysis::Signature& signature, const StageOptions& options) {
+  const auto plan_for = [&](const DecoderOptions& side) { return plan_of(compile_decoder(signature, side), options.no_fuse); };
+  Outcome<PlanPtr> plan = plan_for({.context = options.context});
+  if (plan.length_switch() == nullptr) return plan;
+  const int64_t length = plan.length_switch()->length;
+  const Outcome<PlanPtr> upto = plan_for({.context = length}), beyond = plan_for({.context = options.context, .beyond = length});
+  for (const Outcome<PlanPtr>* side : {&upto, &beyond}) {
+    if (!*side) return side->stop();
   }
-}
-
-std::shared_ptr<const Plan> make_decoder(const analysis::Signature& signature, const StageOptions& options) {
-  const auto compile = [&](int64_t context, int64_t beyond) {
-    return make_stage([&] { return compile_decoder(signature, context, beyond); }, options.no_fuse);
-  };
-  try {
-    return compile(options.context, 0);
-  } catch (const LengthSwitch& changes) {
-    const std::shared_ptr<const Plan> upto = compile(changes.after(), 0), beyond = compile(options.context, changes.after());
-    std::shared_ptr<const Plan> both = join(*upto, *beyond, changes.after());
-    if (both == nullptr) throw;
-    return both;
-  }
+  PlanPtr both = join(**upto, **beyond, length);
+  return both != nullptr ? Outcome<PlanPtr>(std::move(both)) : Outcome<PlanPtr>(plan.length_switch()->refusal);
 }
 
 }  // namespace
 
-int64_t length_switch_of(const analysis::Signature& signature) {
-  const auto decides = [](const analysis::File& file) {
-    const onnx::Graph& graph = *file.model->graph;
-    return std::ranges::any_of(graph.nodes, [&](const onnx::Node& node) {
-      return node.op == "If" && node.domain.empty() && !node.inputs.empty() && graph.value(node.inputs[0]).producer != onnx::kNoNode;
-    });
-  };
-  if (std::ranges::none_of(signature.files, decides)) return 0;
-  try {
-    compile_decoder(signature);
-  } catch (const LengthSwitch& changes) {
-    return changes.after();
-  } catch (const Error&) {  // whatever it is, it is no program, and cannot be asked
-  }
-  return 0;
-}
-
-Stages compile_stages(const analysis::Signature& signature, const StageOptions& options) {
+Outcome<Stages> compile_stages(const analysis::Signature& signature, const StageOptions& options) {
+  Outcome<PlanPtr> decoder = make_decoder(signature, options);
+  if (!decoder) return decoder.stop();
   Stages stages;
-  stages.decoder = make_decoder(signature, options);
-  if (signature.encoder() != nullptr)
-    stages.encoder = try_stage([&] { return compile_encoder(signature); }, options.no_fuse, stages.encoder_refused);
-  const analysis::File* embedding = signature.file_of(analysis::Stage::kEmbedding);
+  stages.decoder = *decoder;
+  const auto set = [&](const Outcome<Program>& program, PlanPtr& plan, std::string& refused) {
+    Outcome<PlanPtr> made = plan_of(program, options.no_fuse);
+    if (made) plan = *made;
+    if (!made) refused = made.sentence();
+  };
+  if (signature.encoder() != nullptr) set(compile_encoder(signature), stages.encoder, stages.encoder_refused);
   if (stages.decoder->embedding == kNoIndex) return stages;
-  if (embedding == nullptr) throw Refusal("the decoder takes embeddings, and no file makes them from tokens");
-  stages.embedding = try_stage([&] { return compile_file(*embedding); }, options.no_fuse, stages.embedding_refused);
+  const analysis::File* embedding = signature.file_of(analysis::Stage::kEmbedding);
+  if (embedding == nullptr) return Refusal{{}, "the decoder takes embeddings, and no file makes them from tokens"};
+  set(compile_file(*embedding), stages.embedding, stages.embedding_refused);
   return stages;
 }
 

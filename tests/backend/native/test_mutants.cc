@@ -109,7 +109,7 @@ struct Tally {
 std::optional<LogitRows> by_rows(const native::Program& program, int64_t vocab) {
   std::vector<backend::Row> rows;
   for (int i = 0; i < n_rows(); ++i) rows.push_back({.token = token(i, vocab), .position = i});
-  const auto& forbidden = program.forbidden_tokens;
+  const auto& forbidden = program.unsupported_tokens;
   for (const backend::Row& row : rows) {
     if (std::find(forbidden.begin(), forbidden.end(), row.token) != forbidden.end()) return {};
   }
@@ -126,10 +126,8 @@ void judge(analysis::Signature signature, const Mutant& mutant, Tally& tally) {
     ++tally.not_run;
     return;
   }
-  std::optional<native::Program> program;
-  try {
-    program = native::compile_file(signature.files[0]);
-  } catch (const Error&) {
+  const native::Outcome<native::Program> program = native::compile_file(signature.files[0]);
+  if (!program) {
     ++tally.refused;
     return;
   }

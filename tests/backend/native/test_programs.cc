@@ -7,7 +7,7 @@
 #include <map>
 
 #include "backend/native/compile.h"
-#include "backend/native/graph/refusal.h"
+#include "backend/native/graph/outcome.h"
 #include "support/paths.h"
 #include "support/programs.h"
 
@@ -31,7 +31,8 @@ std::string decoder_or_encoder(const std::filesystem::path& folder) {
   try {
     const analysis::Signature signature = analysis::analyse(folder);
     const bool decodes = signature.first_step() != nullptr;
-    return testing_support::summary(decodes ? native::compile_decoder(signature) : native::compile_encoder(signature));
+    return testing_support::summary(decodes ? native::take(native::compile_decoder(signature))
+                                            : native::take(native::compile_encoder(signature)));
   } catch (const Error& error) { return fmt::format("refused: {}", error.what()); }
 }
 

@@ -22,7 +22,7 @@ class BiasProfile {
   bool is_hidden(int64_t distance, int64_t head) const { return bias(distance, head) < kHidden; }
   float noise() const { return noise_; }  // of the numbers that were subtracted from each other
 
-  // Throws Refusal where some distance between the smallest and the largest was never seen.
+  // Refuses if some distance between the smallest and the largest was never seen.
   void require_no_gaps() const;
 
  private:
@@ -37,7 +37,7 @@ class BiasProfile {
   float noise_ = 0;
 };
 
-// Of rows of which the first is at `position`; -1: keys are of a source. Throws Refusal where a row sees no key that all heads see.
+// Of rows of which the first is at `position`; -1: keys are of a source. Refuses if a row sees no key that all heads see.
 Reference reference_of(const onnx::Node& node, int64_t position, int64_t n_keys, const Scores& scores);
 
 }  // namespace kvik::native

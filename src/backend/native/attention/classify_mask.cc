@@ -97,16 +97,16 @@ bool all_distances(int64_t from, int64_t to, const std::function<bool(int64_t)>&
 }
 
 // Biases at distances first … last, each end as short as it can be, since what lies beyond is read from the end.
-void make_table(const Shape& shape, int64_t first, int64_t last, MaskPattern& rule, bool ends_are_final) {
+void make_table(const Shape& shape, int64_t first, int64_t last, MaskPattern& pattern, bool ends_are_final) {
   const int64_t from = first, to = last;
   while (last > std::max<int64_t>(first, 0) && shape.same(last, last - 1)) --last;
   while (first < std::min<int64_t>(last, 0) && shape.same(first, first + 1)) ++first;
   const bool saturates = (last < to || ends_are_final) && (first > from || from == 0);
   if (!saturates) {
     const int64_t proved = to + 1;
-    rule.limit = std::min(rule.limit.value_or(proved), proved);
+    pattern.limit = std::min(pattern.limit.value_or(proved), proved);
   }
-  Attend& attend = rule.attend;
+  Attend& attend = pattern.attend;
   attend.first_distance = first;
   for (int64_t h = 0; h < shape.n_heads(); ++h) {
     for (int64_t d = first; d <= last; ++d) attend.distance_bias.push_back(shape.bias(d, h));
@@ -127,10 +127,10 @@ std::string table_words(const Shape& shape, const Attend& attend) {
   return fmt::format("relative table {} buckets", distinct.size());
 }
 
-void classify_causal(const Shape& shape, int64_t n_distances, MaskPattern& rule, std::string& words) {
-  Attend& attend = rule.attend;
+void classify_causal(const Shape& shape, int64_t n_distances, MaskPattern& pattern, std::string& words) {
+  Attend& attend = pattern.attend;
   int64_t end = window_of(shape, n_distances);
-  if (end == 0) throw Refusal("no key is seen from any distance");
+  if (end == 0) refuse("no key is seen from any distance");
   // Where whole distances are left out, the last ones of the context need not be a window's end.
   if (!all_distances(0, end, [&](int64_t d) { return shape.seen(d) != Seen::kByNone; })) end = n_distances;
   if (end < n_distances) {
@@ -143,46 +143,46 @@ void classify_causal(const Shape& shape, int64_t n_distances, MaskPattern& rule,
     words += fmt::format(", ALiBi {} heads", shape.n_heads());
     return;
   }
-  make_table(shape, 0, end - 1, rule, attend.window > 0);
+  make_table(shape, 0, end - 1, pattern, attend.window > 0);
   words += ", " + table_words(shape, attend);
 }
 
 // Both directions: rows of one sequence that are all there before any of them looks at the others.
-void classify_full(const Shape& shape, int64_t n_behind, int64_t n_ahead, MaskPattern& rule, std::string& words) {
+void classify_full(const Shape& shape, int64_t n_behind, int64_t n_ahead, MaskPattern& pattern, std::string& words) {
   if (all_distances(-n_ahead, n_behind, [&](int64_t d) { return shape.has_no_bias(d); })) return;
   const int64_t end = window_of(shape, n_behind);
-  make_table(shape, -n_ahead, n_behind - 1, rule, false);
+  make_table(shape, -n_ahead, n_behind - 1, pattern, false);
   const bool local = end < n_behind && all_distances(1 - end, end, [&](int64_t d) { return shape.has_no_bias(d); }) &&
                      all_distances(-n_ahead, 1 - end, [&](int64_t d) { return shape.seen(d) == Seen::kByNone; });
-  words += local ? fmt::format(", window {} to both sides", end) : ", " + table_words(shape, rule.attend);
+  words += local ? fmt::format(", window {} to both sides", end) : ", " + table_words(shape, pattern.attend);
 }
 
 }  // namespace
 
-void classify(const AttentionContext& context, const MaskProbe& question, const BiasProfile& profile, MaskPattern& rule) {
-  Attend& attend = rule.attend;
+void classify_mask(const AttentionContext& context, const MaskProbe& mask, const BiasProfile& profile, MaskPattern& pattern) {
+  Attend& attend = pattern.attend;
   std::string words;
-  if (question.from_source) {
+  if (mask.from_source) {
     attend.causal = false;
     words = "all of the source";
   } else {
     profile.require_no_gaps();
-    const Shape shape(profile, question.softmax_expanded ? -50.0f : kHidden * 0.9f);
+    const Shape shape(profile, mask.softmax_expanded ? -50.0f : kHidden * 0.9f);
     const int64_t n_ahead = profile.n_ahead();
     const auto none = [&](int64_t d) { return shape.seen(d) == Seen::kByNone; };
     const auto all = [&](int64_t d) { return shape.seen(d) == Seen::kByAll; };
     attend.causal = all_distances(-n_ahead, 0, none);
     if (!attend.causal && context.labels.flat->has_past) {
-      if (!all_distances(-n_ahead, 0, all)) throw Refusal(question.node, "some later keys are seen and some are not");
-      attend.causal = rule.new_tokens_see_all = true;
+      if (!all_distances(-n_ahead, 0, all)) refuse(mask.node, "some later keys are seen and some are not");
+      attend.causal = pattern.new_tokens_see_all = true;
     }
     words = attend.causal ? "causal" : "full";
     if (attend.causal) {
-      classify_causal(shape, profile.n_behind(), rule, words);
+      classify_causal(shape, profile.n_behind(), pattern, words);
     } else {
-      classify_full(shape, profile.n_behind(), n_ahead, rule, words);
+      classify_full(shape, profile.n_behind(), n_ahead, pattern, words);
     }
-    if (rule.new_tokens_see_all) words += " (new tokens are not hidden from each other: one at a time)";
+    if (pattern.new_tokens_see_all) words += " (new tokens are not hidden from each other: one at a time)";
   }
   if (attend.soft_cap != 0) words += fmt::format(", soft cap {:.4g}", attend.soft_cap);
   if (!attend.sinks.empty()) words += ", sink";

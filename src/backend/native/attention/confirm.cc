@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <random>
+#include <utility>
 
 #include "backend/native/probe/arrange.h"
 
@@ -27,7 +28,7 @@ RowData random_rows(std::mt19937& random, int64_t batch, int64_t n_positions, in
   return rows;
 }
 
-struct Operands {
+struct RandomOperands {
   RowData q, k, v;
 };
 
@@ -35,7 +36,7 @@ int64_t element(const std::vector<int32_t>& map, int64_t i) { return map.empty()
 
 class PlainAttend {
  public:
-  PlainAttend(const Attend& attend, const Operands& operands) : attend_(attend), operands_(operands) {}
+  PlainAttend(const Attend& attend, const RandomOperands& operands) : attend_(attend), operands_(operands) {}
 
   // One head's values for a row at `position`, of batch entry b.
   std::vector<double> head(int64_t b, int64_t row, int64_t position, int64_t h) const {
@@ -79,7 +80,7 @@ class PlainAttend {
   }
 
   const Attend& attend_;
-  const Operands& operands_;
+  const RandomOperands& operands_;
 };
 
 Symbol position_symbol(const Axes& axes, bool from_source) {
@@ -92,9 +93,15 @@ class Confirmation {
   Confirmation(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend)
       : context_(context), nodes_(nodes), attend_(attend) {}
 
-  void at(const Sizes& sizes) const {
-    const Operands operands = draw(sizes);
-    const std::vector<float> out = computed(sizes, operands);
+  // False where the graph cannot be evaluated at these sizes.
+  bool at(const Sizes& sizes, std::string& failure) const {
+    const RandomOperands operands = draw(sizes);
+    const Evaluated<std::vector<float>> evaluation = computed(sizes, operands);
+    if (!evaluation) {
+      failure = evaluation.failure;
+      return false;
+    }
+    const std::vector<float>& out = *evaluation;
     const int64_t size = attend_.n_heads * attend_.value_dim;
     const PlainAttend plain(attend_, operands);
     for (int64_t b = 0; b < sizes.batch; ++b) {
@@ -107,45 +114,46 @@ class Confirmation {
         for (int64_t i = 0; i < size; ++i) {
           const auto found = static_cast<double>(out[static_cast<size_t>((b * sizes.fresh + row) * size + i)]);
           const double wanted = expected[static_cast<size_t>(element(attend_.out_map, i))];
-          if (!(std::abs(found - wanted) <= kTolerance * (1 + std::abs(wanted)))) refuse(sizes, std::abs(found - wanted));
+          if (!(std::abs(found - wanted) <= kTolerance * (1 + std::abs(wanted)))) differs(sizes, std::abs(found - wanted));
         }
       }
     }
+    return true;
   }
 
  private:
-  [[noreturn]] void refuse(const Sizes& sizes, double difference) const {
-    throw Refusal(nodes_.node,
-                  fmt::format("it was read as '{}', but with {} tokens before and {} new it computes something else (by {:.2g})",
-                              attend_.words, sizes.past, sizes.fresh, difference));
+  [[noreturn]] void differs(const Sizes& sizes, double difference) const {
+    refuse(nodes_.node, fmt::format("it was read as '{}', but with {} tokens before and {} new it computes something else (by {:.2g})",
+                                    attend_.words, sizes.past, sizes.fresh, difference));
   }
 
   // Scores of about 3, whatever the scale, so that weights differ.
-  Operands draw(const Sizes& sizes) const {
+  RandomOperands draw(const Sizes& sizes) const {
     std::mt19937 random(static_cast<uint32_t>(11 + sizes.total() + 7 * sizes.batch));
     const float scale = std::max(1e-6f, std::abs(attend_.scale) * std::sqrt(static_cast<float>(attend_.key_dim)));
     const float spread_of = std::sqrt(3.0f / scale);
     const int64_t n_keys = attend_.from_source ? sizes.source : sizes.total();
-    Operands operands;
-    operands.q = random_rows(random, sizes.batch, sizes.fresh, row_elements(axes(nodes_.q)), spread_of);
-    operands.k = random_rows(random, sizes.batch, n_keys, row_elements(axes(nodes_.k)), spread_of);
-    operands.v = random_rows(random, sizes.batch, n_keys, row_elements(axes(nodes_.v)), 1);
+    RandomOperands operands;
+    operands.q = random_rows(random, sizes.batch, sizes.fresh, row_elements(axes(nodes_.operands.q)), spread_of);
+    operands.k = random_rows(random, sizes.batch, n_keys, row_elements(axes(nodes_.operands.k)), spread_of);
+    operands.v = random_rows(random, sizes.batch, n_keys, row_elements(axes(nodes_.operands.v)), 1);
     return operands;
   }
 
-  std::vector<float> computed(const Sizes& sizes, const Operands& operands) const {
+  Evaluated<std::vector<float>> computed(const Sizes& sizes, const RandomOperands& operands) const {
     const std::array<Symbol, 2> rows = {Symbol::kBatch, Symbol::kNew};
     const auto keyed = [&](onnx::ValueId id) { return std::array{Symbol::kBatch, position_symbol(axes(id), attend_.from_source)}; };
     std::vector<Probe::Given> given;
     if (nodes_.more) {
       given = nodes_.more(sizes, operands.k.data, operands.v.data);
     } else {
-      given = {{nodes_.k, spread(operands.k.data, axes(nodes_.k), sizes, keyed(nodes_.k))},
-               {nodes_.v, spread(operands.v.data, axes(nodes_.v), sizes, keyed(nodes_.v))}};
+      given = {{nodes_.operands.k, spread(operands.k.data, axes(nodes_.operands.k), sizes, keyed(nodes_.operands.k))},
+               {nodes_.operands.v, spread(operands.v.data, axes(nodes_.operands.v), sizes, keyed(nodes_.operands.v))}};
     }
-    given.emplace_back(nodes_.q, spread(operands.q.data, axes(nodes_.q), sizes, rows));
-    const Tensor out = context_.probes.at(sizes).get_with(nodes_.out, given);
-    return arrange(out, nodes_.out_axes, sizes, rows);
+    given.emplace_back(nodes_.operands.q, spread(operands.q.data, axes(nodes_.operands.q), sizes, rows));
+    const Evaluated<Tensor> out = context_.probes.at(sizes).try_get_with(nodes_.out, given);
+    if (!out) return {{}, out.failure};
+    return evaluated(arrange(*out, nodes_.out_axes, sizes, rows));
   }
 
   const Axes& axes(onnx::ValueId id) const { return context_.labels[id].axes; }
@@ -156,13 +164,11 @@ class Confirmation {
 };
 
 void confirm_at(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend, Sizes sizes) {
-  try {
-    Confirmation(context, nodes, attend).at(sizes);
-  } catch (const Refusal&) { throw; } catch (const Error&) {
-    if (sizes.batch == 1) throw;
-    sizes.batch = 1;  // a graph for one sequence at a time
-    Confirmation(context, nodes, attend).at(sizes);
-  }
+  const Confirmation confirmation(context, nodes, attend);
+  std::string failure;
+  if (confirmation.at(sizes, failure)) return;
+  const bool batched = std::exchange(sizes.batch, 1) != 1;  // it may be a graph for one sequence at a time
+  if (!batched || !confirmation.at(sizes, failure)) refuse(nodes.node, fmt::format("it cannot be evaluated on its own ({})", failure));
 }
 
 }  // namespace
@@ -172,13 +178,13 @@ void confirm(const AttentionContext& context, const AttentionNodes& nodes, const
   int64_t n_confirmed = 0;
   const auto look = [&](int64_t past, int64_t fresh, int64_t batch, int64_t source) {
     if (nodes.limit && past + fresh > *nodes.limit) return;
-    confirm_at(context, nodes, attend, sizes_at(labels, past, fresh, batch, source));
+    confirm_at(context, nodes, attend, sizes_at(labels, {past, fresh, batch, source}));
     ++n_confirmed;
   };
   const bool one_row = labels.one_token || nodes.one_row;
   look(one_row ? 7 : 2, one_row ? 1 : 5, 2, 6);
   look(one_row ? 19 : 13, one_row ? 1 : 3, 1, 4);
-  if (n_confirmed == 0) confirm_at(context, nodes, attend, sizes_at(labels, *nodes.limit - 1, 1));
+  if (n_confirmed == 0) confirm_at(context, nodes, attend, sizes_at(labels, {.past = *nodes.limit - 1}));
 }
 
 }  // namespace kvik::native

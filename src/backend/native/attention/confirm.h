@@ -7,7 +7,8 @@ namespace kvik::native {
 // An attention as the graph spells it: these values are given, that one is computed.
 struct AttentionNodes {
   const onnx::Node& node;
-  onnx::ValueId q = onnx::kNoValue, k = onnx::kNoValue, v = onnx::kNoValue, out = onnx::kNoValue;
+  Emitter::Operands operands;
+  onnx::ValueId out = onnx::kNoValue;
   Axes out_axes;
   bool one_row = false;  // only its meaning token by token is claimed
   std::optional<int64_t> limit;
@@ -16,7 +17,7 @@ struct AttentionNodes {
 };
 
 // Random queries, keys and values through the graph's nodes and through the attend: the last word on scale, cap, biases, sinks, heads
-// and layouts. Throws Refusal where they differ.
+// and layouts. Refuses if they differ.
 void confirm(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend);
 
 }  // namespace kvik::native

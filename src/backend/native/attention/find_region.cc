@@ -39,13 +39,13 @@ Symbol softmax_symbol(const Node& softmax, const Axes& axes) {
   const auto rank = static_cast<int64_t>(axes.size());
   const int64_t given = softmax.int_or("axis", softmax.opset >= 13 ? -1 : 1);
   const int64_t axis = given < 0 ? given + rank : given;
-  if (axis < 0 || axis >= rank) throw Refusal(softmax, fmt::format("its axis {} is outside of {}", given, to_string(axes)));
+  if (axis < 0 || axis >= rank) refuse(softmax, fmt::format("its axis {} is outside of {}", given, to_string(axes)));
   Axis softmaxed = axes[static_cast<size_t>(axis)];
   if (softmax.opset < 13) {
     for (size_t i = static_cast<size_t>(axis) + 1; i < axes.size(); ++i) softmaxed.insert(softmaxed.end(), axes[i].begin(), axes[i].end());
   }
   if (softmaxed.size() != 1 || !softmaxed[0].is_symbol()) {
-    throw Refusal(softmax, fmt::format("it runs over {} of {}, where the keys alone were expected", to_string(softmaxed), to_string(axes)));
+    refuse(softmax, fmt::format("it runs over {} of {}, where the keys alone were expected", to_string(softmaxed), to_string(axes)));
   }
   return softmaxed[0].symbol;
 }
@@ -53,15 +53,14 @@ Symbol softmax_symbol(const Node& softmax, const Axes& axes) {
 void find_softmax(const Labels& labels, Region& region) {
   const onnx::Graph& graph = labels.flat->graph;
   const auto found = walk_back(labels, region.weights, [](ValueId, const Node& node) { return node.op == "Softmax"; });
-  if (found.size() > 1)
-    throw Refusal(*region.weights_values, fmt::format("its weights come from {} softmaxes, one was expected", found.size()));
+  if (found.size() > 1) refuse(*region.weights_values, fmt::format("its weights come from {} softmaxes, one was expected", found.size()));
   if (found.empty()) return;
   const Node& softmax = graph.nodes[static_cast<size_t>(graph.value(found[0]).producer)];
   region.softmax_in = softmax.inputs.at(0);
   region.softmax_out = found[0];
   region.softmaxed = softmax_symbol(softmax, labels[region.softmax_in].axes);
   if (region.softmaxed != region.keys && !(region.softmaxed == Symbol::kTotalAndSink && region.keys == Symbol::kTotal)) {
-    throw Refusal(softmax, "it does not run over the keys");
+    refuse(softmax, "it does not run over the keys");
   }
 }
 
@@ -90,7 +89,7 @@ Region find_region(const Labels& labels, const Node& product, int weights_input)
   const auto products = walk_back(labels, region.softmax_expanded() ? region.weights : region.softmax_in,
                                   [&](ValueId id, const Node&) { return labels.query_key.contains(id); });
   if (products.size() != 1) {
-    throw Refusal(product, fmt::format("its weights come from {} products of queries and keys, one was expected", products.size()));
+    refuse(product, fmt::format("its weights come from {} products of queries and keys, one was expected", products.size()));
   }
   region.scores = products[0];
   region.query_key = &labels.flat->graph.nodes[static_cast<size_t>(labels.query_key.at(products[0]))];
@@ -98,7 +97,7 @@ Region find_region(const Labels& labels, const Node& product, int weights_input)
   region.n_heads = row_elements(labels[region.scores].axes);
   const auto same_heads = [&](ValueId id) { return id == onnx::kNoValue || row_elements(labels[id].axes) == region.n_heads; };
   if (!same_heads(region.softmax_in) || !same_heads(region.weights)) {
-    throw Refusal(product, fmt::format("{} heads of scores become {} of weights", region.n_heads, row_elements(axes)));
+    refuse(product, fmt::format("{} heads of scores become {} of weights", region.n_heads, row_elements(axes)));
   }
   return region;
 }

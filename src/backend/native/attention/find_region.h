@@ -1,6 +1,6 @@
 #pragma once
 
-#include "backend/native/attention/attention.h"
+#include "backend/native/attention/context.h"
 
 namespace kvik::native {
 
@@ -26,7 +26,7 @@ struct Region {
   onnx::ValueId v() const { return weights_values->inputs[static_cast<size_t>(1 - weights_input)]; }
 };
 
-// Walks back from the weights over scores. Throws Refusal naming `product`.
+// Walks back from the weights over scores. Refuses, naming `product`.
 Region find_region(const Labels& labels, const onnx::Node& product, int weights_input);
 
 }  // namespace kvik::native

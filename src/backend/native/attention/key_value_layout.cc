@@ -39,8 +39,8 @@ struct Values {
 
 Values values_of(const Region& region, const ProductMap& product) {
   const Node& node = *region.weights_values;
-  if (product.n_inner != 1) throw Refusal(node, "it sums over more than the keys");
-  if (product.scale != 1) throw Refusal(node, "it scales what the weights and values give");
+  if (product.n_inner != 1) refuse(node, "it sums over more than the keys");
+  if (product.scale != 1) refuse(node, "it scales what the weights and values give");
   const Indices& weight_of = region.weights_input == 0 ? product.a : product.b;
   const Indices& value_of = region.weights_input == 0 ? product.b : product.a;
   std::vector<Indices> elements(static_cast<size_t>(region.n_heads));
@@ -52,7 +52,7 @@ Values values_of(const Region& region, const ProductMap& product) {
     head.push_back(value_of[i]);
   }
   for (const Indices& head : elements) {
-    if (static_cast<int64_t>(head.size()) != values.value_dim) throw Refusal(node, "its heads give different numbers of elements");
+    if (static_cast<int64_t>(head.size()) != values.value_dim) refuse(node, "its heads give different numbers of elements");
     values.v.insert(values.v.end(), head.begin(), head.end());
   }
   if (counts_up(values.out_map)) values.out_map.clear();
@@ -93,7 +93,7 @@ void drop_identity(const Labels& labels, ValueId operand, Indices& map) {
 
 void set_layout(const Labels& labels, const Region& region, Attend& attend) {
   const ProductMap scores = row_product(labels, *region.query_key);
-  if (scores.n_results != region.n_heads) throw Refusal(*region.query_key, "its rows do not make one score a head");
+  if (scores.n_results != region.n_heads) refuse(*region.query_key, "its rows do not make one score a head");
   const Values values = values_of(region, row_product(labels, *region.weights_values));
   attend.n_heads = attend.n_kv_heads = region.n_heads;
   attend.key_dim = scores.n_inner;
@@ -107,13 +107,13 @@ void set_layout(const Labels& labels, const Region& region, Attend& attend) {
 
 void read_from_sources(const AttentionContext& context, FoundAttention& found) {
   Attend& attend = found.attend;
-  read_from(context, found.q, attend.q_map, &attend.scale);
-  read_from(context, found.k, attend.k_map, &attend.scale);
-  read_from(context, found.v, attend.v_map, nullptr);
+  read_from(context, found.operands.q, attend.q_map, &attend.scale);
+  read_from(context, found.operands.k, attend.k_map, &attend.scale);
+  read_from(context, found.operands.v, attend.v_map, nullptr);
   share_heads(attend);
-  drop_identity(context.labels, found.q, attend.q_map);
-  drop_identity(context.labels, found.k, attend.k_map);
-  drop_identity(context.labels, found.v, attend.v_map);
+  drop_identity(context.labels, found.operands.q, attend.q_map);
+  drop_identity(context.labels, found.operands.k, attend.k_map);
+  drop_identity(context.labels, found.operands.v, attend.v_map);
 }
 
 }  // namespace kvik::native

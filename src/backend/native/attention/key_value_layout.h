@@ -11,7 +11,7 @@ struct ProductMap {
   float scale = 1;
 };
 
-// For MatMul and its relatives, on rows of these shapes. Throws Refusal.
+// For MatMul and its relatives, on rows of these shapes. May refuse.
 ProductMap product_map(const onnx::Node& node, const Dims& a, const Dims& b);
 
 // Axes of what it gives.

@@ -5,7 +5,6 @@
 
 #include "backend/native/attention/confirm.h"
 #include "backend/native/attention/key_value_layout.h"
-#include "backend/native/attention/mask_pattern_cache.h"
 #include "backend/native/attention/operator_definition.h"
 #include "backend/native/probe/arrange.h"
 
@@ -14,10 +13,10 @@ namespace {
 
 using onnx::ValueId;
 
-// The same operator with the same mask at the same sizes has the same rule.
+// The same operator with the same mask at the same sizes has the same pattern.
 std::string key_of(const AttentionContext& context, const OperatorDefinition& definition, bool from_source) {
-  Numbering& numbering = context.rules->numbering(context);
-  const auto number = [&](int input) { return definition.input(input) == onnx::kNoValue ? -1 : numbering.number(definition.input(input)); };
+  ValueNumbers& numbers = context.numbers;
+  const auto number = [&](int input) { return definition.input(input) == onnx::kNoValue ? -1 : numbers.number(definition.input(input)); };
   std::string key =
       fmt::format("{} {} mask {} {} valid {} heads {} {} {} scale {} {} causal {} {} {} {} past {}", definition.node.op, from_source,
                   number(definition.mask), definition.mask_may_be_short, number(definition.valid_keys), definition.n_heads,
@@ -29,21 +28,21 @@ std::string key_of(const AttentionContext& context, const OperatorDefinition& de
 void require_no_rows(const AttentionContext& context, const OperatorDefinition& definition) {
   const ValueId mask = definition.input(definition.mask);
   if (mask != onnx::kNoValue && context.labels[mask].kind == Label::Kind::kRow)
-    throw Refusal(definition.node, "what it adds to scores depends on the contents of rows");
+    refuse(definition.node, "what it adds to scores depends on the contents of rows");
 }
 
-MaskPattern rule_of(const AttentionContext& context, const OperatorDefinition& definition, bool from_source) {
+MaskPattern pattern_of(const AttentionContext& context, const OperatorDefinition& definition, bool from_source) {
   const std::string key = key_of(context, definition, from_source);
-  const auto known = context.rules->rules.find(key);
-  if (known != context.rules->rules.end()) return known->second;
+  const auto known = context.patterns.known.find(key);
+  if (known != context.patterns.known.end()) return known->second;
   OperatorScores source(context, definition, from_source ? Symbol::kSource : Symbol::kTotal);
-  const MaskProbe question = {.node = definition.node,
-                              .source = source,
-                              .n_heads = definition.n_heads,
-                              .from_source = from_source,
-                              .softmax_expanded = false,
-                              .score_function = definition.function};
-  return context.rules->rules[key] = probe_mask(context, question);
+  const MaskProbe mask = {.node = definition.node,
+                          .source = source,
+                          .n_heads = definition.n_heads,
+                          .from_source = from_source,
+                          .softmax_expanded = false,
+                          .score_function = definition.function};
+  return context.patterns.known[key] = probe_mask(context, mask);
 }
 
 // Rows as the operator wants them: [batch, kv heads, positions from … to - 1, size].
@@ -126,35 +125,32 @@ Axes result_axes(const AttentionContext& context, const OperatorDefinition& defi
   return axes;
 }
 
-FoundAttention match_definition(const AttentionContext& context, const onnx::Node& node) {
+}  // namespace
+
+FoundAttention match_operator(const AttentionContext& context, const onnx::Node& node) {
   const OperatorDefinition definition = operator_definition(context, node);
   require_no_rows(context, definition);
   const bool from_source = holds(context.labels[node.inputs[1]].axes, Symbol::kSource);
-  const MaskPattern rule = rule_of(context, definition, from_source);
+  const MaskPattern pattern = pattern_of(context, definition, from_source);
   FoundAttention found;
-  found.attend = rule.attend;
+  found.attend = pattern.attend;
   found.attend.sinks = definition.sinks;
   if (!definition.sinks.empty()) found.attend.words += ", sink";
-  found.attend.node = node.describe();
-  found.limit = rule.limit;
-  found.new_tokens_see_all = rule.new_tokens_see_all;
-  found.q = node.inputs[0];
-  found.k = node.inputs[1];
-  found.v = node.inputs[2];
+  found.limit = pattern.limit;
+  found.new_tokens_see_all = pattern.new_tokens_see_all;
+  found.operands = {node.inputs[0], node.inputs[1], node.inputs[2]};
   set_operator_layout(definition, found.attend);
   AttentionNodes nodes = {.node = node,
-                          .q = found.q,
-                          .k = found.k,
-                          .v = found.v,
+                          .operands = found.operands,
                           .out = node.outputs.at(0),
                           .out_axes = result_axes(context, definition),
-                          .one_row = rule.new_tokens_see_all,
-                          .limit = rule.limit};
+                          .one_row = pattern.new_tokens_see_all,
+                          .limit = pattern.limit};
   if (definition.appends()) {
     nodes.more = [&](const Sizes& sizes, std::span<const float> k, std::span<const float> v) {
       return pieces(context, definition, sizes, k, v);
     };
-  } else if (definition.mask_may_be_short && holds(context.labels[found.k].axes, Symbol::kTotal)) {
+  } else if (definition.mask_may_be_short && holds(context.labels[found.operands.k].axes, Symbol::kTotal)) {
     nodes.more = [&](const Sizes& sizes, std::span<const float> k, std::span<const float> v) {
       return in_buffer(context, definition, sizes, k, v);
     };
@@ -162,18 +158,6 @@ FoundAttention match_definition(const AttentionContext& context, const onnx::Nod
   confirm(context, nodes, found.attend);
   read_from_sources(context, found);
   return found;
-}
-
-}  // namespace
-
-FoundAttention match_attention_operator(const AttentionContext& context, const onnx::Node& node) {
-  try {
-    return match_definition(context, node);
-  } catch (const Refusal& refusal) {
-    const std::string_view reason = refusal.what();
-    if (reason.starts_with("node ")) throw;
-    throw Refusal(node, std::string(reason));
-  } catch (const Error& error) { throw Refusal(node, fmt::format("it cannot be evaluated on its own ({})", error.what())); }
 }
 
 }  // namespace kvik::native

@@ -21,16 +21,15 @@ struct Mask {
   }
 };
 
-Mask mask_of(const onnx::Node& node, const Tensor& tensor, const Scores& scores, int64_t n_rows) {
+// Nothing where it does not fit the heads and rows.
+std::optional<Mask> mask_of(const Tensor& tensor, const Scores& scores, int64_t n_rows) {
   Mask mask;
   mask.dims = tensor.dims();
   const bool fits = !mask.dims.empty() && mask.dims.size() <= 4;
   if (fits) mask.dims.insert(mask.dims.begin(), 4 - mask.dims.size(), 1);
   const Dims wanted = {scores.batch, scores.heads, n_rows};
   for (size_t axis = 0; axis < 3; ++axis) {
-    if (!fits || (mask.dims[axis] != 1 && mask.dims[axis] != wanted[axis]))
-      throw Error(Code::kBadModel, fmt::format("{}: its mask has shape {}, which does not fit {} heads and {} rows", node.describe(),
-                                               kvik::to_string(tensor.dims()), scores.heads, n_rows));
+    if (!fits || (mask.dims[axis] != 1 && mask.dims[axis] != wanted[axis])) return std::nullopt;
   }
   const Tensor floats = to_floats(tensor);
   mask.added.assign(floats.data<float>().begin(), floats.data<float>().end());
@@ -41,10 +40,17 @@ Mask mask_of(const onnx::Node& node, const Tensor& tensor, const Scores& scores,
 
 }  // namespace
 
-void OperatorScores::add_mask(const Sizes& sizes, int64_t first, Scores& scores) {
+Evaluated<Scores> OperatorScores::with_mask(const Sizes& sizes, int64_t first, Scores scores) {
   const onnx::ValueId value = definition_.input(definition_.mask);
-  if (value == onnx::kNoValue) return;
-  const Mask mask = mask_of(definition_.node, context_.probes.at(sizes).get(value), scores, sizes.fresh);
+  if (value == onnx::kNoValue) return evaluated(std::move(scores));
+  const Evaluated<Tensor> found = context_.probes.at(sizes).try_get(value);
+  if (!found) return {{}, found.failure};
+  const std::optional<Mask> fitting = mask_of(*found, scores, sizes.fresh);
+  if (!fitting)
+    return {{},
+            fmt::format("its mask has shape {}, which does not fit {} heads and {} rows", kvik::to_string(found->dims()), scores.heads,
+                        sizes.fresh)};
+  const Mask& mask = *fitting;
   const int64_t width = mask.dims[3];
   for (int64_t b = 0; b < scores.batch; ++b) {
     for (int64_t q = 0; q < scores.rows; ++q) {
@@ -61,6 +67,7 @@ void OperatorScores::add_mask(const Sizes& sizes, int64_t first, Scores& scores)
       }
     }
   }
+  return evaluated(std::move(scores));
 }
 
 void OperatorScores::hide_by_position(const Sizes& sizes, int64_t first_row, Scores& scores) {
@@ -80,7 +87,7 @@ void OperatorScores::hide_by_position(const Sizes& sizes, int64_t first_row, Sco
   }
 }
 
-Scores OperatorScores::scores_of(const Sizes& sizes, int64_t first, int64_t n, std::span<const float> x) {
+Evaluated<Scores> OperatorScores::scores_of(const Sizes& sizes, int64_t first, int64_t n, std::span<const float> x) {
   Scores scores;
   scores.batch = sizes.batch;
   scores.rows = n;
@@ -91,13 +98,13 @@ Scores OperatorScores::scores_of(const Sizes& sizes, int64_t first, int64_t n, s
     const size_t pair = i / static_cast<size_t>(scores.heads) % (static_cast<size_t>(scores.rows * scores.keys));
     scores.data[i] = definition_.function(x.size() == 1 ? x[0] : x[pair]);
   }
-  add_mask(sizes, first, scores);
-  hide_by_position(sizes, first, scores);
-  return scores;
+  Evaluated<Scores> masked = with_mask(sizes, first, std::move(scores));
+  if (masked) hide_by_position(sizes, first, *masked);
+  return masked;
 }
 
-Scores OperatorScores::softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) {
-  const Sizes sizes = sizes_at(context_.labels, total - 1, 1);
+Evaluated<Scores> OperatorScores::softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) {
+  const Sizes sizes = sizes_at(context_.labels, {.past = total - 1});
   return scores_of(sizes, position - sizes.past, 1, x);
 }
 

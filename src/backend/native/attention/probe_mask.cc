@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <numeric>
 
-#include "backend/native/attention/mask_pattern_cache.h"
+#include "backend/native/probe/bisect.h"
 
 namespace kvik::native {
 namespace {
@@ -29,7 +29,7 @@ std::vector<Sizes> small_sizes(const Labels& labels, bool from_source) {
     int64_t source = 5;
     for (const Size& size : sizes) {
       if (labels.flat->buffer > 0 && size.past + size.fresh > labels.flat->buffer) continue;
-      result.push_back(sizes_at(labels, size.past, size.fresh, 1, from_source ? source++ : 5));
+      result.push_back(sizes_at(labels, {.past = size.past, .fresh = size.fresh, .source = from_source ? source++ : 5}));
     }
   };
   if (labels.one_token) {
@@ -54,61 +54,70 @@ std::optional<int64_t> capacity_of(const FlatGraph& flat) {
 
 class MaskInference {
  public:
-  MaskInference(const AttentionContext& context, const MaskProbe& question)
-      : context_(context), question_(question), profile_(question.n_heads), function_(question.score_function) {}
+  MaskInference(const AttentionContext& context, const MaskProbe& mask)
+      : context_(context), mask_(mask), profile_(mask.n_heads), function_(mask.score_function) {}
 
   MaskPattern run() {
     if (const auto capacity = capacity_of(*context_.labels.flat)) smallest_bad_ = *capacity + 1;
-    for (const Sizes& sizes : small_sizes(context_.labels, question_.from_source)) {
+    for (const Sizes& sizes : small_sizes(context_.labels, mask_.from_source)) {
       if (!smallest_bad_ || sizes.total() < *smallest_bad_) try_small(sizes);
     }
-    if (!largest_ok_) throw Refusal(question_.node, fmt::format("its scores cannot be evaluated at any size ({})", failure_));
-    if (!question_.from_source) look_far();
-    if (!question_.from_source && context_.labels.flat->buffer > 0) require_empty_places_hidden();
-    MaskPattern rule;
-    rule.limit = limit_;
+    if (!largest_ok_) refuse(mask_.node, fmt::format("its scores cannot be evaluated at any size ({})", failure_));
+    if (!mask_.from_source) look_far();
+    if (!mask_.from_source && context_.labels.flat->buffer > 0) require_empty_places_hidden();
+    MaskPattern pattern;
+    pattern.limit = limit_;
     const ScoreFunction function = function_.value_or(ScoreFunction{});
-    if (!function_) throw Refusal(question_.node, "no row sees any other key than its own");
-    rule.attend.scale = function.scale;
-    rule.attend.soft_cap = function.cap;
-    rule.attend.sinks = sinks_;
-    rule.attend.from_source = question_.from_source;
-    rule.attend.n_heads = question_.n_heads;
-    classify(context_, question_, profile_, rule);
-    return rule;
+    if (!function_) refuse(mask_.node, "no row sees any other key than its own");
+    pattern.attend.scale = function.scale;
+    pattern.attend.soft_cap = function.cap;
+    pattern.attend.sinks = sinks_;
+    pattern.attend.from_source = mask_.from_source;
+    pattern.attend.n_heads = mask_.n_heads;
+    classify_mask(context_, mask_, profile_, pattern);
+    return pattern;
   }
 
  private:
-  const onnx::Node& node() const { return question_.node; }
+  const onnx::Node& node() const { return mask_.node; }
 
   void try_small(const Sizes& sizes) {
-    try {
-      observe(sizes);
+    if (observe(sizes)) {
       largest_ok_ = std::max(largest_ok_.value_or(0), sizes.total());
-    } catch (const Refusal&) { throw; } catch (const Error& e) {
-      failure_ = e.what();
+    } else {
       smallest_bad_ = std::min(smallest_bad_.value_or(sizes.total()), sizes.total());
     }
   }
 
-  void observe(const Sizes& sizes) {
+  // False where the graph does not define these sizes.
+  bool observe(const Sizes& sizes) {
     const float none = 0;
-    const Scores scores = question_.source.softmax_input(sizes, std::span(&none, 1));
-    const int64_t n_keys = question_.source.n_keys(sizes), position = question_.from_source ? -1 : sizes.past;
+    const Evaluated<Scores> found_scores = mask_.source.softmax_input(sizes, std::span(&none, 1));
+    if (!found_scores) failure_ = found_scores.failure;
+    if (!found_scores) return false;
+    const Scores& scores = *found_scores;
+    const int64_t n_keys = mask_.source.n_keys(sizes), position = mask_.from_source ? -1 : sizes.past;
     const Reference reference = reference_of(node(), position, n_keys, scores);
     require_equal_batches(sizes);
-    if (question_.from_source) {
+    if (mask_.from_source) {
       require_no_bias(n_keys, scores, reference);
     } else {
       observe_biases(position, n_keys, scores, reference);
     }
     observe_sinks(n_keys, scores, reference);
-    if (question_.score_function) return;
-    const auto ask = [&](std::span<const float> x) { return question_.source.softmax_input(sizes, x); };
+    if (mask_.score_function) return true;
+    const auto ask = [&](std::span<const float> x) { return require(mask_.source.softmax_input(sizes, x)); };
     const auto found = score_function(node(), {scores, reference, n_keys, ask});
-    if (!found) return;
+    if (!found) return true;
     if (!function_) function_ = found;
-    if (!same_function(*function_, *found)) throw Refusal(node(), "the scale of its scores depends on the number of tokens");
+    if (!same_function(*function_, *found)) refuse(node(), "the scale of its scores depends on the number of tokens");
+    return true;
+  }
+
+  // Of sizes that the graph is known to define.
+  Scores require(Evaluated<Scores> found) const {
+    if (!found) refuse(node(), found.failure);
+    return std::move(*found);
   }
 
   void require_equal_batches(const Sizes& sizes) {
@@ -116,26 +125,22 @@ class MaskInference {
     Sizes two = sizes;
     two.batch = 2;
     const float none = 0;
-    Scores scores;
-    try {
-      scores = question_.source.softmax_input(two, std::span(&none, 1));
-    } catch (const Refusal&) { throw; } catch (const Error&) {
-      return;  // a graph for one sequence at a time
-    }
+    const Evaluated<Scores> found = mask_.source.softmax_input(two, std::span(&none, 1));
+    if (!found) return;  // a graph for one sequence at a time
+    const Scores& scores = *found;
     const size_t half = scores.data.size() / 2;
     for (size_t i = 0; i < half; ++i) {
       const float a = scores.data[i], b = scores.data[half + i];
       if (a != b && !(a < kHidden && b < kHidden) && !(std::abs(a - b) <= 1e-5f * std::abs(a)))
-        throw Refusal(node(), "its bias differs between the entries of a batch");
+        refuse(node(), "its bias differs between the entries of a batch");
     }
   }
 
   void observe_biases(int64_t position, int64_t n_keys, const Scores& scores, const Reference& reference) {
     if (const auto distance = profile_.add(position, n_keys, scores, reference)) {
-      throw Refusal(node(),
-                    fmt::format("what it adds to scores is no function of the distance between query and key (distance {}, among {} "
-                                "tokens)",
-                                *distance, n_keys));
+      refuse(node(), fmt::format("what it adds to scores is no function of the distance between query and key (distance {}, among {} "
+                                 "tokens)",
+                                 *distance, n_keys));
     }
   }
 
@@ -144,7 +149,7 @@ class MaskInference {
       for (int64_t k = 0; k < n_keys; ++k) {
         for (int64_t h = 0; h < scores.heads; ++h) {
           const float bias = scores.at(0, q, k, h) - scores.at(0, q, reference.key[static_cast<size_t>(q)], h);
-          if (!(std::abs(bias) < 1e-5f)) throw Refusal(node(), "it adds a bias to scores over the source");
+          if (!(std::abs(bias) < 1e-5f)) refuse(node(), "it adds a bias to scores over the source");
         }
       }
     }
@@ -156,7 +161,7 @@ class MaskInference {
       for (int64_t h = 0; h < scores.heads; ++h) {
         const float sink = scores.at(0, q, n_keys, h) - scores.at(0, q, reference.key[static_cast<size_t>(q)], h);
         if (static_cast<int64_t>(sinks_.size()) <= h) sinks_.push_back(sink);
-        if (!(std::abs(sinks_[static_cast<size_t>(h)] - sink) <= 1e-4f)) throw Refusal(node(), "its sink is not the same for all tokens");
+        if (!(std::abs(sinks_[static_cast<size_t>(h)] - sink) <= 1e-4f)) refuse(node(), "its sink is not the same for all tokens");
       }
     }
   }
@@ -168,10 +173,10 @@ class MaskInference {
       if (size.past + size.fresh >= buffer || (context_.labels.one_token && size.fresh > 1)) continue;
       const Sizes sizes = {.fresh = size.fresh, .past = size.past, .buffer = buffer};
       const float none = 0;
-      const Scores scores = question_.source.softmax_input(sizes, std::span(&none, 1));
+      const Scores scores = require(mask_.source.softmax_input(sizes, std::span(&none, 1)));
       const Reference reference = reference_of(node(), sizes.past, sizes.total(), scores);
       observe_biases(sizes.past, sizes.total(), scores, reference);
-      require_hidden(sizes.total(), question_.source.n_keys(sizes), scores, reference);
+      require_hidden(sizes.total(), mask_.source.n_keys(sizes), scores, reference);
     }
   }
 
@@ -180,7 +185,7 @@ class MaskInference {
       for (int64_t k = first; k < end; ++k) {
         for (int64_t h = 0; h < scores.heads; ++h) {
           const float seen = scores.at(0, q, reference.key[static_cast<size_t>(q)], h);
-          if (!(scores.at(0, q, k, h) < seen + kHidden)) throw Refusal(node(), "it sees places of its cache that nothing was written to");
+          if (!(scores.at(0, q, k, h) < seen + kHidden)) refuse(node(), "it sees places of its cache that nothing was written to");
         }
       }
     }
@@ -205,39 +210,29 @@ class MaskInference {
     if (wanted <= 2 * kNear) return wanted;
     const double near = bytes_at(kNear), twice = bytes_at(2 * kNear);
     if (near == 0 || twice == 0) return wanted;  // it ends before that
-    if (context_.rules->affordable) return std::min(wanted, *context_.rules->affordable);
+    if (context_.patterns.affordable) return std::min(wanted, *context_.patterns.affordable);
     const double growth = std::clamp(std::log2(twice / near), 1.0, 2.0);
     const double times = std::pow(std::max(1.0, static_cast<double>(kMostFarBytes) / twice), 1 / growth);
-    context_.rules->affordable = static_cast<int64_t>(static_cast<double>(2 * kNear) * times);
-    return std::min(wanted, *context_.rules->affordable);
+    context_.patterns.affordable = static_cast<int64_t>(static_cast<double>(2 * kNear) * times);
+    return std::min(wanted, *context_.patterns.affordable);
   }
 
   // What looking at the last of so many positions takes; 0 where that fails.
   double bytes_at(int64_t total) {
-    Probe& probe = context_.probes.at(sizes_at(context_.labels, total - 1, 1));
+    Probe& probe = context_.probes.at(sizes_at(context_.labels, {.past = total - 1}));
     const int64_t before = probe.bytes_spent();
     return can_be_evaluated(total) ? static_cast<double>(std::max<int64_t>(1, probe.bytes_spent() - before)) : 0;
   }
 
   bool can_be_evaluated(int64_t total) {
-    try {
-      const float none = 0;
-      question_.source.softmax_input_of_row(total, total - 1, std::span(&none, 1));
-      return true;
-    } catch (const Refusal&) { throw; } catch (const Error&) {
-      return false;
-    }
+    const float none = 0;
+    return static_cast<bool>(mask_.source.softmax_input_of_row(total, total - 1, std::span(&none, 1)));
   }
 
   // The largest number of positions that works, between one that does and one that may.
   int64_t far_as_possible(int64_t good, int64_t wanted) {
     if (can_be_evaluated(wanted)) return wanted;
-    int64_t bad = wanted;
-    while (bad - good > 1) {
-      const int64_t middle = good + (bad - good) / 2;
-      (can_be_evaluated(middle) ? good : bad) = middle;
-    }
-    return good;
+    return bisect(good, wanted, [&](int64_t total) { return can_be_evaluated(total); });
   }
 
   // The last row sees farthest back; where rows see both ways, the first one sees farthest ahead.
@@ -248,17 +243,17 @@ class MaskInference {
   }
 
   void observe_row(int64_t total, int64_t position) {
-    const auto ask = [&](std::span<const float> x) { return question_.source.softmax_input_of_row(total, position, x); };
+    const auto ask = [&](std::span<const float> x) { return require(mask_.source.softmax_input_of_row(total, position, x)); };
     const float none = 0;
     const Scores scores = ask(std::span(&none, 1));
     const Reference reference = reference_of(node(), position, total, scores);
     observe_biases(position, total, scores, reference);
     observe_sinks(total, scores, reference);
-    if (!question_.score_function && function_) require_response(node(), {scores, reference, total, ask}, *function_);
+    if (!mask_.score_function && function_) require_response(node(), {scores, reference, total, ask}, *function_);
   }
 
   const AttentionContext& context_;
-  const MaskProbe& question_;
+  const MaskProbe& mask_;
   BiasProfile profile_;
   std::optional<ScoreFunction> function_;
   std::vector<float> sinks_;
@@ -268,6 +263,6 @@ class MaskInference {
 
 }  // namespace
 
-MaskPattern probe_mask(const AttentionContext& context, const MaskProbe& question) { return MaskInference(context, question).run(); }
+MaskPattern probe_mask(const AttentionContext& context, const MaskProbe& mask) { return MaskInference(context, mask).run(); }
 
 }  // namespace kvik::native

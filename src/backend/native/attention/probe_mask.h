@@ -1,17 +1,12 @@
 #pragma once
 
 #include "backend/native/attention/bias_profile.h"
+#include "backend/native/attention/context.h"
 #include "backend/native/attention/score_function.h"
 
 namespace kvik::native {
 
-// What was inferred from numbers alone: everything of an attention but where its operands stand.
-struct MaskPattern {
-  Attend attend;  // scale, cap, causal, window, slopes, distances, sinks, words
-  std::optional<int64_t> limit;
-  bool new_tokens_see_all = false;
-};
-
+// An attention whose mask is asked for.
 struct MaskProbe {
   const onnx::Node& node;  // for sentences
   ScoreSource& source;
@@ -21,14 +16,14 @@ struct MaskProbe {
   std::optional<ScoreFunction> score_function;  // known beforehand; nothing: to be asked for
 };
 
-// Probes at many sizes and up to the context's length. Throws Refusal where the bias is no function of the distance, or the score no
-// known function of the product.
-MaskPattern probe_mask(const AttentionContext& context, const MaskProbe& question);
+// Probes at many sizes and up to the context's length. Refuses a bias that is no function of the distance, and a score that is no known
+// function of the product.
+MaskPattern probe_mask(const AttentionContext& context, const MaskProbe& mask);
 
-// Fills causal, window, slopes and distances of the rule, and says it in words.
-void classify(const AttentionContext& context, const MaskProbe& question, const BiasProfile& profile, MaskPattern& rule);
+// Fills causal, window, slopes and distances of the pattern, and names it.
+void classify_mask(const AttentionContext& context, const MaskProbe& mask, const BiasProfile& profile, MaskPattern& pattern);
 
-// What the finished rule adds to a score; -inf: not seen.
+// What the finished pattern adds to a score; -inf: not seen.
 float bias_of(const Attend& attend, int64_t head, int64_t distance);
 
 }  // namespace kvik::native

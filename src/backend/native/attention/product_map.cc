@@ -18,9 +18,9 @@ Flags flags_of(const Node& node) {
   if (node.op == "MatMul" && node.domain.empty()) return {};
   const bool gemm = node.op == "Gemm" && node.domain.empty();
   if (!gemm && (node.op != "FusedMatMul" || node.int_or("transBatchA", 0) != 0 || node.int_or("transBatchB", 0) != 0)) {
-    throw Refusal(node, "a product of this kind is not known between queries, keys and values");
+    refuse(node, "a product of this kind is not known between queries, keys and values");
   }
-  if (gemm && node.inputs.size() > 2 && node.inputs[2] != onnx::kNoValue) throw Refusal(node, "it adds something to a product of rows");
+  if (gemm && node.inputs.size() > 2 && node.inputs[2] != onnx::kNoValue) refuse(node, "it adds something to a product of rows");
   return {node.int_or("transA", 0) != 0, node.int_or("transB", 0) != 0, node.float_or("alpha", 1)};
 }
 
@@ -60,7 +60,7 @@ Dims batch_of(const Node& node, const Matrix& a, const Matrix& b) {
     for (size_t i = 0; i < own; ++i) {
       int64_t& size = batch[batch.size() - 1 - i];
       const int64_t dim = operand->dims[own - 1 - i];
-      if (size != 1 && dim != 1 && size != dim) throw Refusal(node, "its operands do not go together");
+      if (size != 1 && dim != 1 && size != dim) refuse(node, "its operands do not go together");
       size = std::max(size, dim);
     }
   }
@@ -71,15 +71,15 @@ Dims batch_of(const Node& node, const Matrix& a, const Matrix& b) {
 
 ProductMap product_map(const Node& node, const Dims& a_dims, const Dims& b_dims) {
   const Flags flags = flags_of(node);
-  if (a_dims.empty() || b_dims.empty()) throw Refusal(node, "a product of scalars is no product of rows");
+  if (a_dims.empty() || b_dims.empty()) refuse(node, "a product of scalars is no product of rows");
   const Matrix a = matrix_of(a_dims, true, flags.transpose_a), b = matrix_of(b_dims, false, flags.transpose_b);
   const int64_t n_inner = a.dims.back(), n_rows = a.dims.end()[-2], n_columns = b.dims.back();
-  if (b.dims.end()[-2] != n_inner) throw Refusal(node, "its operands do not go together");
+  if (b.dims.end()[-2] != n_inner) refuse(node, "its operands do not go together");
   const Dims batch = batch_of(node, a, b);
   const Dims a_batch = batch_strides(a, batch), b_batch = batch_strides(b, batch);
   const int64_t n_batch = element_count(batch);
   if (static_cast<double>(n_batch) * static_cast<double>(n_rows * n_columns) * static_cast<double>(n_inner) > 1 << 26) {
-    throw Refusal(node, "its rows are too large");
+    refuse(node, "its rows are too large");
   }
 
   ProductMap map;
@@ -108,7 +108,7 @@ ProductMap product_map(const Node& node, const Dims& a_dims, const Dims& b_dims)
 
 Axes product_axes(const Node& node, Axes a, Axes b) {
   const Flags flags = flags_of(node);
-  if (a.size() < 2 || b.size() < 2) throw Refusal(node, "a matrix was expected on both sides");
+  if (a.size() < 2 || b.size() < 2) refuse(node, "a matrix was expected on both sides");
   if (flags.transpose_a) std::swap(a.end()[-1], a.end()[-2]);
   if (flags.transpose_b) std::swap(b.end()[-1], b.end()[-2]);
   Axes result(std::max(a.size(), b.size()) - 2);

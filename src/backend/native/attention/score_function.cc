@@ -61,12 +61,12 @@ std::optional<ScoreFunction> score_function(const onnx::Node& node, const ScoreP
   const float cap = respond(rest, 1e7f).median();
   const ScoreFunction capped = {.scale = respond(rest, 1e-2f).median() * 100, .cap = cap};
   if (cap > 0 && far.are(capped(30), 2e-3f) && one.are(capped(1), 2e-3f) && back.are(capped(-2), 2e-3f)) return capped;
-  throw Refusal(node, "scores are no multiple of the product of query and key, nor a soft cap of it, the same for every head and key");
+  refuse(node, "scores are no multiple of the product of query and key, nor a soft cap of it, the same for every head and key");
 }
 
 void require_response(const onnx::Node& node, const ScoreProbe& rest, const ScoreFunction& function) {
   const Responses one = respond(rest, 1);
-  if (!one.are(function(1), 1e-3f)) throw Refusal(node, "the scale of its scores depends on the number of tokens");
+  if (!one.are(function(1), 1e-3f)) refuse(node, "the scale of its scores depends on the number of tokens");
 }
 
 bool same_function(const ScoreFunction& a, const ScoreFunction& b) {

@@ -23,11 +23,11 @@ struct ScoreProbe {
   std::function<Scores(std::span<const float> x)> ask;
 };
 
-// Asks how the keys that are seen respond to products; nothing where no row sees another key than its reference. Throws Refusal where
+// Asks how the keys that are seen respond to products; nothing where no row sees another key than its reference. Refuses if
 // they do not all respond alike, or in no known way.
 std::optional<ScoreFunction> score_function(const onnx::Node& node, const ScoreProbe& rest);
 
-// Throws Refusal where one response at this size is not what the function says.
+// Refuses if one response at this size is not what the function says.
 void require_response(const onnx::Node& node, const ScoreProbe& rest, const ScoreFunction& function);
 
 bool same_function(const ScoreFunction& a, const ScoreFunction& b);

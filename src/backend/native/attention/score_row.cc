@@ -29,55 +29,68 @@ class Slicer {
   Slicer(const AttentionContext& context, const RowSlice& slice)
       : context_(context), slice_(slice), all_{.fresh = slice.total}, row_{.fresh = 1, .past = slice.total - 1} {}
 
-  Tensor run(const Tensor& scores) {
+  Evaluated<Tensor> run(const Tensor& scores) {
     const onnx::Graph& graph = context_.labels.flat->graph;
     values_[slice_.from] = scores;
     const auto known = [&](ValueId id) { return id == slice_.from || !context_.labels[id].is_score; };
-    for (const onnx::NodeId n : nodes_needed(graph, slice_.to, known, [](ValueId) {})) run(graph.nodes[static_cast<size_t>(n)]);
-    return values_.at(slice_.to);
+    for (const onnx::NodeId n : nodes_needed(graph, slice_.to, known, [](ValueId) {})) {
+      if (!run(graph.nodes[static_cast<size_t>(n)])) return {{}, failure_};
+    }
+    return evaluated(values_.at(slice_.to));
   }
 
  private:
-  [[noreturn]] void give_up(const Node& node) const {
-    throw Error(Code::kUnsupported, fmt::format("{}: it cannot be taken row by row", node.describe()));
+  bool give_up(const Node& node) {
+    failure_ = fmt::format("{}: it cannot be taken row by row", node.describe());
+    return false;
   }
 
-  void run(const Node& node) {
+  bool run(const Node& node) {
     const Axes& axes = context_.labels[node.outputs.at(0)].axes;
+    const bool lines_up = is_one_of(node, kElementwise) || (node.op == "Concat" && node.domain.empty());
     Tensor result;
     if (is_one_of(node, kReshapes)) {
-      const Tensor from = value(node, node.inputs.at(0), nullptr);
-      if (from.size() != element_count(row_.of(axes))) give_up(node);
+      if (!load(node, node.inputs.at(0), nullptr)) return false;
+      const Tensor& from = loaded_[node.inputs[0]];
+      if (from.size() != element_count(row_.of(axes))) return give_up(node);
       result = from.reshaped(row_.of(axes));
-    } else if (is_one_of(node, kElementwise) || (node.op == "Concat" && node.domain.empty())) {
-      result = run_node(
-                   node, [&](ValueId id) { return value(node, id, &axes); }, budget_)
-                   .at(0);
-    } else if (is_one_of(node, kOnScoresAlone)) {
-      result = run_node(
-                   node, [&](ValueId id) { return value(node, id, nullptr); }, budget_)
-                   .at(0);
+    } else if (lines_up || is_one_of(node, kOnScoresAlone)) {
+      for (const ValueId id : node.inputs) {
+        if (id != onnx::kNoValue && !load(node, id, lines_up ? &axes : nullptr)) return false;
+      }
+      Evaluated<std::vector<Tensor>> made = try_run_node(
+          node, [&](ValueId id) { return loaded_.at(id); }, budget_);
+      if (!made) failure_ = made.failure;
+      if (!made) return false;
+      result = made->at(0);
     } else {
-      give_up(node);
+      return give_up(node);
     }
-    if (result.dims() != row_.of(axes)) give_up(node);
+    if (result.dims() != row_.of(axes)) return give_up(node);
     values_[node.outputs[0]] = result;
+    return true;
   }
 
   // A score's row, or another value: as it is, or (where it meets scores of these axes) what belongs to the row of it.
-  Tensor value(const Node& node, ValueId id, const Axes* axes) {
+  bool load(const Node& node, ValueId id, const Axes* axes) {
     const auto made = values_.find(id);
-    if (made != values_.end()) return made->second;
-    if (context_.labels[id].kind == Label::Kind::kRow) throw Refusal(node, "what is added to scores depends on the contents of rows");
-    Tensor tensor = context_.probes.at(all_).get(id);
-    if (axes == nullptr) return tensor;
-    for (int from_right = 1; from_right <= tensor.rank() && from_right <= static_cast<int>(axes->size()); ++from_right) {
+    if (made != values_.end()) {
+      loaded_[id] = made->second;
+      return true;
+    }
+    if (context_.labels[id].kind == Label::Kind::kRow) refuse(node, "what is added to scores depends on the contents of rows");
+    Evaluated<Tensor> found = context_.probes.at(all_).try_get(id);
+    if (!found) failure_ = found.failure;
+    if (!found) return false;
+    Tensor tensor = *found;
+    for (int from_right = 1; axes != nullptr && from_right <= tensor.rank() && from_right <= static_cast<int>(axes->size()); ++from_right) {
       const Axis& axis = axes->end()[-from_right];
       if (!holds(axis, Symbol::kNew) || tensor.dim(-from_right) == 1) continue;
-      if (tensor.dim(-from_right) != all_.of(axis)) give_up(node);
+      if (tensor.dim(-from_right) != all_.of(axis)) return give_up(node);
       tensor = rows_of(tensor, tensor.rank() - from_right, axis);
     }
-    return tensor;
+    loaded_[id] = tensor;
+    return true;
   }
 
   // The elements of an axis that belong to the row.
@@ -103,12 +116,14 @@ class Slicer {
   const RowSlice& slice_;
   Sizes all_, row_;
   WorkBudget budget_;
-  std::unordered_map<ValueId, Tensor> values_;
+  std::unordered_map<ValueId, Tensor> values_;  // scores
+  std::unordered_map<ValueId, Tensor> loaded_;  // operands of the node that is run
+  std::string failure_;
 };
 
 }  // namespace
 
-Tensor evaluate_row(const AttentionContext& context, const RowSlice& slice, const Tensor& scores) {
+Evaluated<Tensor> evaluate_row(const AttentionContext& context, const RowSlice& slice, const Tensor& scores) {
   return Slicer(context, slice).run(scores);
 }
 

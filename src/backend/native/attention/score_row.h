@@ -1,6 +1,6 @@
 #pragma once
 
-#include "backend/native/attention/attention.h"
+#include "backend/native/attention/context.h"
 
 namespace kvik::native {
 
@@ -12,7 +12,7 @@ struct RowSlice {
   int64_t total = 0, position = 0;
 };
 
-// `scores` is `from` with one new row and `total` keys; so is the result. Throws Error where a node cannot be taken row by row.
-Tensor evaluate_row(const AttentionContext& context, const RowSlice& slice, const Tensor& scores);
+// `scores` is `from` with one new row and `total` keys; so is the result. Nothing if a node cannot be taken row by row.
+Evaluated<Tensor> evaluate_row(const AttentionContext& context, const RowSlice& slice, const Tensor& scores);
 
 }  // namespace kvik::native

@@ -26,7 +26,7 @@ void require_sums_of_one(const Region& region, const Scores& weights) {
       for (int64_t h = 0; h < weights.heads; ++h) {
         double sum = 0;
         for (int64_t k = 0; k < weights.keys; ++k) sum += static_cast<double>(weights.at(b, q, k, h));
-        if (!(std::abs(sum - 1) < 1e-4)) throw Refusal(*region.weights_values, "weights over the keys do not sum to one");
+        if (!(std::abs(sum - 1) < 1e-4)) refuse(*region.weights_values, "weights over the keys do not sum to one");
       }
     }
   }
@@ -34,44 +34,33 @@ void require_sums_of_one(const Region& region, const Scores& weights) {
 
 }  // namespace
 
-Sizes sizes_at(const Labels& labels, int64_t past, int64_t fresh, int64_t batch, int64_t source) {
-  if (labels.one_sequence) batch = 1;
-  if (const int64_t buffer = labels.flat->buffer; buffer > 0) {
-    if (past + fresh > buffer) throw Error(Code::kTooLarge, fmt::format("the cache has room for {} positions", buffer));
-    const int64_t first = labels.one_token ? buffer - 1 : past;
-    return {.batch = labels.one_token ? 1 : batch, .fresh = buffer - first, .past = first, .source = source, .buffer = buffer};
-  }
-  if (labels.one_token) return {.past = past + fresh - 1, .source = source};
-  if (!labels.flat->has_past) return {.batch = batch, .fresh = past + fresh, .source = source};
-  return {.batch = batch, .fresh = fresh, .past = past, .source = source};
-}
-
-Scores RegionScores::arranged(const Tensor& tensor, const Sizes& sizes) const {
+Evaluated<Scores> RegionScores::arranged(const Evaluated<Tensor>& found, const Sizes& sizes) const {
+  if (!found) return {{}, found.failure};
   const std::array<Symbol, 3> front = {Symbol::kBatch, Symbol::kNew, region_.softmaxed};
   Scores result;
-  result.data = arrange(tensor, context_.labels[wanted()].axes, sizes, front);
+  result.data = arrange(*found, context_.labels[wanted()].axes, sizes, front);
   result.batch = sizes.batch;
   result.rows = sizes.fresh;
   result.keys = sizes.of(factor(region_.softmaxed));
   result.heads = region_.n_heads;
   if (static_cast<int64_t>(result.data.size()) != result.batch * result.rows * result.keys * result.heads) {
-    throw Refusal(*region_.weights_values, "its weights have no axis for every batch entry and row");
+    refuse(*region_.weights_values, "its weights have no axis for every batch entry and row");
   }
   if (region_.softmax_expanded()) {
     require_sums_of_one(region_, result);
     take_logarithms(result);
   }
-  return result;
+  return evaluated(std::move(result));
 }
 
-Scores RegionScores::softmax_input(const Sizes& sizes, std::span<const float> x) {
+Evaluated<Scores> RegionScores::softmax_input(const Sizes& sizes, std::span<const float> x) {
   const std::array<Symbol, 2> pairs = {Symbol::kNew, region_.keys};
   const Probe::Given given = {region_.scores, spread(x, context_.labels[region_.scores].axes, sizes, pairs)};
-  return arranged(context_.probes.at(sizes).get_with(wanted(), std::span(&given, 1)), sizes);
+  return arranged(context_.probes.at(sizes).try_get_with(wanted(), std::span(&given, 1)), sizes);
 }
 
-Scores RegionScores::softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) {
-  if (context_.labels.flat->has_past || context_.labels.one_token) return softmax_input(sizes_at(context_.labels, total - 1, 1), x);
+Evaluated<Scores> RegionScores::softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) {
+  if (context_.labels.flat->has_past || context_.labels.one_token) return softmax_input(sizes_at(context_.labels, {.past = total - 1}), x);
   const std::array<Symbol, 2> pairs = {Symbol::kNew, region_.keys};
   const Sizes row = {.fresh = 1, .past = total - 1};
   const Tensor scores = spread(x, context_.labels[region_.scores].axes, row, pairs);
@@ -95,7 +84,7 @@ void RegionScores::require_untouched_weights(const Sizes& sizes) {
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t i = 0; i < kept * heads; ++i) {
       const float was = x[static_cast<size_t>(row * keys * heads + i)], is = y[static_cast<size_t>(row * kept * heads + i)];
-      if (!(std::abs(was - is) <= 1e-6f)) throw Refusal(*region_.weights_values, "weights are changed between the softmax and the values");
+      if (!(std::abs(was - is) <= 1e-6f)) refuse(*region_.weights_values, "weights are changed between the softmax and the values");
     }
   }
 }

@@ -24,9 +24,9 @@ class ScoreSource {
  public:
   virtual ~ScoreSource() = default;
   // What the softmax sees, up to a constant of the row; one more key than there are where something only takes weight (a sink).
-  virtual Scores softmax_input(const Sizes& sizes, std::span<const float> x) = 0;
+  virtual Evaluated<Scores> softmax_input(const Sizes& sizes, std::span<const float> x) = 0;
   // Of the row at `position` alone, among `total` positions; `x` is [keys] or one number.
-  virtual Scores softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) = 0;
+  virtual Evaluated<Scores> softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) = 0;
   virtual int64_t n_keys(const Sizes& sizes) const = 0;  // without a sink
 };
 
@@ -35,23 +35,19 @@ class RegionScores : public ScoreSource {
  public:
   RegionScores(const AttentionContext& context, const Region& region) : context_(context), region_(region) {}
 
-  Scores softmax_input(const Sizes& sizes, std::span<const float> x) override;
-  Scores softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) override;
+  Evaluated<Scores> softmax_input(const Sizes& sizes, std::span<const float> x) override;
+  Evaluated<Scores> softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) override;
   int64_t n_keys(const Sizes& sizes) const override { return sizes.of(factor(region_.keys)); }
 
-  // Throws Refusal where weights are anything but the softmax (a guard against NaN is nothing).
+  // Refuses weights that are anything but the softmax (a guard against NaN is nothing).
   void require_untouched_weights(const Sizes& sizes);
 
  private:
   onnx::ValueId wanted() const { return region_.softmax_expanded() ? region_.weights : region_.softmax_in; }
-  Scores arranged(const Tensor& tensor, const Sizes& sizes) const;
+  Evaluated<Scores> arranged(const Evaluated<Tensor>& found, const Sizes& sizes) const;
 
   const AttentionContext& context_;
   const Region& region_;
 };
-
-// Sizes at which this graph can be probed, with these positions among the new ones: one row at a time for a program of one token, all
-// rows where there is no past, rows up to the end of a buffer of fixed size. Throws Error(kTooLarge) beyond its end.
-Sizes sizes_at(const Labels& labels, int64_t past, int64_t fresh, int64_t batch = 1, int64_t source = 5);
 
 }  // namespace kvik::native

@@ -4,7 +4,6 @@
 #include <random>
 
 #include "backend/native/attention/key_value_layout.h"
-#include "backend/native/attention/score_source.h"
 #include "backend/native/probe/arrange.h"
 
 namespace kvik::native {
@@ -74,16 +73,19 @@ class Path {
   int64_t n_elements(size_t candidate) const { return row_elements(context_.labels[value(candidate)].axes); }
 
   // The operand's row where the candidate's row holds these numbers.
+  // Nothing where a node cannot be run on a single row.
   std::vector<float> run(size_t candidate, const std::vector<float>& row) const {
     const int64_t buffer = context_.labels.flat->buffer;
-    Probe& probe = context_.probes.at(sizes_at(context_.labels, std::max<int64_t>(0, buffer - 1), 1, 1, 1));
+    Probe& probe = context_.probes.at(sizes_at(context_.labels, {.past = std::max<int64_t>(0, buffer - 1), .source = 1}));
     Tensor tensor = Tensor::of<float>(row_dims(context_.labels[value(candidate)].axes), row);
     WorkBudget budget;
     for (size_t i = candidate + 1; i-- > 0;) {
       const PathEdge& edge = edges_[i];
       if (edge.node == nullptr) continue;
       const ValueOf value_of = [&](ValueId id) { return id == edge.from ? tensor : probe.get(id); };
-      tensor = run_node(*edge.node, value_of, budget).at(0);
+      Evaluated<std::vector<Tensor>> made = try_run_node(*edge.node, value_of, budget);
+      if (!made) return {};
+      tensor = made->at(0);
     }
     return at_first_key(to_floats(tensor));
   }
@@ -172,10 +174,9 @@ SourceMap smallest_source(const AttentionContext& context, ValueId operand, bool
   const int64_t own = row_elements(context.labels[operand].axes);
   for (const size_t candidate : path.candidates()) {
     if (path.n_elements(candidate) > own) break;
-    try {
-      if (auto found = map_from(path, candidate)) return std::move(*found);
-    } catch (const Error&) {  // this node cannot be run on a single row: a later value will do
-    }
+    // If it cannot be run on a single row, a later value will do.
+    auto found = outcome_of(nullptr, [&] { return map_from(path, candidate); });
+    if (found && *found) return std::move(**found);
   }
   return path.operand_itself();
 }

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <random>
 
-#include "backend/native/attention/score_source.h"
+#include "backend/native/attention/attention.h"
 #include "backend/native/probe/arrange.h"
 
 namespace kvik::native {
@@ -44,18 +44,18 @@ bool same_numbers(const Tensor& a, const Tensor& b) {
 
 class PastCheck {
  public:
-  PastCheck(const AttentionContext& context, std::span<const Append> appends)
-      : context_(context), appends_(appends), pairs_(pairs_of(*context.labels.flat)) {}
+  PastCheck(CompileState& state, std::span<const Append> appends) : state_(state), appends_(appends), pairs_(pairs_of(*state.flat)) {}
 
   std::string run() {
     if (pairs_.empty()) return "";
-    const int64_t n = context_.labels.one_token ? 1 : 3;
-    const Sizes first = sizes_at(context_.labels, 0, n), second = sizes_at(context_.labels, n, 1);
+    const int64_t n = state_.labels.one_token ? 1 : 3;
+    const Sizes first = sizes_at(state_.labels, {.fresh = n}), second = sizes_at(state_.labels, {.past = n});
     draw(first);
     std::vector<Probe::Given> pasts;
-    try {
-      for (const Pair& pair : pairs_) pasts.emplace_back(pair.past, context_.probes.at(first).get_with(pair.present, given_));
-    } catch (const Error& e) { return fmt::format("past and present were not verified: {}", e.what()); }
+    const auto unread = refusal_of(nullptr, [&] {
+      for (const Pair& pair : pairs_) pasts.emplace_back(pair.past, state_.probes.at(first).get_with(pair.present, given_));
+    });
+    if (unread) return fmt::format("past and present were not verified: {}", unread->sentence());
     for (size_t i = 0; i < appends_.size(); ++i) compare(second, pasts, i);
     return fmt::format("past and present verified for {} appends", appends_.size());
   }
@@ -66,28 +66,24 @@ class PastCheck {
     std::mt19937 random(3);
     for (const Append& append : appends_) {
       const auto drawn = std::find_if(given_.begin(), given_.end(), [&](const auto& given) { return given.first == append.fresh; });
-      const Tensor fresh = drawn != given_.end() ? drawn->second : random_tensor(random, sizes.of(context_.labels[append.fresh].axes));
+      const Tensor fresh = drawn != given_.end() ? drawn->second : random_tensor(random, sizes.of(state_.labels[append.fresh].axes));
       if (drawn == given_.end()) given_.emplace_back(append.fresh, fresh);
       fresh_.push_back(fresh);
     }
-    for (const Pair& pair : pairs_) given_.emplace_back(pair.past, Tensor(DType::kF32, sizes.of(context_.labels[pair.past].axes)));
+    for (const Pair& pair : pairs_) given_.emplace_back(pair.past, Tensor(DType::kF32, sizes.of(state_.labels[pair.past].axes)));
   }
 
   void compare(const Sizes& second, std::span<const Probe::Given> pasts, size_t i) {
-    Tensor seen;
-    try {
-      seen = context_.probes.at(second).get_with(appends_[i].past, pasts);
-    } catch (const Error& e) {
-      throw Refusal(fmt::format("'{}' cannot be computed from what present gave: {}", name(appends_[i].past), e.what()));
-    }
-    if (!same_numbers(seen, fresh_[i])) {
-      throw Refusal(fmt::format("'{}' does not hold in the next step what '{}' was", name(appends_[i].past), name(appends_[i].fresh)));
+    const Evaluated<Tensor> seen = state_.probes.at(second).try_get_with(appends_[i].past, pasts);
+    if (!seen) refuse(fmt::format("'{}' cannot be computed from what present gave: {}", name(appends_[i].past), seen.failure));
+    if (!same_numbers(*seen, fresh_[i])) {
+      refuse(fmt::format("'{}' does not hold in the next step what '{}' was", name(appends_[i].past), name(appends_[i].fresh)));
     }
   }
 
-  std::string_view name(ValueId id) const { return context_.labels.flat->graph.name_of(id); }
+  std::string_view name(ValueId id) const { return state_.labels.flat->graph.name_of(id); }
 
-  const AttentionContext& context_;
+  CompileState& state_;
   std::span<const Append> appends_;
   std::vector<Pair> pairs_;
   std::vector<Probe::Given> given_;
@@ -96,8 +92,8 @@ class PastCheck {
 
 }  // namespace
 
-std::string verify_past(const AttentionContext& context, std::span<const Append> appends) {
-  return appends.empty() ? std::string() : PastCheck(context, appends).run();
+Outcome<std::string> verify_past(CompileState& state, std::span<const Append> appends) {
+  return outcome_of(nullptr, [&] { return appends.empty() ? std::string() : PastCheck(state, appends).run(); });
 }
 
 }  // namespace kvik::native

@@ -119,10 +119,10 @@ struct Program {
   std::vector<SourceInput> source_inputs;
   RowId output = kNoRow;  // logits, hidden states, or embeddings
 
-  bool one_token = false;                 // only proved token by token: rows of one sequence run one after another
-  std::vector<TokenId> forbidden_tokens;  // for which the program would be wrong (a pad id that changes positions)
-  std::optional<int64_t> max_positions;   // from tables and masks
-  std::vector<std::string> notes;         // for inspect: what was proved, what was taken for granted
+  bool one_token = false;                   // only proved token by token: rows of one sequence run one after another
+  std::vector<TokenId> unsupported_tokens;  // for which the program would be wrong (a pad id that changes positions)
+  std::optional<int64_t> max_positions;     // from tables and masks
+  std::vector<std::string> notes;           // for inspect: what was proved, what was taken for granted
 };
 
 }  // namespace kvik::native

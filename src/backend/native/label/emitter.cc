@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "backend/native/probe/constant_row.h"
-#include "backend/native/tables/position_table.h"
+#include "backend/native/graph/refuse.h"
 
 namespace kvik::native {
 namespace {
@@ -82,25 +81,23 @@ Operand Emitter::constant(Tensor tensor, std::string_view name) {
 
 void Emitter::add(RowOp op, bool for_source) { (for_source ? program_.source_ops : program_.ops).push_back(std::move(op)); }
 
-void Emitter::add_attend(const onnx::Node& node, onnx::NodeId id, FoundAttention found, ValueId out) {
-  Attend attend = std::move(found.attend);
-  attend.q = row(found.q);
-  attend.k = row(found.k);
-  attend.v = row(found.v);
-  attend.out = row(out);
-  if (attend.node.empty()) attend.node = node.describe();
-  RowOp op{.kind = RowOp::Kind::kAttend, .node = id, .outputs = {attend.out}, .attend = static_cast<int>(program_.attends.size())};
-  for (const RowId operand : {attend.q, attend.k, attend.v}) op.inputs.push_back({Operand::Kind::kRow, operand});
-  program_.attends.push_back(std::move(attend));
-  add(std::move(op), false);
+int Emitter::add_attention(onnx::NodeId node, ValueId out) {
+  const auto index = static_cast<int>(program_.attends.size());
+  program_.attends.push_back({.out = row(out), .node = program_.flat->graph.nodes[static_cast<size_t>(node)].describe()});
+  add({.kind = RowOp::Kind::kAttend, .node = node, .outputs = {program_.attends.back().out}, .attend = index}, false);
+  return index;
 }
 
-Program Emitter::finish(const AttentionContext& context) {
-  drop_dead();
-  check_closed();
-  resolve_auxiliaries(context);
-  renumber();
-  return std::move(program_);
+void Emitter::set_attention(int index, Attend attend, const Operands& operands) {
+  Attend& known = program_.attends[static_cast<size_t>(index)];
+  attend.q = row(operands.q);
+  attend.k = row(operands.k);
+  attend.v = row(operands.v);
+  attend.out = known.out;
+  attend.node = known.node;
+  known = std::move(attend);
+  const auto op = std::find_if(program_.ops.begin(), program_.ops.end(), [&](const RowOp& one) { return one.attend == index; });
+  for (const RowId operand : {known.q, known.k, known.v}) op->inputs.push_back({Operand::Kind::kRow, operand});
 }
 
 void Emitter::drop_dead() {
@@ -111,7 +108,8 @@ void Emitter::drop_dead() {
   keep_live(program_.source_ops, live);
 }
 
-void Emitter::check_closed() const {
+void Emitter::close() {
+  drop_dead();
   std::vector<bool> given(program_.values.size()), source_given(program_.values.size());
   mark(given, program_.token);
   mark(given, program_.embedding);
@@ -138,38 +136,23 @@ void Emitter::check_operands(const std::vector<RowOp>& ops, std::vector<bool>& m
 void Emitter::refuse_row(const std::string& reader, RowId row) const {
   const ValueId value = value_of_row_[static_cast<size_t>(row)];
   const Label& label = (*labels_)[value];
-  if (label.poison >= 0) throw Refusal(fmt::format("{}, which {} reads", labels_->reasons[static_cast<size_t>(label.poison)], reader));
-  throw Refusal(fmt::format("{} reads '{}', which is no function of the row: its axes are {}{}", reader,
-                            program_.flat->graph.name_of(value), to_string(label.axes), label.is_score ? " (attention scores)" : ""));
+  if (label.poison >= 0) refuse(fmt::format("{}, which {} reads", labels_->reasons[static_cast<size_t>(label.poison)], reader));
+  refuse(fmt::format("{} reads '{}', which is no function of the row: its axes are {}{}", reader, program_.flat->graph.name_of(value),
+                     to_string(label.axes), label.is_score ? " (attention scores)" : ""));
 }
 
-void Emitter::resolve_auxiliaries(const AttentionContext& context) {
+void Emitter::resolve(const std::function<Operand(const Auxiliary&)>& made_of) {
   std::vector<std::optional<Operand>> resolved(auxiliaries_.size());
   std::vector<Operand*> operands;
   each_operand(program_, Operand::Kind::kTable, [&](Operand& operand) { operands.push_back(&operand); });
   for (Operand* operand : operands) {
-    std::optional<Operand>& here = resolved[static_cast<size_t>(operand->index)];
-    if (!here) here = resolve(context, auxiliaries_[static_cast<size_t>(operand->index)]);
-    *operand = *here;
+    const auto at = static_cast<size_t>(operand->index);
+    if (!resolved[at]) resolved[at] = made_of(auxiliaries_[at]);
+    *operand = *resolved[at];
   }
 }
 
-Operand Emitter::resolve(const AttentionContext& context, const Auxiliary& auxiliary) {
-  const std::string_view name = program_.flat->graph.name_of(auxiliary.value);
-  const bool has_positions = holds(auxiliary.axes, Symbol::kNew) || holds(auxiliary.axes, Symbol::kTotal);
-  if (!has_positions) {
-    if (std::optional<Tensor> row = the_same_row(context, auxiliary.value, auxiliary.axes)) return constant(std::move(*row), name);
-    if (!labels_->one_token) throw Refusal(fmt::format("'{}' has no axis of positions but varies with the sizes", name));
-  }
-  if (table_source_ == nullptr) table_source_ = std::make_shared<TableSource>(program_.flat, *labels_);
-  program_.tables.push_back(make_table(context, table_source_, auxiliary.value, auxiliary.axes));
-  if (const int64_t limit = program_.tables.back().limit; limit > 0)
-    program_.max_positions = std::min(program_.max_positions.value_or(limit), limit);
-  return {Operand::Kind::kTable, static_cast<int32_t>(program_.tables.size() - 1)};
-}
-
-// Drops values, constants and attends that no operation refers to any more.
-void Emitter::renumber() {
+Program Emitter::finish() {
   Program& p = program_;
   std::vector<int32_t> row_to(p.values.size(), kDropped), constant_to(p.constants.size(), kDropped), attend_to(p.attends.size(), kDropped);
   std::vector<RowValue> values;
@@ -206,6 +189,7 @@ void Emitter::renumber() {
   p.values = std::move(values);
   p.constants = std::move(constants);
   p.attends = std::move(attends);
+  return std::move(program_);
 }
 
 }  // namespace kvik::native

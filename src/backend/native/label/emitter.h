@@ -1,15 +1,15 @@
 #pragma once
 
+#include <functional>
 #include <unordered_map>
 
-#include "backend/native/attention/attention.h"
+#include "backend/native/graph/labels.h"
 #include "backend/native/graph/program.h"
-#include "backend/native/tables/position_table.h"
 
 namespace kvik::native {
 
-// Collects row operations while labels are found. What an operation reads is looked at when all of them are there: then dead
-// operations are dropped, every operand must be computed by somebody, and auxiliary values become constants or tables.
+// Collects row operations while labels are found. What an operation reads is checked when all of them are there: close() drops dead
+// operations and requires that somebody computes every operand.
 class Emitter {
  public:
   Emitter(std::shared_ptr<FlatGraph> flat, const Labels& labels);
@@ -20,34 +20,41 @@ class Emitter {
   RowId row(onnx::ValueId value);
 
   void add(RowOp op, bool for_source);
-  void add_attend(const onnx::Node& node, onnx::NodeId id, FoundAttention found, onnx::ValueId out);
+
+  // An attention that is not known yet: only what it computes. Returns its index into Program::attends.
+  int add_attention(onnx::NodeId node, onnx::ValueId out);
+  // What it turned out to be, and what it reads.
+  struct Operands {
+    onnx::ValueId q = onnx::kNoValue, k = onnx::kNoValue, v = onnx::kNoValue;
+  };
+  void set_attention(int index, Attend attend, const Operands& operands);
 
   Program& program() { return program_; }
 
-  // Throws Refusal where an operand is no function of the row.
-  Program finish(const AttentionContext& context);
+  // When all attentions are known. Refuses an operand that is no function of the row.
+  void close();
 
- private:
+  // An operand that is evaluated beforehand. Operands of kind kTable refer to these until resolve() has replaced them.
   struct Auxiliary {
     onnx::ValueId value;
     Axes axes;
   };
+  void resolve(const std::function<Operand(const Auxiliary&)>& made_of);
 
+  // Drops values, constants and attends that no operation refers to any more.
+  Program finish();
+
+ private:
   void drop_dead();
-  void check_closed() const;
   void check_operands(const std::vector<RowOp>& ops, std::vector<bool>& made, const std::vector<bool>& source_made) const;
   [[noreturn]] void refuse_row(const std::string& reader, RowId row) const;
-  void resolve_auxiliaries(const AttentionContext& context);
-  Operand resolve(const AttentionContext& context, const Auxiliary& auxiliary);
-  void renumber();
 
   const Labels* labels_;
   Program program_;
   std::unordered_map<onnx::ValueId, RowId> rows_;
   std::vector<onnx::ValueId> value_of_row_;
   std::unordered_map<onnx::ValueId, int32_t> constants_;
-  std::shared_ptr<TableSource> table_source_;
-  std::vector<Auxiliary> auxiliaries_;  // what operands of kind kTable refer to until finish()
+  std::vector<Auxiliary> auxiliaries_;
   std::unordered_map<std::string, int32_t> known_auxiliaries_;
 };
 

@@ -5,10 +5,10 @@
 
 #include "backend/native/label/rules.h"
 #include "backend/native/label/token_free.h"
-#include "backend/native/probe/constant_row.h"
 #include "backend/native/probe/constant_shapes.h"
 #include "backend/native/specialize/expand.h"
 #include "backend/native/specialize/input_meaning.h"
+#include "backend/native/specialize/length_switch.h"
 #include "backend/native/specialize/specialize.h"
 
 namespace kvik::native {
@@ -31,51 +31,55 @@ bool is_if(const Node& node) { return node.domain.empty() && node.op == "If"; }
 
 }  // namespace
 
-GraphLabeler::GraphLabeler(std::shared_ptr<FlatGraph> flat, Labels& labels, const AttentionContext& attention, Emitter& emitter)
-    : flat_(std::move(flat)), labels_(&labels), attention_(attention), emitter_(&emitter), numbers_(labels) {
-  for (const Probe* probe : probes().triple()) sizes_.push_back(probe->sizes());
+GraphLabeler::GraphLabeler(CompileState& state, const Hints& known)
+    : result{.emitter = Emitter(state.flat, state.labels), .numbers = ValueNumbers(state.labels)},
+      hints(known),
+      state_(state),
+      sizes_(size_triple(state.labels)) {
+  labels().keys_on_left = known.keys_on_left;
   grow();
 }
 
 void GraphLabeler::grow() {
-  labels_->of_value.resize(flat_->graph.values.size());
-  opened_.resize(flat_->graph.nodes.size());
+  labels().of_value.resize(flat().graph.values.size());
+  opened_.resize(flat().graph.nodes.size());
 }
 
 // Depth first with a stack of our own: a graph may be a chain of any length.
-void GraphLabeler::reach(ValueId target) {
+std::optional<Stop> GraphLabeler::reach(ValueId target) {
   std::vector<ValueId> stack = {target};
   while (!stack.empty()) {
     const ValueId value = stack.back();
-    if ((*labels_)[value].kind != Label::Kind::kUnset) {
+    if (label(value).kind != Label::Kind::kUnset) {
       stack.pop_back();
       continue;
     }
-    const NodeId producer = flat_->graph.value(value).producer;
-    if (producer == onnx::kNoNode || flat_->graph.value(value).initializer >= 0) {
-      label_source(value);
+    const NodeId producer = flat().graph.value(value).producer;
+    if (producer == onnx::kNoNode || flat().graph.value(value).initializer >= 0) {
+      if (auto refusal = refusal_of(nullptr, [&] { label_source(value); })) return std::move(*refusal);
       continue;
     }
     if (!opened_[static_cast<size_t>(producer)]) {
       opened_[static_cast<size_t>(producer)] = true;
       if (push_missing_inputs(producer, stack)) continue;
     }
-    label_node(producer);
-    if ((*labels_)[value].kind == Label::Kind::kUnset && flat_->graph.value(value).producer == producer)
-      throw Refusal(node(producer), fmt::format("does not say what its output '{}' is", flat_->graph.name_of(value)));
+    if (std::optional<Stop> stop = label_node(producer)) return stop;
+    if (label(value).kind == Label::Kind::kUnset && flat().graph.value(value).producer == producer)
+      return Refusal{node(producer).describe(), fmt::format("does not say what its output '{}' is", flat().graph.name_of(value))};
   }
+  return std::nullopt;
 }
 
 bool GraphLabeler::push_missing_inputs(NodeId id, std::vector<ValueId>& stack) {
   const Node& reader = node(id);
   const size_t before = stack.size();
   const auto push = [&](ValueId value) {
-    if (value != kNoValue && (*labels_)[value].kind == Label::Kind::kUnset) stack.push_back(value);
+    if (value != kNoValue && label(value).kind == Label::Kind::kUnset) stack.push_back(value);
   };
   if (is_if(reader)) {  // which branch, and so what it reads, is not known yet
     push(reader.inputs.at(0));
   } else {
-    // The first input's ancestors come first: they stand on top.
+    // The first input's ancestors come first: they are on top.
     for (auto value = reader.inputs.rbegin(); value != reader.inputs.rend(); ++value) push(*value);
     for (const ValueId value : reader.captures) push(value);
   }
@@ -83,176 +87,117 @@ bool GraphLabeler::push_missing_inputs(NodeId id, std::vector<ValueId>& stack) {
 }
 
 void GraphLabeler::label_source(ValueId value) {
-  Label& label = (*labels_)[value];
-  if (const onnx::TensorData* weight = flat_->graph.initializer_of(value)) {
-    label.kind = Label::Kind::kConstant;
-    label.dtype = is_computed_as_f32(weight->dtype) ? DType::kF32 : weight->dtype;
-    label.dims = weight->dims;
+  if (const onnx::TensorData* weight = flat().graph.initializer_of(value)) {
+    Label& constant = label(value);
+    constant.kind = Label::Kind::kConstant;
+    constant.dtype = is_computed_as_f32(weight->dtype) ? DType::kF32 : weight->dtype;
+    constant.dims = weight->dims;
     return;
   }
-  const FlatGraph::Input* input = flat_->input_of(value);
-  if (input == nullptr) throw Refusal(fmt::format("'{}' is computed by no node", flat_->graph.name_of(value)));
-  label = input_label(*labels_, *input, past_axes);
+  const FlatGraph::Input* input = flat().input_of(value);
+  if (input == nullptr) refuse(fmt::format("'{}' is computed by no node", flat().graph.name_of(value)));
+  label(value) = input_label(labels(), *input, hints);
 }
 
-void GraphLabeler::label_node(NodeId id) {
-  for (ValueId& input : flat_->graph.nodes[static_cast<size_t>(id)].inputs) {
+std::optional<Stop> GraphLabeler::label_node(NodeId id) {
+  for (ValueId& input : flat().graph.nodes[static_cast<size_t>(id)].inputs) {
     if (const auto same = same_.find(input); same != same_.end()) input = same->second;
   }
-  if (rewrite(id)) return;
-  const Node& here = node(id);
-  if (is_random(here)) throw Refusal(here, "draws random numbers");
+  if (is_if(node(id))) return take_branch(id);
+  const Outcome<bool> expanded = outcome_of(&node(id), [&] { return expand_composite_op(state_, id); });
+  grow();
+  if (!expanded) return expanded.stop();
+  if (*expanded) return std::nullopt;
+
+  const Node here = node(id);
+  if (is_random(here)) return Refusal{here.describe(), "draws random numbers"};
   bool rows = false, auxiliaries = false;
   const auto look = [&](ValueId value) {
     if (value == kNoValue) return;
-    rows = rows || (*labels_)[value].kind == Label::Kind::kRow;
-    auxiliaries = auxiliaries || (*labels_)[value].kind == Label::Kind::kAuxiliary;
+    rows = rows || label(value).kind == Label::Kind::kRow;
+    auxiliaries = auxiliaries || label(value).kind == Label::Kind::kAuxiliary;
   };
   for (const ValueId value : here.inputs) look(value);
   for (const ValueId value : here.captures) look(value);
   if (rows && !is_shape(here)) return label_row(id);
-  if (rows && (*labels_)[here.inputs.at(0)].is_empty) throw Refusal(here, "asks for the shape of what has no elements");
-  if (share(id)) return;
-  if (rows || auxiliaries) return label_auxiliary(here);
-  label_constant(here);
+  if (rows && label(here.inputs.at(0)).is_empty) return Refusal{here.describe(), "asks for the shape of what has no elements"};
+  if (share(id)) return std::nullopt;
+  if (rows || auxiliaries) {
+    label_auxiliary(here);
+    return std::nullopt;
+  }
+  const std::optional<Refusal> refusal = refusal_of(&here, [&] { label_constant(here); });
+  return refusal ? std::optional<Stop>(*refusal) : std::nullopt;
 }
 
-// Where another node computes the same already, its values stand for this node's from now on.
+// If another node computes the same already, its values are read instead from now on.
 bool GraphLabeler::share(NodeId id) {
-  const NodeId first = numbers_.same_as(id);
-  if (first == id) return false;
-  for (size_t i = 0; i < node(id).outputs.size(); ++i) {
-    const ValueId mine = node(id).outputs[i], other = node(first).outputs[i];
+  const std::vector<ValueId> first = result.numbers.first_outputs(id);
+  if (first == node(id).outputs) return false;
+  for (size_t i = 0; i < first.size(); ++i) {
+    const ValueId mine = node(id).outputs[i];
     if (mine == kNoValue) continue;
-    (*labels_)[mine] = (*labels_)[other];
-    same_[mine] = other;
+    label(mine) = label(first[i]);
+    same_[mine] = first[i];
   }
   return true;
 }
 
-// An If becomes its branch, an operator that is shorthand the nodes it stands for. Their outputs are then computed by other nodes.
-bool GraphLabeler::rewrite(NodeId id) {
-  if (!is_if(node(id))) {
-    if (!expand_composite_op(*this, id)) return false;
-    grow();
-    return true;
-  }
-  const ValueId condition = node(id).inputs.at(0);
-  if ((*labels_)[condition].kind == Label::Kind::kRow) throw Refusal(node(id), "the condition depends on the contents of rows");
-  std::vector<bool> chosen;
-  for (const Tensor& tensor : at_sizes(condition)) {
-    if (tensor.size() != 1) throw Refusal(node(id), "the condition is not a single value");
-    chosen.push_back(tensor.data<bool>()[0]);
-  }
-  for (const bool one : chosen) {
-    if (one != chosen.front()) throw Refusal(node(id), "the condition depends on the sizes");
-  }
-  inline_branch(*flat_, id, branch_for_context(id, condition, chosen.front()));
+// An If becomes its branch, which computes its outputs from then on.
+std::optional<Stop> GraphLabeler::take_branch(NodeId id) {
+  const Outcome<bool> branch = resolve_if(state_, id);
+  if (!branch) return branch.stop();
+  inline_branch(flat(), id, *branch);
   grow();
-  return true;
-}
-
-// Some models change their ways beyond a length.
-bool GraphLabeler::branch_for_context(NodeId id, ValueId condition, bool at_first) {
-  const auto changes_at = [&](Sizes sizes) { return probes().at(sizes).get(condition).data<bool>()[0] != at_first; };
-  int64_t same = 0;
-  bool changed = false;
-  for (Sizes sizes : long_sizes(attention_)) {
-    // Not one token alone: what is only spared there is no other way.
-    if (flat_->has_past && !labels_->one_token) sizes.fresh = 2, --sizes.past;
-    try {
-      if (!changes_at(sizes)) {
-        if (changed) throw Refusal(node(id), "the condition changes with the number of tokens more than once");
-        same = sizes.total();
-        continue;
-      }
-      for (int64_t other = changed ? same + 1 : sizes.total(); other - same > 1;) {
-        const int64_t middle = same + (other - same) / 2;
-        const bool has_past = flat_->has_past && middle > 2;
-        const int64_t fresh = has_past ? sizes.fresh : middle;
-        (changes_at({.fresh = fresh, .past = middle - fresh}) ? other : same) = middle;
-      }
-      changed = true;
-    } catch (const Refusal&) { throw; } catch (const Error&) {
-      break;  // the graph has no such length
-    }
-  }
-  if (!changed) return at_first;
-  if (same < 2) throw Refusal(node(id), "the condition depends on the number of tokens");
-  if (attention_.beyond == same) return !at_first;
-  throw LengthSwitch(
-      fmt::format("{}: the condition changes after {} tokens; with --context {} it never does", node(id).describe(), same, same), same);
+  return std::nullopt;
 }
 
 void GraphLabeler::label_constant(const Node& made) {
-  const std::vector<ConstantShape> shapes = constant_shapes(*labels_, constants(), made);
+  const std::vector<ConstantShape> shapes = constant_shapes(labels(), constants(), made);
   for (size_t i = 0; i < made.outputs.size(); ++i) {
     if (made.outputs[i] == kNoValue) continue;
-    Label& label = (*labels_)[made.outputs[i]];
-    label.kind = Label::Kind::kConstant;
-    label.dtype = shapes.at(i).dtype;
-    label.dims = shapes.at(i).dims;
+    Label& constant = label(made.outputs[i]);
+    constant.kind = Label::Kind::kConstant;
+    constant.dtype = shapes.at(i).dtype;
+    constant.dims = shapes.at(i).dims;
   }
 }
 
 void GraphLabeler::label_auxiliary(const Node& made) {
   for (const ValueId value : made.outputs) {
-    if (value != kNoValue) (*labels_)[value].kind = Label::Kind::kAuxiliary;
+    if (value != kNoValue) label(value).kind = Label::Kind::kAuxiliary;
   }
 }
 
-void GraphLabeler::label_row(NodeId id) {
-  try {
-    apply_rule(id);
-  } catch (const Error& error) {
-    grow();
-    if (make_token_free(*this, id)) return;
-    // Perhaps only an operand does not depend on tokens.
-    if (!make_operands_token_free(*this, id)) {
-      if (dynamic_cast<const Refusal*>(&error) != nullptr) throw;
-      throw Refusal(node(id), error.what());
-    }
-    label_node(id);
-  }
+std::optional<Stop> GraphLabeler::label_row(NodeId id) {
+  const std::optional<Refusal> refusal = apply_rule(id);
   grow();
+  if (!refusal || make_token_free(*this, id)) return std::nullopt;
+  // Perhaps only an operand does not depend on tokens.
+  if (make_operands_token_free(*this, id)) return label_node(id);
+  return *refusal;
 }
 
-void GraphLabeler::apply_rule(NodeId id) {
-  NodeLabeler op(*this, id);
-  const Rule rule = writes_into_past(op) ? write_into_past : rules().find(op.node().domain, op.node().op);
-  if (op.any_empty() && !op.is("Concat")) {
-    op.set_empty_outputs();
-  } else if (rule == nullptr) {
-    label_by_running(op);
-  } else {
-    try {
-      rule(op);
-    } catch (const Refusal&) {
-      // Token by token nothing can be mixed where there is no axis of rows.
-      if (!op.one_token() || op.has_rows()) throw;
-      label_by_running(op);
+std::optional<Refusal> GraphLabeler::apply_rule(NodeId id) {
+  const Node here = node(id);
+  return refusal_of(&here, [&] {
+    NodeLabeler op(*this, id);
+    const Rule rule = writes_into_past(op) ? write_into_past : rules().find(here.domain, here.op);
+    // Token by token nothing can be mixed if there is no axis of rows.
+    const bool may_run = rule == nullptr || (op.one_token() && !op.has_rows());
+    if (op.any_empty() && !op.is("Concat")) {
+      op.set_empty_outputs();
+    } else {
+      const std::optional<Refusal> refusal = rule == nullptr ? Refusal{} : refusal_of(&here, [&] { rule(op); });
+      if (refusal && !may_run) refuse(*refusal);
+      if (refusal) label_by_running(op);
     }
-  }
-  selections_.follow(*labels_, probes(), constants(), op.node());
+    selections_.follow(labels(), probes(), constants(), here);
+  });
 }
 
 void GraphLabeler::note_once(std::string note) {
-  if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
-}
-
-const std::vector<Tensor>& GraphLabeler::at_sizes(ValueId value) {
-  const auto [found, is_new] = at_sizes_.try_emplace(value);
-  if (!is_new) return found->second;
-  std::vector<Tensor> tensors;
-  try {
-    for (Probe* probe : probes().triple()) {
-      tensors.push_back((*labels_)[value].kind == Label::Kind::kConstant ? constants().get(value) : probe->get(value));
-    }
-  } catch (...) {
-    at_sizes_.erase(value);
-    throw;
-  }
-  return at_sizes_[value] = std::move(tensors);
+  if (std::find(result.notes.begin(), result.notes.end(), note) == result.notes.end()) result.notes.push_back(std::move(note));
 }
 
 }  // namespace kvik::native

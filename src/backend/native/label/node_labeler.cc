@@ -282,11 +282,10 @@ void NodeLabeler::emit_reshape(size_t input) {
               for_source());
 }
 
-void NodeLabeler::attend(FoundAttention found) {
-  if (found.limit) labeler_.limit = std::min(labeler_.limit.value_or(*found.limit), *found.limit);
-  labeler_.notes.insert(labeler_.notes.end(), found.notes.begin(), found.notes.end());
-  if (found.new_tokens_see_all) labeler_.for_one_token.push_back(node_.describe());
-  if (poison_ < 0) labeler_.emitter().add_attend(node_, id_, std::move(found), node_.outputs.at(0));
+void NodeLabeler::add_attention(int weights_input) {
+  if (poison_ >= 0) return;
+  const int attend = labeler_.emitter().add_attention(id_, node_.outputs.at(0));
+  labeler_.result.attentions.push_back({id_, weights_input, attend});
 }
 
 }  // namespace kvik::native

@@ -56,9 +56,10 @@ class NodeLabeler {
   void emit(RowOp::Kind kind = RowOp::Kind::kNode);
   void emit_alias(size_t input) { emit_reshape(input); }
   void emit_reshape(size_t input);
-  void attend(FoundAttention found);
+  // An attention that computes the first output; `weights_input` is -1 for an operator that is one.
+  void add_attention(int weights_input);
 
-  [[noreturn]] void refuse(const std::string& reason) const { throw Refusal(node_, reason); }
+  [[noreturn]] void refuse(const std::string& reason) const { native::refuse(node_, reason); }
 
  private:
   Axis fitted_axis(size_t i, size_t axis, const Axis* like);

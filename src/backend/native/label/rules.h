@@ -20,7 +20,7 @@ class RuleTable {
   std::map<std::pair<std::string_view, std::string_view>, Rule> rules_;  // names are literals
 };
 
-inline constexpr std::string_view kMicrosoft = "com.microsoft";
+using onnx::kMicrosoft;
 
 const RuleTable& rules();  // all of them; any thread
 

@@ -12,7 +12,7 @@ namespace {
 using onnx::ValueId;
 
 constexpr int64_t kTokensAtOnce = 4096;
-constexpr size_t kMostForbidden = 64;  // more than these are no exceptions
+constexpr size_t kMostUnsupported = 64;  // more than these are no exceptions
 
 bool same_bits(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.dims() == b.dims() && std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;
@@ -50,7 +50,7 @@ bool comes_from_tokens_only(const Labels& labels, ValueId value) {
 
 // What each token gives by itself; the tokens that do not give what most of them do.
 std::vector<TokenId> exceptions(GraphLabeler& labeler, ValueId value, int64_t vocab) {
-  if (labeler.labels().one_sequence) return std::vector<TokenId>(kMostForbidden + 1);  // they cannot be asked side by side
+  if (labeler.labels().one_sequence) return std::vector<TokenId>(kMostUnsupported + 1);  // they cannot be asked side by side
   std::map<std::string, std::vector<TokenId>> tokens_by_result;
   for (int64_t first = 0; first < vocab; first += kTokensAtOnce) {
     const int64_t count = std::min(kTokensAtOnce, vocab - first);
@@ -58,12 +58,12 @@ std::vector<TokenId> exceptions(GraphLabeler& labeler, ValueId value, int64_t vo
     for (int64_t i = 0; i < count; ++i) tokens.mutable_data<int64_t>()[static_cast<size_t>(i)] = first + i;
     Probe probe(labeler.labels(), labeler.constants(), Sizes{.batch = count, .fresh = 1, .past = labeler.flat().has_past ? 3 : 0});
     const Tensor result = probe.get_with_tokens(value, tokens);
-    if (result.rank() == 0 || result.dim(0) != count) return std::vector<TokenId>(kMostForbidden + 1);
+    if (result.rank() == 0 || result.dim(0) != count) return std::vector<TokenId>(kMostUnsupported + 1);
     const size_t width = result.size_bytes() / static_cast<size_t>(count);
     for (int64_t i = 0; i < count; ++i) {
       const auto* bytes = reinterpret_cast<const char*>(result.bytes().data()) + static_cast<size_t>(i) * width;
       tokens_by_result[std::string(bytes, width)].push_back(static_cast<TokenId>(first + i));
-      if (tokens_by_result.size() > kMostForbidden) return std::vector<TokenId>(kMostForbidden + 1);
+      if (tokens_by_result.size() > kMostUnsupported) return std::vector<TokenId>(kMostUnsupported + 1);
     }
   }
   const auto usual = std::max_element(tokens_by_result.begin(), tokens_by_result.end(),
@@ -95,20 +95,19 @@ bool has_token_input(const FlatGraph& flat) {
 std::optional<std::vector<TokenId>> tokens_that_matter(GraphLabeler& labeler, ValueId value) {
   const int64_t vocab = labeler.flat().file->vocab.value_or(0);
   if (vocab < 2 || !has_token_input(labeler.flat()) || !comes_from_tokens_only(labeler.labels(), value)) return std::nullopt;
-  try {
+  // Nothing too where it cannot be evaluated from tokens alone.
+  const auto exempt = outcome_of(nullptr, [&]() -> std::optional<std::vector<TokenId>> {
     if (!does_not_depend_on_tokens(labeler, value)) return std::nullopt;
-    const std::vector<TokenId> odd = exceptions(labeler, value, vocab);
-    if (odd.size() <= kMostForbidden) return odd;
-  } catch (const Error&) {
-    // It cannot be evaluated from tokens alone.
-  }
-  return std::nullopt;
+    std::vector<TokenId> odd = exceptions(labeler, value, vocab);
+    return odd.size() <= kMostUnsupported ? std::optional(std::move(odd)) : std::nullopt;
+  });
+  return exempt ? *exempt : std::nullopt;
 }
 
-void mark_token_free(GraphLabeler& labeler, ValueId value, const std::vector<TokenId>& forbidden) {
+void mark_token_free(GraphLabeler& labeler, ValueId value, const std::vector<TokenId>& unsupported) {
   labeler.labels()[value] = {.kind = Label::Kind::kAuxiliary, .token_free = true};
-  std::vector<TokenId>& all = labeler.forbidden_tokens;
-  all.insert(all.end(), forbidden.begin(), forbidden.end());
+  std::vector<TokenId>& all = labeler.result.unsupported_tokens;
+  all.insert(all.end(), unsupported.begin(), unsupported.end());
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   labeler.note_once(fmt::format("'{}' does not depend on the tokens (probed)", labeler.flat().graph.name_of(value)));
@@ -121,11 +120,11 @@ bool make_token_free(GraphLabeler& labeler, onnx::NodeId id) {
   std::vector<std::pair<ValueId, std::vector<TokenId>>> found;
   for (const ValueId output : node.outputs) {
     if (output == onnx::kNoValue) continue;
-    std::optional<std::vector<TokenId>> forbidden = tokens_that_matter(labeler, output);
-    if (!forbidden) return false;
-    found.emplace_back(output, std::move(*forbidden));
+    std::optional<std::vector<TokenId>> unsupported = tokens_that_matter(labeler, output);
+    if (!unsupported) return false;
+    found.emplace_back(output, std::move(*unsupported));
   }
-  for (const auto& [value, forbidden] : found) mark_token_free(labeler, value, forbidden);
+  for (const auto& [value, unsupported] : found) mark_token_free(labeler, value, unsupported);
   return !found.empty();
 }
 
@@ -134,9 +133,9 @@ bool make_operands_token_free(GraphLabeler& labeler, onnx::NodeId id) {
   bool changed = false;
   for (const ValueId input : node.inputs) {
     if (input == onnx::kNoValue || !is_row_of_tokens(labeler.labels()[input]) || labeler.flat().input_of(input) != nullptr) continue;
-    const std::optional<std::vector<TokenId>> forbidden = tokens_that_matter(labeler, input);
-    if (!forbidden) continue;
-    mark_token_free(labeler, input, *forbidden);
+    const std::optional<std::vector<TokenId>> unsupported = tokens_that_matter(labeler, input);
+    if (!unsupported) continue;
+    mark_token_free(labeler, input, *unsupported);
     changed = true;
   }
   return changed;

@@ -2,10 +2,18 @@
 
 #include <cstring>
 
+#include "backend/native/probe/evaluation.h"
+
 namespace kvik::native {
 namespace {
 
-constexpr size_t kLargestCompared = 4096;  // bytes of a constant; larger ones are the same only where they are stored once
+using onnx::Node;
+using onnx::NodeId;
+using onnx::ValueId;
+
+constexpr size_t kLargestByContent = size_t{1} << 22;  // bytes: a baked-in mask of 2048 positions
+constexpr size_t kWholeSample = 256;                   // bytes of a constant that are its key themselves
+constexpr size_t kSamples = 16;                        // bytes of a larger one
 
 void append(std::string& key, const void* data, size_t n_bytes) { key.append(static_cast<const char*>(data), n_bytes); }
 
@@ -23,72 +31,160 @@ void append(std::string& key, const onnx::TensorData& tensor) {
   append(key, tensor.dtype);
   append(key, tensor.dims.size());
   for (const int64_t dim : tensor.dims) append(key, dim);
-  append(key, tensor.form);
-  // The name is a part of the stored message in one form, which only makes two equal constants look different.
-  if (tensor.stored.size() <= kLargestCompared) {
-    append(key, tensor.stored);
-  } else {
-    append(key, tensor.stored.data());
-  }
 }
 
-// False for what is never the same: graphs.
-bool append(std::string& key, const onnx::Attribute& attribute) {
-  append(key, attribute.name);
-  append(key, attribute.data.index());
-  return std::visit(
-      [&](const auto& data) {
-        using T = std::decay_t<decltype(data)>;
-        if constexpr (std::is_same_v<T, std::monostate>) {
-          return true;
-        } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, int64_t> || std::is_same_v<T, std::string_view> ||
-                             std::is_same_v<T, onnx::TensorData>) {
-          append(key, data);
-          return true;
-        } else if constexpr (std::is_same_v<T, std::shared_ptr<const onnx::Graph>> ||
-                             std::is_same_v<T, std::vector<std::shared_ptr<const onnx::Graph>>>) {
-          return false;
-        } else {
-          append(key, data.size());
-          for (const auto& one : data) append(key, one);
-          return true;
-        }
-      },
-      attribute.data);
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return a.size_bytes() == b.size_bytes() && std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;
 }
+
+bool takes_shape(const Node& node) { return node.domain.empty() && (node.op == "Shape" || node.op == "Size") && !node.inputs.empty(); }
 
 }  // namespace
 
-std::string ValueNumbers::key_of(const onnx::Node& node) const {
-  const onnx::Graph& graph = labels_->flat->graph;
-  std::string key;
-  append(key, node.op);
-  append(key, node.domain);
-  append(key, node.opset);
-  append(key, node.outputs.size());
-  for (const onnx::ValueId output : node.outputs) append(key, output != onnx::kNoValue);
-  append(key, node.inputs.size());
-  const bool is_shape = node.domain.empty() && (node.op == "Shape" || node.op == "Size");
-  for (const onnx::ValueId input : node.inputs) {
-    const onnx::TensorData* constant = input == onnx::kNoValue ? nullptr : graph.initializer_of(input);
-    if (is_shape && input != onnx::kNoValue && (*labels_)[input].kind == Label::Kind::kRow) {
-      append(key, std::string_view(to_string((*labels_)[input].axes)));
-    } else if (constant != nullptr) {
-      append(key, onnx::kNoValue - 1);
-      append(key, *constant);
+int ValueNumbers::intern(const std::string& key) { return known_.try_emplace(key, static_cast<int>(known_.size())).first->second; }
+
+// Two constants with equal samples are compared as a whole, so that equal numbers mean equal contents.
+int ValueNumbers::number_constant(const onnx::TensorData& data) {
+  std::string key = "constant";
+  append(key, data);
+  if (data.dtype == DType::kString || data.stored.size() > kLargestByContent) {
+    append(key, data.stored.data());
+    return intern(key);
+  }
+  const Tensor tensor = onnx::load(data);
+  const std::span<const std::byte> bytes = tensor.bytes();
+  if (bytes.size() <= kWholeSample) {
+    append(key, bytes.data(), bytes.size());
+    return intern(key);
+  }
+  for (size_t i = 0; i < kSamples; ++i) key += static_cast<char>(bytes[i * (bytes.size() - 1) / (kSamples - 1)]);
+  std::vector<std::pair<Tensor, int>>& alike = constants_[key];
+  for (const auto& [other, number] : alike) {
+    if (same_bytes(other, tensor)) return number;
+  }
+  append(key, alike.size());
+  alike.emplace_back(tensor, intern(key));
+  return alike.back().second;
+}
+
+bool ValueNumbers::is_leaf(ValueId id) const {
+  const onnx::Value& value = labels_->flat->graph.value(id);
+  if (value.initializer >= 0 || value.producer == onnx::kNoNode) return true;
+  const bool labelled = static_cast<size_t>(id) < labels_->of_value.size();
+  return labelled && (*labels_)[id].kind == Label::Kind::kRow && !(*labels_)[id].is_score;
+}
+
+int ValueNumbers::number_leaf(ValueId id) {
+  if (const onnx::TensorData* data = labels_->flat->graph.initializer_of(id)) return number_constant(*data);
+  std::string key = "value";
+  append(key, id);
+  return intern(key);
+}
+
+// Attributes in one form each; a graph is the same only where it is stored once.
+struct AttributeKey {
+  std::string& key;
+
+  void operator()(std::monostate) const {}
+  void operator()(float x) const { append(key, x); }
+  void operator()(int64_t x) const { append(key, x); }
+  void operator()(std::string_view x) const { append(key, x); }
+  void operator()(const onnx::TensorData& x) const {
+    append(key, x);
+    const Tensor tensor = x.dtype == DType::kString ? Tensor() : onnx::load(x);
+    if (tensor.defined() && tensor.size_bytes() <= kLargestByContent) {
+      append(key, tensor.bytes().data(), tensor.size_bytes());
     } else {
-      append(key, input);
+      append(key, x.stored.data());
     }
   }
+  void operator()(const std::shared_ptr<const onnx::Graph>& x) const { append(key, x.get()); }
+  template <class T>
+  void operator()(const std::vector<T>& list) const {
+    append(key, list.size());
+    for (const T& x : list) (*this)(x);
+  }
+};
+
+std::string ValueNumbers::node_key(const Node& node, const Numbers& local) {
+  std::string key;
+  append(key, node.domain);
+  append(key, node.op);
+  append(key, node.opset);
+  const auto add = [&](ValueId id) {
+    if (id == onnx::kNoValue) return append(key, -1);
+    const auto found = local.find(id);
+    append(key, found != local.end() ? found->second : of_value_.at(id));
+  };
+  const bool by_axes = takes_shape(node) && static_cast<size_t>(node.inputs[0]) < labels_->of_value.size() &&
+                       (*labels_)[node.inputs[0]].kind == Label::Kind::kRow;
+  append(key, node.inputs.size());
+  if (by_axes) {
+    append(key, std::string_view(to_string((*labels_)[node.inputs[0]].axes)));
+  } else {
+    for (const ValueId id : node.inputs) add(id);
+  }
+  for (const ValueId id : node.captures) add(id);
   for (const onnx::Attribute& attribute : node.attributes) {
-    if (!append(key, attribute)) return {};
+    append(key, attribute.name);
+    append(key, attribute.data.index());
+    std::visit(AttributeKey{key}, attribute.data);
   }
   return key;
 }
 
-onnx::NodeId ValueNumbers::same_as(onnx::NodeId id) {
-  const std::string key = key_of(labels_->flat->graph.nodes[static_cast<size_t>(id)]);
-  return key.empty() ? id : seen_.emplace(key, id).first->second;
+// Numbers everything that `target` is computed from; what depends on the values in `local` is numbered there and not kept.
+void ValueNumbers::number_all(ValueId target, Numbers& local) {
+  const onnx::Graph& graph = labels_->flat->graph;
+  const auto known = [&](ValueId id) {
+    if (local.contains(id) || of_value_.contains(id)) return true;
+    if (!is_leaf(id)) return false;
+    of_value_[id] = number_leaf(id);
+    return true;
+  };
+  for (const NodeId n : nodes_needed(graph, target, known, [](ValueId) {})) {
+    const Node& node = graph.nodes[static_cast<size_t>(n)];
+    bool dependent = false;
+    for (const ValueId id : node.inputs) dependent = dependent || local.contains(id);
+    for (const ValueId id : node.captures) dependent = dependent || local.contains(id);
+    std::string key = node_key(node, local);
+    const size_t length = key.size();
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == onnx::kNoValue) continue;
+      key.resize(length);
+      append(key, i);
+      (dependent ? local : of_value_)[node.outputs[i]] = intern(key);
+    }
+  }
+}
+
+int ValueNumbers::number(ValueId id) {
+  Numbers local;
+  number_all(id, local);
+  return of_value_.at(id);
+}
+
+std::vector<ValueId> ValueNumbers::first_outputs(NodeId id) {
+  const std::vector<ValueId>& own = labels_->flat->graph.nodes[static_cast<size_t>(id)].outputs;
+  std::vector<ValueId> outputs = own;
+  for (ValueId& output : outputs) {
+    if (output == onnx::kNoValue) continue;
+    const auto found = first_.find(number(output));
+    if (found == first_.end()) {
+      for (const ValueId mine : own) {
+        if (mine != onnx::kNoValue) first_.try_emplace(number(mine), mine);
+      }
+      return own;
+    }
+    output = found->second;
+  }
+  return outputs;
+}
+
+std::string ValueNumbers::between(ValueId from, ValueId to) {
+  Numbers local = {{from, intern("from " + to_string((*labels_)[from].axes))}};
+  number_all(to, local);
+  return std::to_string(local.contains(to) ? local.at(to) : of_value_.at(to));
 }
 
 }  // namespace kvik::native

@@ -28,7 +28,7 @@ std::shared_ptr<const Plan> join(const Plan& upto, const Plan& beyond, int64_t a
                     std::ranges::equal(upto.tables, beyond.tables, same_table) && upto.weights == beyond.weights &&
                     upto.attends == beyond.attends && upto.registers == beyond.registers && upto.token == beyond.token &&
                     upto.embedding == beyond.embedding && upto.source_inputs == beyond.source_inputs && upto.output == beyond.output &&
-                    upto.one_token == beyond.one_token && upto.forbidden_tokens == beyond.forbidden_tokens;
+                    upto.one_token == beyond.one_token && upto.unsupported_tokens == beyond.unsupported_tokens;
   if (!same) return nullptr;
   auto plan = std::make_shared<Plan>(upto);
   plan->tables_beyond = beyond.tables;

@@ -46,7 +46,7 @@ Tensor plan_tensor(const Tensor& tensor) {
 Lowering::Lowering(const Program& program, Constants& constants) : program_(program), constants_(constants), rows_(program.values.size()) {
   plan_.flat = program.flat;
   plan_.one_token = program.one_token;
-  plan_.forbidden_tokens = program.forbidden_tokens;
+  plan_.unsupported_tokens = program.unsupported_tokens;
   plan_.max_positions = program.max_positions;
   plan_.notes = program.notes;
   plan_.attends = program.attends;
@@ -106,8 +106,8 @@ void Lowering::declare_inputs() {
 
 Input Lowering::of_row(RowId id) const {
   if (id == kNoRow || !rows_[static_cast<size_t>(id)])
-    throw Refusal(
-        fmt::format("the value '{}' is read before anything makes it", id == kNoRow ? "" : program_.values[static_cast<size_t>(id)].name));
+    throw Error(Code::kUnsupported, fmt::format("the value '{}' is read before anything makes it",
+                                                id == kNoRow ? "" : program_.values[static_cast<size_t>(id)].name));
   return rows_[static_cast<size_t>(id)];
 }
 

@@ -232,7 +232,7 @@ struct Plan {
   Input output;  // logits, hidden states or embeddings
 
   bool one_token = false;
-  std::vector<TokenId> forbidden_tokens;
+  std::vector<TokenId> unsupported_tokens;
   std::optional<int64_t> max_positions;
   std::vector<std::string> notes;
   std::map<std::string, int, std::less<>> fused;  // by name of the pass: how many it made

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "backend/native/graph/refusal.h"
+#include "backend/native/graph/refuse.h"
 #include "onnx/eval/ops/common.h"
 #include "tensor/copy.h"
 
@@ -39,7 +39,7 @@ Order order_of(const Axes& axes, const Sizes& sizes, std::span<const Symbol> fro
   for (size_t i = 0; i < factors.size(); ++i) {
     if (taken[i]) continue;
     if (factors[i].is_symbol() && others == Others::kRefused)
-      throw Refusal(fmt::format("a value with axes {} was found where no other sequence axis was expected", to_string(axes)));
+      refuse(fmt::format("a value with axes {} was found where no other sequence axis was expected", to_string(axes)));
     order.extents.push_back(extents[i]);
     order.strides.push_back(strides[i]);
   }
@@ -50,7 +50,7 @@ Order order_of(const Axes& axes, const Sizes& sizes, std::span<const Symbol> fro
 
 std::vector<float> arrange(const Tensor& tensor, const Axes& axes, const Sizes& sizes, std::span<const Symbol> front) {
   if (tensor.dims() != sizes.of(axes)) {
-    throw Refusal(fmt::format("a value of shape {} was computed, {} was expected", kvik::to_string(tensor.dims()), to_string(axes)));
+    refuse(fmt::format("a value of shape {} was computed, {} was expected", kvik::to_string(tensor.dims()), to_string(axes)));
   }
   const Tensor floats = to_floats(tensor);
   const Order order = order_of(axes, sizes, front, Others::kRefused);

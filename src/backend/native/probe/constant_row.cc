@@ -1,6 +1,5 @@
 #include "backend/native/probe/constant_row.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "backend/native/probe/evaluation.h"
@@ -50,35 +49,21 @@ bool same(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-std::vector<Sizes> long_sizes(const AttentionContext& context) {
-  std::vector<Sizes> sizes;
-  const bool has_past = context.labels.flat->has_past;
-  if (context.labels.flat->buffer > 0) return sizes;  // every probe sees as many keys as there can be
-  // Exporters' own thresholds are powers of two, 4096 above all.
-  for (const int64_t length : {int64_t{300}, int64_t{5000}, context.context}) {
-    if (length < 2 || (context.context > 0 && length > context.context)) continue;
-    sizes.push_back(has_past ? Sizes{.fresh = 1, .past = length - 1} : Sizes{.fresh = length});
-  }
-  return sizes;
-}
-
-std::optional<Tensor> the_same_row(const AttentionContext& context, onnx::ValueId value, const Axes& axes) {
+std::optional<Tensor> constant_row(CompileState& state, onnx::ValueId value, const Axes& axes) {
   std::optional<Tensor> first;
-  const auto agrees = [&](Probe& probe) {
-    const std::optional<Tensor> row = only_row(as_f32(probe.get(value)), axes, probe.sizes());
+  const auto agrees = [&](const Tensor& tensor, const Sizes& sizes) {
+    const std::optional<Tensor> row = only_row(as_f32(tensor), axes, sizes);
     if (!row || (first && !same(*first, *row))) return false;
     first = row;
     return true;
   };
-  for (Probe* probe : context.probes.triple()) {
-    if (!agrees(*probe)) return std::nullopt;
+  for (Probe* probe : state.probes.triple()) {
+    if (!agrees(probe->get(value), probe->sizes())) return std::nullopt;
   }
-  for (const Sizes& sizes : long_sizes(context)) {
-    try {
-      if (!agrees(context.probes.at(sizes))) return std::nullopt;
-    } catch (const Refusal&) { throw; } catch (const Error&) {
-      break;  // the graph has no such length; a table or mask will say what its limit is
-    }
+  for (const Sizes& sizes : long_sizes(state.labels, state.options.context)) {
+    const Evaluated<Tensor> found = state.probes.at(sizes).try_get(value);
+    if (!found) break;  // the graph has no such length; a table or mask will say what its limit is
+    if (!agrees(*found, sizes)) return std::nullopt;
   }
   return first;
 }

@@ -1,17 +1,13 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
-#include "backend/native/attention/attention.h"
+#include "backend/native/probe/compile_state.h"
 
 namespace kvik::native {
 
-// Sizes as long as a context gets: what begins beyond some length looks like nothing in short probes.
-std::vector<Sizes> long_sizes(const AttentionContext& context);
-
-// The row of an auxiliary value that has no axis of positions, where it is the same for every batch entry and at every size, the longest
-// context included; nothing where it varies. A value that was not fitted (its axes are not `axes`) is taken whole.
-std::optional<Tensor> the_same_row(const AttentionContext& context, onnx::ValueId value, const Axes& axes);
+// The row of an auxiliary value that has no axis of positions, if it is the same for every batch entry and at every size, the longest
+// context included; nothing if it varies. A value that was not fitted (its axes are not `axes`) is taken whole.
+std::optional<Tensor> constant_row(CompileState& state, onnx::ValueId value, const Axes& axes);
 
 }  // namespace kvik::native

@@ -130,11 +130,17 @@ bool is_computed_as_f32(DType dtype) {
 
 Tensor as_f32(Tensor tensor) { return is_computed_as_f32(tensor.dtype()) ? backend::cast_float(tensor, DType::kF32) : tensor; }
 
-std::vector<Tensor> run_node(const Node& node, const ValueOf& value_of, WorkBudget& budget) {
+namespace {
+
+std::vector<Tensor> inputs_of(const Node& node, const ValueOf& value_of) {
   std::vector<Tensor> inputs(node.inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (node.inputs[i] != onnx::kNoValue) inputs[i] = value_of(node.inputs[i]);
   }
+  return inputs;
+}
+
+std::vector<Tensor> run_on(const Node& node, std::span<const Tensor> inputs, const ValueOf& value_of, WorkBudget& budget) {
   spend(node, inputs, budget);
   const onnx::RunSubgraph inner = [&](const Graph& graph, std::span<const Tensor> given) {
     return run_subgraph(graph, given, value_of, budget);
@@ -148,6 +154,19 @@ std::vector<Tensor> run_node(const Node& node, const ValueOf& value_of, WorkBudg
   }
   for (Tensor& output : outputs) output = as_f32(std::move(output));
   return outputs;
+}
+
+}  // namespace
+
+std::vector<Tensor> run_node(const Node& node, const ValueOf& value_of, WorkBudget& budget) {
+  return run_on(node, inputs_of(node, value_of), value_of, budget);
+}
+
+Evaluated<std::vector<Tensor>> try_run_node(const Node& node, const ValueOf& value_of, WorkBudget& budget) {
+  const std::vector<Tensor> inputs = inputs_of(node, value_of);
+  try {
+    return evaluated(run_on(node, inputs, value_of, budget));
+  } catch (const Error& error) { return {{}, error.what()}; }
 }
 
 std::vector<NodeId> nodes_needed(const Graph& graph, ValueId target, const std::function<bool(ValueId)>& known,

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "onnx/eval/kernel.h"
@@ -20,11 +22,33 @@ struct WorkBudget {
   int64_t steps_left = int64_t{1} << 30;     // see onnx::Work; the masks of a decoder of 0.5B parameters take 3 million
 };
 
+// A value at some sizes, or why the graph does not define it there: a kernel fails (a baked-in table is too small for these sizes, for
+// instance), or the result would be absurdly large.
+template <class T>
+struct Evaluated {
+  std::optional<T> value;
+  std::string failure;
+
+  explicit operator bool() const { return value.has_value(); }
+  T& operator*() { return *value; }
+  const T& operator*() const { return *value; }
+  T* operator->() { return &*value; }
+  const T* operator->() const { return &*value; }
+};
+
+template <class T>
+Evaluated<T> evaluated(T value) {
+  return {std::move(value), {}};
+}
+
 using ValueOf = std::function<Tensor(onnx::ValueId)>;
 
 // The outputs of one node on the values of its inputs (and of what its subgraphs capture). Throws Error as the kernel does,
 // and Error(kTooLarge) where the budget does not suffice.
 std::vector<Tensor> run_node(const onnx::Node& node, const ValueOf& value_of, WorkBudget& budget);
+
+// The same with the kernel's Error as a value: the only place where an Error of the evaluator is caught.
+Evaluated<std::vector<Tensor>> try_run_node(const onnx::Node& node, const ValueOf& value_of, WorkBudget& budget);
 
 // The nodes that must run for `target`, each after those it reads; `known` values need none. A value that nothing computes is
 // passed to `missing`, which throws.

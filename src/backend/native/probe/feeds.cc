@@ -34,7 +34,7 @@ Tensor filled(DType dtype, Dims dims, int64_t value) {
     case DType::kBF16: fill(result.mutable_data<BFloat16>()); break;
     case DType::kF64: fill(result.mutable_data<double>()); break;
     case DType::kBool: fill(result.mutable_data<bool>()); break;
-    default: throw Refusal(fmt::format("a mask or length of {} is fed by no exporter", dtype_name(dtype)));
+    default: refuse(fmt::format("a mask or length of {} is fed by no exporter", dtype_name(dtype)));
   }
   return result;
 }
@@ -44,7 +44,7 @@ Tensor open_mask(const Port& port, int64_t batch, int64_t n_rows, int64_t n_keys
   const size_t rank = port.has_shape ? port.dims.size() : 2;
   if (rank == 1) return filled(port.dtype, {n_keys}, 1);
   if (rank == 2) return filled(port.dtype, {batch, n_keys}, 1);
-  if (rank > 4) throw Refusal(fmt::format("the mask '{}' has {} axes; at most 4 were expected", port.name, rank));
+  if (rank > 4) refuse(fmt::format("the mask '{}' has {} axes; at most 4 were expected", port.name, rank));
   Dims dims = {batch, n_rows, n_keys};
   if (rank == 4) dims.insert(dims.begin() + 1, 1);
   for (size_t i = 0; i < rank; ++i) {
@@ -61,7 +61,7 @@ Tensor feed_of(const FlatGraph& flat, const Port& port, const Sizes& sizes) {
   if (port.role == Role::kEncoderAttentionMask) return open_mask(port, sizes.batch, 1, sizes.source);
   if (port.role == Role::kAttentionMask && encodes) return open_mask(port, sizes.batch, sizes.fresh, sizes.fresh);
   if (!backend::is_shape_role(port.role)) {
-    throw Refusal(fmt::format("'{}' ({}) is known only when a row is computed", port.name, analysis::role_name(port.role)));
+    refuse(fmt::format("'{}' ({}) is known only when a row is computed", port.name, analysis::role_name(port.role)));
   }
   return backend::shape_feed(port, {.n_sequences = sizes.batch, .n_past = sizes.past, .n_new = sizes.fresh, .only_last_logits = false});
 }

@@ -1,10 +1,10 @@
 #include "backend/native/probe/probe.h"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
 
 #include "backend/graph/convert.h"
+#include "backend/native/probe/sizes.h"
 
 namespace kvik::native {
 namespace {
@@ -48,7 +48,7 @@ Tensor Constants::get(ValueId id) {
 
   const auto known = [&](ValueId v) { return kept_.contains(v) || graph.initializer_of(v) != nullptr; };
   const auto missing = [&](ValueId v) {
-    throw Refusal(fmt::format("{} is no constant: it depends on {}", quoted(*flat_, id), quoted(*flat_, v)));
+    refuse(fmt::format("{} is no constant: it depends on {}", quoted(*flat_, id), quoted(*flat_, v)));
   };
   std::unordered_map<ValueId, Tensor> here;
   const ValueOf value_of = [&](ValueId v) {
@@ -75,11 +75,17 @@ class Probe::Run {
     for (const Given& value : given) dependent_[value.first] = value.second;
   }
 
-  Tensor get(ValueId target) {
+  Evaluated<Tensor> get(ValueId target) {
     const auto known = [this](ValueId id) { return is_known(id); };
-    const auto missing = [&](ValueId id) { refuse(target, id); };
-    for (const NodeId n : nodes_needed(flat_.graph, target, known, missing)) run(flat_.graph.nodes[static_cast<size_t>(n)]);
-    return value_of(target);
+    const auto missing = [&](ValueId id) {
+      refuse(fmt::format("{} depends on {}, which no row runtime can tell beforehand", quoted(flat_, target), quoted(flat_, id)));
+    };
+    const std::vector<NodeId> nodes = nodes_needed(flat_.graph, target, known, missing);
+    if (!failure_.empty()) return {{}, failure_};
+    for (const NodeId n : nodes) {
+      if (!run(flat_.graph.nodes[static_cast<size_t>(n)])) return {{}, failure_};
+    }
+    return evaluated(value_of(target));
   }
 
  private:
@@ -90,7 +96,12 @@ class Probe::Run {
       return true;
     }
     if (const Label* label = label_of(id); label != nullptr && label->token_free && !has_tokens_) {
-      store(id, probe_.get_with_tokens(id, ordinary_tokens(flat_, probe_.sizes_, 1)));
+      Evaluated<Tensor> value = probe_.try_get_with_tokens(id, ordinary_tokens(flat_, probe_.sizes_, 1));
+      if (value) {
+        store(id, *value);
+      } else {
+        failure_ = std::move(value.failure);
+      }
       return true;
     }
     return from_axes(id);
@@ -112,10 +123,6 @@ class Probe::Run {
     return true;
   }
 
-  [[noreturn]] void refuse(ValueId target, ValueId id) const {
-    throw Refusal(fmt::format("{} depends on {}, which no row runtime can tell beforehand", quoted(flat_, target), quoted(flat_, id)));
-  }
-
   Tensor value_of(ValueId id) const {
     const auto dependent = dependent_.find(id);
     if (dependent != dependent_.end()) return dependent->second;
@@ -131,9 +138,14 @@ class Probe::Run {
            std::any_of(node.captures.begin(), node.captures.end(), dependent);
   }
 
-  void run(const Node& node) {
-    const std::vector<Tensor> outputs = run_node(
+  bool run(const Node& node) {
+    Evaluated<std::vector<Tensor>> made = try_run_node(
         node, [this](ValueId id) { return value_of(id); }, probe_.budget_);
+    if (!made) {
+      failure_ = std::move(made.failure);
+      return false;
+    }
+    const std::vector<Tensor>& outputs = *made;
     const bool dependent = depends_on_given(node);
     for (size_t i = 0; i < node.outputs.size() && i < outputs.size(); ++i) {
       const ValueId id = node.outputs[i];
@@ -144,6 +156,7 @@ class Probe::Run {
       }
       store(id, outputs[i]);
     }
+    return true;
   }
 
   void store(ValueId id, const Tensor& tensor) {
@@ -156,15 +169,14 @@ class Probe::Run {
   bool has_tokens_;
   std::unordered_map<ValueId, Tensor> dependent_;  // given, or computed from what is
   std::unordered_map<ValueId, Tensor> large_;      // too large to keep beyond this evaluation
+  std::string failure_;
 };
 
 Probe::Probe(const Labels& labels, Constants& constants, const Sizes& sizes) : labels_(&labels), constants_(&constants), sizes_(sizes) {}
 
-Tensor Probe::get(ValueId id) { return Run(*this, {}).get(id); }
+Evaluated<Tensor> Probe::try_get_with(ValueId target, std::span<const Given> given) { return Run(*this, given).get(target); }
 
-Tensor Probe::get_with(ValueId target, std::span<const Given> given) { return Run(*this, given).get(target); }
-
-Tensor Probe::get_with_tokens(ValueId target, const Tensor& tokens) {
+Evaluated<Tensor> Probe::try_get_with_tokens(ValueId target, const Tensor& tokens) {
   std::vector<Given> given;
   for (const FlatGraph::Input& input : labels_->flat->inputs) {
     if (input.port == nullptr || input.port->role != analysis::Role::kTokenIds) continue;
@@ -194,30 +206,8 @@ Probe& ProbeBank::at(const Sizes& sizes) {
 }
 
 std::span<Probe* const> ProbeBank::triple() {
-  using Triple = std::array<Sizes, 3>;
-  // Every symbol, and what is made of several, has a triple of its own; no past is empty and no sequence one token long.
-  constexpr Triple kWithPast = {Sizes{.batch = 2, .fresh = 3, .past = 4, .source = 6, .selection = 29},
-                                Sizes{.batch = 3, .fresh = 5, .past = 6, .source = 4, .selection = 41},
-                                Sizes{.batch = 2, .fresh = 4, .past = 9, .source = 7, .selection = 67}};
-  constexpr Triple kWithoutPast = {Sizes{.batch = 2, .fresh = 7, .source = 5, .selection = 29},
-                                   Sizes{.batch = 3, .fresh = 11, .source = 13, .selection = 41},
-                                   Sizes{.batch = 2, .fresh = 5, .source = 7, .selection = 67}};
-  constexpr Triple kOneToken = {Sizes{.past = 4, .source = 5, .selection = 29}, Sizes{.past = 6, .source = 4, .selection = 41},
-                                Sizes{.past = 9, .source = 7, .selection = 67}};
   if (!triple_.empty()) return triple_;
-  const auto add = [&](Sizes sizes) {
-    if (labels_->one_sequence) sizes.batch = 1;
-    triple_.push_back(&at(sizes));
-  };
-  if (const int64_t buffer = labels_->flat->buffer; buffer > 0) {
-    for (Sizes sizes : labels_->one_token ? kOneToken : kWithPast) {
-      sizes.buffer = buffer;
-      sizes.past = buffer - sizes.fresh;
-      add(sizes);
-    }
-    return triple_;
-  }
-  for (const Sizes& sizes : labels_->one_token ? kOneToken : labels_->flat->has_past ? kWithPast : kWithoutPast) add(sizes);
+  for (const Sizes& sizes : size_triple(*labels_)) triple_.push_back(&at(sizes));
   return triple_;
 }
 

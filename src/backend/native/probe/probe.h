@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/native/graph/labels.h"
-#include "backend/native/graph/refusal.h"
+#include "backend/native/graph/refuse.h"
 #include "backend/native/probe/evaluation.h"
 
 namespace kvik::native {
@@ -39,19 +39,25 @@ class Probe {
   const Sizes& sizes() const { return sizes_; }
   int64_t bytes_spent() const { return WorkBudget{}.bytes_left - budget_.bytes_left; }  // by all evaluations
 
-  // Throws Refusal where it depends on a row value; Error where a kernel fails (a baked-in table that is too small for these sizes,
-  // for instance), and Error(kTooLarge) where it would be absurdly large.
-  Tensor get(onnx::ValueId id);
+  // Refuses a value that depends on a row value, and one that the graph does not define at these sizes.
+  Tensor get(onnx::ValueId id) { return require(try_get(id)); }
+  Evaluated<Tensor> try_get(onnx::ValueId id) { return try_get_with(id, {}); }
 
   // The value of `target` where some values (row values, as a rule) are given. Keeps nothing that depends on them.
-  Tensor get_with(onnx::ValueId target, std::span<const Given> given);
+  Tensor get_with(onnx::ValueId target, std::span<const Given> given) { return require(try_get_with(target, given)); }
+  Evaluated<Tensor> try_get_with(onnx::ValueId target, std::span<const Given> given);
 
   // The value of `target`, computed from these token ids [batch, new] (i64).
-  Tensor get_with_tokens(onnx::ValueId target, const Tensor& tokens);
+  Tensor get_with_tokens(onnx::ValueId target, const Tensor& tokens) { return require(try_get_with_tokens(target, tokens)); }
+  Evaluated<Tensor> try_get_with_tokens(onnx::ValueId target, const Tensor& tokens);
 
  private:
   class Run;
 
+  static Tensor require(Evaluated<Tensor> found) {
+    if (!found) refuse(std::move(found.failure));
+    return std::move(*found);
+  }
   bool is_kept(onnx::ValueId id) const { return kept_.contains(id); }
   void keep(onnx::ValueId id, const Tensor& tensor);
   bool is_constant(onnx::ValueId id) const;
@@ -68,7 +74,7 @@ class Probe {
 // depend on tokens is computed from.
 Tensor ordinary_tokens(const FlatGraph& flat, const Sizes& sizes, uint32_t seed);
 
-// The tensor for an input that does not depend on rows: masks, positions, lengths, switches. Throws Refusal for the others.
+// The tensor for an input that does not depend on rows: masks, positions, lengths, switches. Refuses the others.
 Tensor auxiliary_feed(const FlatGraph& flat, const FlatGraph::Input& input, const Sizes& sizes);
 
 // The probes of one compilation, by size: what does not depend on a layer is evaluated once.
@@ -78,7 +84,7 @@ class ProbeBank {
 
   Probe& at(const Sizes& sizes);
 
-  // The sizes that axes are told apart by: every symbol has another triple of numbers.
+  // At the sizes that axes are told apart by (see size_triple()).
   std::span<Probe* const> triple();
 
  private:

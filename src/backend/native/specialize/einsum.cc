@@ -12,12 +12,12 @@ using onnx::ValueId;
 bool holds_letter(const std::string& term, char letter) { return term.find(letter) != std::string::npos; }
 
 // Letters that no equation uses stand for the axes of an ellipsis.
-std::string spelled_term(const onnx::Node& node, std::string term, size_t n_hidden) {
+std::string expanded_term(const onnx::Node& node, std::string term, size_t n_hidden) {
   const size_t dots = term.find("...");
   if (dots == std::string::npos) return term;
   std::string letters;
   for (size_t i = 0; i < n_hidden; ++i) letters += static_cast<char>('0' + i);
-  if (n_hidden > 8) throw Refusal(node, "its ellipsis stands for too many axes");
+  if (n_hidden > 8) refuse(node, "its ellipsis stands for too many axes");
   return term.replace(dots, 3, letters);
 }
 
@@ -60,28 +60,28 @@ Einsum Einsum::parse(const onnx::Node& node, const std::vector<size_t>& ranks) {
   const size_t arrow = equation.find("->");
   Einsum einsum;
   einsum.operands = split_terms(equation.substr(0, arrow));
-  if (einsum.operands.size() != ranks.size()) throw Refusal(node, fmt::format("'{}' is not for {} operands", equation, ranks.size()));
+  if (einsum.operands.size() != ranks.size()) refuse(node, fmt::format("'{}' is not for {} operands", equation, ranks.size()));
   size_t n_hidden = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
     std::string& term = einsum.operands[i];
     const bool hides = term.find("...") != std::string::npos;
     const size_t letters = term.size() - (hides ? 3 : 0);
-    if (letters > ranks[i] || (!hides && letters != ranks[i])) throw Refusal(node, fmt::format("'{}' does not fit its operands", equation));
-    if (hides && n_hidden != 0 && n_hidden != ranks[i] - letters) throw Refusal(node, "its operands hide different numbers of axes");
+    if (letters > ranks[i] || (!hides && letters != ranks[i])) refuse(node, fmt::format("'{}' does not fit its operands", equation));
+    if (hides && n_hidden != 0 && n_hidden != ranks[i] - letters) refuse(node, "its operands hide different numbers of axes");
     if (hides) n_hidden = ranks[i] - letters;
-    term = spelled_term(node, std::move(term), n_hidden);
+    term = expanded_term(node, std::move(term), n_hidden);
   }
   einsum.result =
-      arrow == std::string::npos ? implicit_result(einsum.operands, n_hidden) : spelled_term(node, equation.substr(arrow + 2), n_hidden);
+      arrow == std::string::npos ? implicit_result(einsum.operands, n_hidden) : expanded_term(node, equation.substr(arrow + 2), n_hidden);
   std::vector<std::string> all = einsum.operands;
   all.push_back(einsum.result);
   for (std::string term : all) {
     std::sort(term.begin(), term.end());
-    if (std::adjacent_find(term.begin(), term.end()) != term.end()) throw Refusal(node, "an operand has one axis twice");
+    if (std::adjacent_find(term.begin(), term.end()) != term.end()) refuse(node, "an operand has one axis twice");
   }
   for (const char letter : einsum.result) {
     const auto known = [&](const std::string& term) { return holds_letter(term, letter); };
-    if (std::none_of(einsum.operands.begin(), einsum.operands.end(), known)) throw Refusal(node, "its result has an axis of its own");
+    if (std::none_of(einsum.operands.begin(), einsum.operands.end(), known)) refuse(node, "its result has an axis of its own");
   }
   return einsum;
 }

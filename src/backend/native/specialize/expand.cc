@@ -4,14 +4,15 @@
 #include <fmt/format.h>
 #include <functional>
 
-#include "backend/native/label/rules.h"
 #include "backend/native/specialize/einsum.h"
 #include "backend/native/specialize/node_expander.h"
+#include "onnx/attention_operators.h"
 
 namespace kvik::native {
 namespace {
 
 using onnx::Attribute;
+using onnx::kMicrosoft;
 using onnx::kNoValue;
 using onnx::ValueId;
 
@@ -46,6 +47,11 @@ bool embed_layer_norm(NodeExpander& expander) {
   return true;
 }
 
+// Which input of the node is what.
+const onnx::AttentionOperator& signature_of(const NodeExpander& expander) {
+  return *onnx::attention_operator(expander.node().domain, expander.node().op);
+}
+
 std::vector<Attribute> attention_attributes(const NodeExpander& expander, int64_t n_heads) {
   std::vector<Attribute> attributes = {
       {"q_num_heads", n_heads}, {"kv_num_heads", n_heads}, {"is_causal", expander.node().int_or("unidirectional", 0)}};
@@ -54,44 +60,46 @@ std::vector<Attribute> attention_attributes(const NodeExpander& expander, int64_
 }
 
 // A mask of lengths counts keys; one of two axes says which are there. All of them are.
-void require_no_padding(NodeExpander& expander, size_t i) {
+void require_no_padding(NodeExpander& expander, int i) {
   if (!expander.has(i)) return;
   if (expander.is_row(i)) expander.refuse("the mask depends on the contents of rows");
-  const bool counts = expander.labeler().at_sizes(expander.input(i)).front().rank() == 1;
+  const bool counts = expander.state().at_sizes(expander.input(i)).front().rank() == 1;
   if (!counts) return expander.require_open_mask(i);
-  const bool has_past = expander.labeler().flat().has_past;
+  const bool has_past = expander.flat().has_past;
   expander.require_equal(
       i, [&](const Sizes& sizes) { return has_past ? sizes.total() : sizes.fresh; }, "number of keys");
 }
 
 // Rows by one matrix for queries, keys and values, then the attention of the standard. The past holds keys and values in one tensor.
 bool projected_attention(NodeExpander& expander) {
+  const onnx::AttentionOperator& at = signature_of(expander);
   if (expander.node().int_or("do_rotary", 0) != 0) expander.refuse("rotates by positions that it does not say");
-  require_no_padding(expander, 3);
+  require_no_padding(expander, at.padding_mask);
   const int64_t n_heads = expander.node().int_or("num_heads", 0);
   if (n_heads < 1) expander.refuse("does not say how many heads there are");
-  const int64_t width = expander.last_size(1);
+  const int64_t width = expander.last_size(at.projection);
   const std::vector<int64_t> parts = expander.node().ints_or("qkv_hidden_sizes", {width / 3, width / 3, width / 3});
   if (parts.size() != 3) expander.refuse("does not name three sizes");
-  ValueId rows = expander.add({.op = "MatMul", .inputs = {expander.input(0), expander.input(1)}});
-  if (expander.has(2)) rows = expander.add({.op = "Add", .inputs = {rows, expander.input(2)}});
+  ValueId rows = expander.add({.op = "MatMul", .inputs = {expander.input(at.rows), expander.input(at.projection)}});
+  if (expander.has(at.bias)) rows = expander.add({.op = "Add", .inputs = {rows, expander.input(at.bias)}});
   const std::vector<ValueId> qkv =
       expander.add({.op = "Split", .inputs = {rows, expander.ints(parts)}, .attributes = {{"axis", int64_t{-1}}}}, 3);
-  std::vector<ValueId> inputs = {qkv[0], qkv[1], qkv[2], expander.input(5)};
-  if (expander.has(4)) {
-    inputs.push_back(expander.add({.op = "Gather", .inputs = {expander.input(4), expander.scalar(0)}}));
-    inputs.push_back(expander.add({.op = "Gather", .inputs = {expander.input(4), expander.scalar(1)}}));
+  std::vector<ValueId> inputs = {qkv[0], qkv[1], qkv[2], expander.input(at.score_mask)};
+  if (expander.has(at.past_key_value)) {
+    inputs.push_back(expander.add({.op = "Gather", .inputs = {expander.input(at.past_key_value), expander.scalar(0)}}));
+    inputs.push_back(expander.add({.op = "Gather", .inputs = {expander.input(at.past_key_value), expander.scalar(1)}}));
   }
-  if (expander.output(1) == kNoValue) {
+  if (expander.output(at.present_key_value) == kNoValue) {
     expander.into({expander.output(0)}, {.op = "Attention", .inputs = inputs, .attributes = attention_attributes(expander, n_heads)});
     return true;
   }
-  const ValueId keys = expander.labeler().flat().add_value("present_key"), values = expander.labeler().flat().add_value("present_value");
+  const ValueId keys = expander.flat().add_value("present_key"), values = expander.flat().add_value("present_value");
   expander.into({expander.output(0), keys, values},
                 {.op = "Attention", .inputs = inputs, .attributes = attention_attributes(expander, n_heads)});
   const ValueId stacked_keys = expander.add({.op = "Unsqueeze", .inputs = {keys, expander.ints({0})}});
   const ValueId stacked_values = expander.add({.op = "Unsqueeze", .inputs = {values, expander.ints({0})}});
-  expander.into({expander.output(1)}, {.op = "Concat", .inputs = {stacked_keys, stacked_values}, .attributes = {{"axis", int64_t{0}}}});
+  expander.into({expander.output(at.present_key_value)},
+                {.op = "Concat", .inputs = {stacked_keys, stacked_values}, .attributes = {{"axis", int64_t{0}}}});
   return true;
 }
 
@@ -105,7 +113,7 @@ void rewrite(NodeExpander& expander, std::vector<ValueId> inputs, std::vector<At
 }
 
 // Rows [batch, rows, heads, n, size] that hold queries, keys and values (or the last two) of each head side by side.
-std::vector<ValueId> unpacked(NodeExpander& expander, size_t i, int64_t n) {
+std::vector<ValueId> unpacked(NodeExpander& expander, int i, int64_t n) {
   const std::vector<ValueId> parts =
       expander.add({.op = "Split",
                     .inputs = {expander.input(i), expander.ints(std::vector<int64_t>(static_cast<size_t>(n), 1))},
@@ -117,72 +125,77 @@ std::vector<ValueId> unpacked(NodeExpander& expander, size_t i, int64_t n) {
 }
 
 bool multi_head_attention(NodeExpander& expander) {
-  const bool packed = !expander.has(1) && !expander.has(2), packed_kv = expander.has(1) && !expander.has(2);
-  if (!packed && !packed_kv && !expander.has(3) && !expander.has(4)) return false;
-  expander.require_open_mask(4);
+  const onnx::AttentionOperator& at = signature_of(expander);
+  const bool packed = !expander.has(at.key) && !expander.has(at.value), packed_kv = expander.has(at.key) && !expander.has(at.value);
+  if (!packed && !packed_kv && !expander.has(at.bias) && !expander.has(at.padding_mask)) return false;
+  expander.require_open_mask(at.padding_mask);
   std::vector<ValueId> inputs = expander.node().inputs;
   inputs.resize(std::max<size_t>(inputs.size(), 3), kNoValue);
   if (packed) {
-    if (expander.rank(0) != 5) expander.refuse("has neither keys nor values, nor queries with them packed inside");
-    const std::vector<ValueId> qkv = unpacked(expander, 0, 3);
+    if (expander.rank(at.query) != 5) expander.refuse("has neither keys nor values, nor queries with them packed inside");
+    const std::vector<ValueId> qkv = unpacked(expander, at.query, 3);
     std::copy(qkv.begin(), qkv.end(), inputs.begin());
   } else if (packed_kv) {
-    if (expander.rank(1) != 5) expander.refuse("has no values, nor keys with them packed inside");
-    const std::vector<ValueId> kv = unpacked(expander, 1, 2);
+    if (expander.rank(at.key) != 5) expander.refuse("has no values, nor keys with them packed inside");
+    const std::vector<ValueId> kv = unpacked(expander, at.key, 2);
     std::copy(kv.begin(), kv.end(), inputs.begin() + 1);
   }
-  if (expander.has(3)) {
+  if (expander.has(at.bias)) {
     if (packed || packed_kv) expander.refuse("adds a bias to packed rows");
     // Keys and values by heads are a finished cache: their bias is in it already.
-    const bool cached = expander.rank(1) == 4;
-    const int64_t q = expander.last_size(0), rest = expander.last_size(3) - q;
+    const bool cached = expander.rank(at.key) == 4;
+    const int64_t q = expander.last_size(at.query), rest = expander.last_size(at.bias) - q;
     if (rest <= (cached ? 0 : q)) expander.refuse("adds a bias that is too short");
     const std::vector<int64_t> sizes = cached ? std::vector{q, rest} : std::vector{q, q, rest - q};
     const std::vector<ValueId> parts = expander.add(
-        {.op = "Split", .inputs = {expander.input(3), expander.ints(sizes)}, .attributes = {{"axis", int64_t{0}}}}, sizes.size());
+        {.op = "Split", .inputs = {expander.input(at.bias), expander.ints(sizes)}, .attributes = {{"axis", int64_t{0}}}}, sizes.size());
     for (size_t i = 0; i < (cached ? 1 : sizes.size()); ++i)
-      inputs[i] = expander.add({.op = "Add", .inputs = {expander.input(i), parts[i]}});
-    inputs[3] = kNoValue;
+      inputs[i] = expander.add({.op = "Add", .inputs = {expander.input(static_cast<int>(i)), parts[i]}});
+    inputs[static_cast<size_t>(at.bias)] = kNoValue;
   }
-  if (inputs.size() > 4) inputs[4] = kNoValue;
+  if (expander.has(at.padding_mask)) inputs[static_cast<size_t>(at.padding_mask)] = kNoValue;
   rewrite(expander, std::move(inputs), expander.node().attributes);
   return true;
 }
 
 // Queries, keys and values in one tensor are parted; positions that are rotated in are rotated in before.
 bool group_query_attention(NodeExpander& expander) {
-  const bool rotates = expander.node().int_or("do_rotary", 0) != 0, packed = !expander.has(1) || !expander.has(2);
+  const onnx::AttentionOperator& at = signature_of(expander);
+  const bool rotates = expander.node().int_or("do_rotary", 0) != 0, packed = !expander.has(at.key) || !expander.has(at.value);
   if (!rotates && !packed) return false;
   expander.require_equal(
-      5, [](const Sizes& sizes) { return sizes.total() - 1; }, "keys less one");
+      at.last_key, [](const Sizes& sizes) { return sizes.total() - 1; }, "keys less one");
   expander.require_equal(
-      6, [](const Sizes& sizes) { return sizes.total(); }, "number of keys");
+      at.total_length, [](const Sizes& sizes) { return sizes.total(); }, "number of keys");
   const int64_t n_heads = expander.node().int_or("num_heads", 0), n_kv = expander.node().int_or("kv_num_heads", 0);
   if (n_heads < 1 || n_kv < 1) expander.refuse("does not say how many heads there are");
   std::vector<ValueId> inputs = expander.node().inputs;
-  const int64_t size = expander.last_size(0) / (packed ? n_heads + 2 * n_kv : n_heads);
+  const int64_t size = expander.last_size(at.query) / (packed ? n_heads + 2 * n_kv : n_heads);
   if (packed) {
     const std::vector<ValueId> parts =
         expander.add({.op = "Split",
-                      .inputs = {expander.input(0), expander.ints({n_heads * size, n_kv * size, n_kv * size})},
+                      .inputs = {expander.input(at.query), expander.ints({n_heads * size, n_kv * size, n_kv * size})},
                       .attributes = {{"axis", int64_t{-1}}}},
                      3);
     std::copy(parts.begin(), parts.end(), inputs.begin());
   }
   if (rotates) {
-    const int64_t rotated = expander.last_size(7) * 2;
-    const ValueId positions = expander.has(9) ? expander.input(9) : expander.positions();
-    for (const size_t i : {size_t{0}, size_t{1}}) {
-      std::vector<Attribute> attributes = {{"num_heads", i == 0 ? n_heads : n_kv},
+    const int64_t rotated = expander.last_size(at.cosines) * 2;
+    const ValueId positions = expander.has(at.positions) ? expander.input(at.positions) : expander.positions();
+    for (const int operand : {at.query, at.key}) {
+      ValueId& rows = inputs[static_cast<size_t>(operand)];
+      std::vector<Attribute> attributes = {{"num_heads", operand == at.query ? n_heads : n_kv},
                                            {"interleaved", expander.node().int_or("rotary_interleaved", 0)}};
       if (rotated < size) attributes.push_back({"rotary_embedding_dim", rotated});
-      inputs[i] = expander.add({.op = "RotaryEmbedding",
-                                .inputs = {inputs[i], positions, expander.input(7), expander.input(8)},
-                                .attributes = std::move(attributes),
-                                .domain = kMicrosoft,
-                                .opset = 1});
+      rows = expander.add({.op = "RotaryEmbedding",
+                           .inputs = {rows, positions, expander.input(at.cosines), expander.input(at.sines)},
+                           .attributes = std::move(attributes),
+                           .domain = kMicrosoft,
+                           .opset = 1});
     }
-    for (size_t i = 7; i <= 9 && i < inputs.size(); ++i) inputs[i] = kNoValue;
+    for (const int rotary : {at.cosines, at.sines, at.positions}) {
+      if (static_cast<size_t>(rotary) < inputs.size()) inputs[static_cast<size_t>(rotary)] = kNoValue;
+    }
   }
   std::vector<Attribute> attributes;
   for (const Attribute& attribute : expander.node().attributes) {
@@ -206,7 +219,7 @@ bool factor_of_product(NodeExpander& expander) {
                                         .attributes = attributes,
                                         .domain = expander.node().domain,
                                         .opset = expander.node().opset});
-  const auto number = [&](float value) { return expander.labeler().flat().add_constant("alpha", Tensor::scalar(value)); };
+  const auto number = [&](float value) { return expander.flat().add_constant("alpha", Tensor::scalar(value)); };
   if (!adds) {
     expander.into({expander.output(0)}, {.op = "Mul", .inputs = {product, number(alpha)}});
     return true;
@@ -219,8 +232,8 @@ bool factor_of_product(NodeExpander& expander) {
 
 }  // namespace
 
-bool expand_composite_op(GraphLabeler& labeler, onnx::NodeId id) {
-  const onnx::Node& node = labeler.flat().graph.nodes[static_cast<size_t>(id)];
+bool expand_composite_op(CompileState& state, onnx::NodeId id) {
+  const onnx::Node& node = state.node(id);
   using Spell = bool (*)(NodeExpander&);
   static const std::map<std::pair<std::string_view, std::string_view>, Spell> known = {
       {{kMicrosoft, "EmbedLayerNormalization"}, embed_layer_norm},
@@ -234,7 +247,7 @@ bool expand_composite_op(GraphLabeler& labeler, onnx::NodeId id) {
   };
   const auto found = known.find({node.domain, node.op});
   if (found == known.end()) return false;
-  NodeExpander expander(labeler, id);
+  NodeExpander expander(state, id);
   return found->second(expander);
 }
 

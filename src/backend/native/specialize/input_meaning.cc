@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "backend/graph/feeds.h"
-#include "backend/native/graph/refusal.h"
+#include "backend/native/graph/refuse.h"
 #include "backend/native/probe/evaluation.h"
 
 namespace kvik::native {
@@ -16,7 +16,7 @@ using analysis::State;
 constexpr int64_t kLargestAxis = int64_t{1} << 31;
 
 [[noreturn]] void refuse(const Port& port, std::string_view why) {
-  throw Refusal(fmt::format("input '{}' ({}) {}", port.name, analysis::role_name(port.role), why));
+  native::refuse(fmt::format("input '{}' ({}) {}", port.name, analysis::role_name(port.role), why));
 }
 
 Axis declared(const Port& port, size_t axis, int64_t told = 0) {
@@ -132,11 +132,11 @@ Label label_by_role(const FlatGraph& flat, const FlatGraph::Input& input) {
 
 }  // namespace
 
-Label input_label(const Labels& labels, const FlatGraph::Input& input, const std::map<onnx::ValueId, Axes>& past_axes) {
+Label input_label(const Labels& labels, const FlatGraph::Input& input, const Hints& hints) {
   if (input.port == nullptr) return {.kind = Label::Kind::kAuxiliary};
   Label label = label_by_role(*labels.flat, input);
   if (label.kind != Label::Kind::kRow) return label;
-  if (const auto known = past_axes.find(input.value); known != past_axes.end()) label.axes = known->second;
+  if (const auto known = hints.past_axes.find(input.value); known != hints.past_axes.end()) label.axes = known->second;
   if (labels.one_token || labels.one_sequence) label.axes = without_rows(std::move(label.axes), labels.one_token);
   return label;
 }

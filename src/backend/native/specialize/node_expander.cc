@@ -16,34 +16,43 @@ std::vector<double> numbers(const Tensor& tensor) {
     case DType::kI32: copy(tensor.data<int32_t>()); break;
     case DType::kF32: copy(tensor.data<float>()); break;
     case DType::kBool: copy(tensor.data<bool>()); break;
-    default: throw Refusal(fmt::format("a length or mask of {} is not known", dtype_name(tensor.dtype())));
+    default: refuse(fmt::format("a length or mask of {} is not known", dtype_name(tensor.dtype())));
   }
   return result;
 }
 
 }  // namespace
 
-const Label& NodeExpander::label(size_t i) const { return labeler_.labels()[input(i)]; }
+const Label& NodeExpander::label(int i) const { return state_.labels[input(i)]; }
 
-size_t NodeExpander::rank(size_t i) const { return label(i).kind == Label::Kind::kRow ? label(i).axes.size() : label(i).dims.size(); }
+size_t NodeExpander::rank(int i) {
+  if (label(i).kind == Label::Kind::kAuxiliary) return state_.at_sizes(input(i)).front().dims().size();
+  return label(i).kind == Label::Kind::kRow ? label(i).axes.size() : label(i).dims.size();
+}
 
-int64_t NodeExpander::last_size(size_t i) const {
+int64_t NodeExpander::last_size(int i) {
   if (!has(i) || rank(i) == 0) refuse(fmt::format("input {} is missing or a scalar", i));
-  return label(i).kind == Label::Kind::kRow ? row_size(label(i).axes.back()) : label(i).dims.back();
+  if (label(i).kind != Label::Kind::kAuxiliary) return is_row(i) ? row_size(label(i).axes.back()) : label(i).dims.back();
+  const std::vector<Tensor>& tensors = state_.at_sizes(input(i));
+  for (const Tensor& tensor : tensors) {
+    if (tensor.rank() == 0 || tensor.dim(-1) != tensors.front().dim(-1))
+      refuse(fmt::format("the width of input {} varies with the sizes", i));
+  }
+  return tensors.front().dim(-1);
 }
 
 ValueId NodeExpander::new_value(std::string_view op) {
   const std::string_view base = node_.name.empty() ? node_.op : node_.name;
-  return labeler_.flat().add_value(fmt::format("{}/{}", base, op));
+  return flat().add_value(fmt::format("{}/{}", base, op));
 }
 
 ValueId NodeExpander::ints(std::vector<int64_t> values) {
   const Dims dims = {static_cast<int64_t>(values.size())};
-  return labeler_.flat().add_constant(fmt::format("{}/ints", node_.name), Tensor::of<int64_t>(dims, values));
+  return flat().add_constant(fmt::format("{}/ints", node_.name), Tensor::of<int64_t>(dims, values));
 }
 
 ValueId NodeExpander::scalar(int64_t value) {
-  return labeler_.flat().add_constant(fmt::format("{}/int", node_.name), Tensor::scalar<int64_t>(value));
+  return flat().add_constant(fmt::format("{}/int", node_.name), Tensor::scalar<int64_t>(value));
 }
 
 ValueId NodeExpander::add(NewNode made) { return add(std::move(made), 1).front(); }
@@ -56,14 +65,14 @@ std::vector<ValueId> NodeExpander::add(NewNode made, size_t n_outputs) {
 }
 
 void NodeExpander::into(std::vector<ValueId> outputs, NewNode made) {
-  labeler_.flat().add_node({.op = made.op,
-                            .domain = made.domain,
-                            .name = node_.name,
-                            .opset = made.opset,
-                            .inputs = std::move(made.inputs),
-                            .outputs = std::move(outputs),
-                            .captures = {},
-                            .attributes = std::move(made.attributes)});
+  flat().add_node({.op = made.op,
+                   .domain = made.domain,
+                   .name = node_.name,
+                   .opset = made.opset,
+                   .inputs = std::move(made.inputs),
+                   .outputs = std::move(outputs),
+                   .captures = {},
+                   .attributes = std::move(made.attributes)});
 }
 
 ValueId NodeExpander::split_part(ValueId value, const std::vector<int64_t>& parts, size_t part) {
@@ -73,31 +82,32 @@ ValueId NodeExpander::split_part(ValueId value, const std::vector<int64_t>& part
 }
 
 ValueId NodeExpander::positions() {
-  FlatGraph& flat = labeler_.flat();
-  for (const FlatGraph::Input& input : flat.inputs) {
-    if (input.port == nullptr) return input.value;
+  FlatGraph& graph = flat();
+  for (const FlatGraph::Input& known : graph.inputs) {
+    if (known.port == nullptr) return known.value;
   }
-  const ValueId value = flat.add_value("positions");
-  flat.inputs.push_back({.value = value});
+  const ValueId value = graph.add_value("positions");
+  graph.inputs.push_back({.value = value});
   return value;
 }
 
-void NodeExpander::require_equal(size_t i, const std::function<int64_t(const Sizes&)>& expected, std::string_view what) {
+void NodeExpander::require_equal(int i, const std::function<int64_t(const Sizes&)>& expected, std::string_view what) {
   if (!has(i)) return;
   if (is_row(i)) refuse(fmt::format("input {} ({}) depends on the contents of rows", i, what));
-  const std::vector<Tensor>& tensors = labeler_.at_sizes(input(i));
+  const std::vector<Tensor>& tensors = state_.at_sizes(input(i));
+  const std::array<Sizes, 3> sizes = size_triple(state_.labels);
   for (size_t s = 0; s < tensors.size(); ++s) {
-    const auto wanted = static_cast<double>(expected(labeler_.sizes()[s]));
+    const auto wanted = static_cast<double>(expected(sizes[s]));
     for (const double number : numbers(tensors[s])) {
       if (number != wanted) refuse(fmt::format("input {} ({}) is {} where {} follows from the rows", i, what, number, wanted));
     }
   }
 }
 
-void NodeExpander::require_open_mask(size_t i) {
+void NodeExpander::require_open_mask(int i) {
   if (!has(i)) return;
   if (is_row(i)) refuse(fmt::format("input {} is a mask that depends on the contents of rows", i));
-  for (const Tensor& tensor : labeler_.at_sizes(input(i))) {
+  for (const Tensor& tensor : state_.at_sizes(input(i))) {
     const std::vector<double> all = numbers(tensor);
     if (tensor.rank() != 2 || std::find(all.begin(), all.end(), 0.0) != all.end())
       refuse(fmt::format("input {} is a mask that hides keys, or of a form that is not known", i));

@@ -3,11 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "backend/native/label/graph_labeler.h"
+#include "backend/native/probe/compile_state.h"
 
 namespace kvik::native {
 
-// Appends the nodes that one node stands for. Attribute names and operators are literals.
+// Appends the primitive nodes that replace one node. Attribute names and operators are literals. An index of -1 is an input that the
+// operator does not have.
 class NodeExpander {
  public:
   struct NewNode {
@@ -18,17 +19,18 @@ class NodeExpander {
     int opset = 23;
   };
 
-  NodeExpander(GraphLabeler& labeler, onnx::NodeId id) : labeler_(labeler), node_(labeler.flat().graph.nodes[static_cast<size_t>(id)]) {}
+  NodeExpander(CompileState& state, onnx::NodeId id) : state_(state), node_(state.node(id)) {}
 
-  GraphLabeler& labeler() { return labeler_; }
+  CompileState& state() { return state_; }
+  FlatGraph& flat() { return *state_.flat; }
   const onnx::Node& node() const { return node_; }
-  onnx::ValueId input(size_t i) const { return i < node_.inputs.size() ? node_.inputs[i] : onnx::kNoValue; }
-  onnx::ValueId output(size_t i) const { return i < node_.outputs.size() ? node_.outputs[i] : onnx::kNoValue; }
-  bool has(size_t i) const { return input(i) != onnx::kNoValue; }
-  const Label& label(size_t i) const;
-  bool is_row(size_t i) const { return has(i) && label(i).kind == Label::Kind::kRow; }
-  int64_t last_size(size_t i) const;  // of the last axis of rows, or of a constant
-  size_t rank(size_t i) const;
+  onnx::ValueId input(int i) const { return at(node_.inputs, i); }
+  onnx::ValueId output(int i) const { return at(node_.outputs, i); }
+  bool has(int i) const { return input(i) != onnx::kNoValue; }
+  const Label& label(int i) const;
+  bool is_row(int i) const { return has(i) && label(i).kind == Label::Kind::kRow; }
+  int64_t last_size(int i);  // of the last axis of rows, or of a tensor at every size
+  size_t rank(int i);
 
   onnx::ValueId ints(std::vector<int64_t> values);  // a constant list
   onnx::ValueId scalar(int64_t value);
@@ -41,15 +43,18 @@ class NodeExpander {
   onnx::ValueId positions();
 
   // An auxiliary input that must be what a runtime of rows implies; refuses where it is not.
-  void require_equal(size_t i, const std::function<int64_t(const Sizes&)>& expected, std::string_view what);
-  void require_open_mask(size_t i);
+  void require_equal(int i, const std::function<int64_t(const Sizes&)>& expected, std::string_view what);
+  void require_open_mask(int i);
 
-  [[noreturn]] void refuse(const std::string& reason) const { throw Refusal(node_, reason); }
+  [[noreturn]] void refuse(const std::string& reason) const { native::refuse(node_, reason); }
 
  private:
+  static onnx::ValueId at(const std::vector<onnx::ValueId>& values, int i) {
+    return i >= 0 && static_cast<size_t>(i) < values.size() ? values[static_cast<size_t>(i)] : onnx::kNoValue;
+  }
   onnx::ValueId new_value(std::string_view op);
 
-  GraphLabeler& labeler_;
+  CompileState& state_;
   onnx::Node node_;
 };
 

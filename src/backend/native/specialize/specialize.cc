@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "backend/native/graph/refusal.h"
+#include "backend/native/graph/refuse.h"
 
 namespace kvik::native {
 namespace {
@@ -44,7 +44,7 @@ Tensor flag_tensor(const analysis::Port& port, bool value) {
   if (port.dtype == DType::kBool) return Tensor::of<bool>(dims, {value});
   if (port.dtype == DType::kI64) return Tensor::of<int64_t>(dims, {value ? 1 : 0});
   if (port.dtype == DType::kI32) return Tensor::of<int32_t>(dims, {value ? 1 : 0});
-  throw Refusal(fmt::format("input '{}' chooses a branch but has the type {}", port.name, dtype_name(port.dtype)));
+  refuse(fmt::format("input '{}' chooses a branch but has the type {}", port.name, dtype_name(port.dtype)));
 }
 
 // The flag is no input any more: every If that reads it has a constant condition.
@@ -117,9 +117,7 @@ std::vector<ValueId> adopt_values(FlatGraph& flat, const onnx::Graph& branch) {
   return numbers;
 }
 
-}  // namespace
-
-std::shared_ptr<FlatGraph> specialize(const analysis::File& file, bool cached_branch) {
+std::shared_ptr<FlatGraph> flat_graph_of(const analysis::File& file, bool cached_branch) {
   auto flat = std::make_shared<FlatGraph>();
   flat->file = &file;
   flat->model = file.model;
@@ -130,6 +128,12 @@ std::shared_ptr<FlatGraph> specialize(const analysis::File& file, bool cached_br
   flat->buffer = buffer_of(*flat);
   flat->has_past = reads_past(file) && (file.stage != analysis::Stage::kDecoderMerged || cached_branch);
   return flat;
+}
+
+}  // namespace
+
+Outcome<std::shared_ptr<FlatGraph>> specialize(const analysis::File& file, bool cached_branch) {
+  return outcome_of(nullptr, [&] { return flat_graph_of(file, cached_branch); });
 }
 
 void inline_branch(FlatGraph& flat, onnx::NodeId id, bool condition) {

@@ -5,15 +5,15 @@
 #include <cmath>
 #include <fmt/format.h>
 
-#include "backend/native/attention/score_source.h"
 #include "backend/native/probe/arrange.h"
+#include "backend/native/probe/bisect.h"
 
 namespace kvik::native {
 namespace {
 
 using onnx::ValueId;
 
-constexpr int64_t kTableContextIfUnknown = 8192;
+constexpr int64_t kContextIfUnknown = 8192;
 constexpr int64_t kMostNumbersAtOnce = int64_t{1} << 19;  // what is evaluated to find the limit and to refute
 constexpr int64_t kFewestPositions = 4500;                // but at least so many: scaled rotations often change beyond 4096
 
@@ -31,13 +31,14 @@ class PositionRows {
   const Axes& axes() const { return axes_; }
 
   // [batch][positions][elements] as computed at these sizes; the first position is first_position(sizes).
-  std::vector<float> at(Probe& probe) const {
+  Evaluated<std::vector<float>> at(Probe& probe) const {
     const std::array<Symbol, 2> front = {Symbol::kBatch, along_ == Along::kKeys ? Symbol::kTotal : Symbol::kNew};
-    const Tensor tensor = probe.get(value_);
+    const Evaluated<Tensor> found = probe.try_get(value_);
+    if (!found) return {{}, found.failure};
     // A slice of a table that ends before these positions is shorter, not wrong.
-    if (tensor.dims() != probe.sizes().of(axes_))
-      throw Error(Code::kTooLarge, fmt::format("{} has the shape {} there", name(), kvik::to_string(tensor.dims())));
-    return arrange(tensor, axes_, probe.sizes(), front);
+    if (found->dims() != probe.sizes().of(axes_))
+      return {{}, fmt::format("{} has the shape {} there", name(), kvik::to_string(found->dims()))};
+    return evaluated(arrange(*found, axes_, probe.sizes(), front));
   }
   int64_t first_position(const Sizes& sizes) const { return along_ == Along::kKeys ? 0 : sizes.past; }
   int64_t n_positions(const Sizes& sizes) const { return along_ == Along::kKeys ? sizes.total() : sizes.fresh; }
@@ -49,12 +50,12 @@ class PositionRows {
       for (const Factor& factor : axis) {
         const bool known =
             !factor.is_symbol() || factor.symbol == Symbol::kBatch || factor.symbol == Symbol::kNew || factor.symbol == Symbol::kTotal;
-        if (!known) throw Refusal(fmt::format("{} of axes {} is no function of a row's position", name(), to_string(axes_)));
+        if (!known) refuse(fmt::format("{} of axes {} is no function of a row's position", name(), to_string(axes_)));
       }
     }
     const bool rows = holds(axes_, Symbol::kNew), keys = holds(axes_, Symbol::kTotal);
-    if (rows && keys) throw Refusal(fmt::format("{} relates rows to keys outside of attention", name()));
-    if (!rows && !keys && !labels_.one_token) throw Refusal(fmt::format("{} has no axis of positions", name()));
+    if (rows && keys) refuse(fmt::format("{} relates rows to keys outside of attention", name()));
+    if (!rows && !keys && !labels_.one_token) refuse(fmt::format("{} has no axis of positions", name()));
     return rows ? Along::kRows : keys ? Along::kKeys : Along::kOneToken;
   }
 
@@ -74,7 +75,7 @@ bool same_number(float a, float b) {
 // Tries to show that a value is no function of the position.
 class Refutation {
  public:
-  Refutation(const AttentionContext& context, const PositionRows& rows) : context_(context), rows_(rows) {}
+  Refutation(CompileState& state, const PositionRows& rows) : state_(state), rows_(rows) {}
 
   // The number of positions the value is defined for, up to the context's; nothing: no end was found.
   std::optional<int64_t> run() {
@@ -82,30 +83,27 @@ class Refutation {
     constexpr std::array<std::array<int64_t, 2>, 8> kSizes = {{{0, 6}, {5, 1}, {3, 4}, {11, 5}, {40, 1}, {30, 9}, {0, 1}, {0, 41}}};
     const int64_t last = std::min(wanted(), limit.value_or(wanted()));
     for (const auto& [past, fresh] : kSizes) {
-      if (past + fresh <= last) compare(sizes_at(context_.labels, past, fresh, 2));
+      if (past + fresh <= last) compare(sizes_at(state_.labels, {.past = past, .fresh = fresh, .batch = 2}));
     }
     compare_far(limit);
     return limit;
   }
 
  private:
-  int64_t wanted() const { return context_.context > 0 ? context_.context : kTableContextIfUnknown; }
+  int64_t wanted() const { return state_.options.context > 0 ? state_.options.context : kContextIfUnknown; }
 
   int64_t many() const { return std::max(kFewestPositions, kMostNumbersAtOnce / std::max<int64_t>(1, rows_.row_elements())); }
 
   bool can_be_evaluated(int64_t total) {
-    try {
-      rows_.at(context_.probes.at(sizes_at(context_.labels, total - 1, 1)));
-      return true;
-    } catch (const Refusal&) { throw; } catch (const Error& e) {
-      failure_ = e.what();
-      return false;
-    }
+    if (!fits_buffer(state_.labels, total)) return false;
+    const auto found = rows_.at(state_.probes.at(sizes_at(state_.labels, {.past = total - 1})));
+    if (!found) failure_ = found.failure;
+    return found.value.has_value();
   }
 
   // All rows of a graph without a past are computed together; of one with a past the last alone.
   int64_t largest_tried() const {
-    const bool together = !context_.labels.flat->has_past || rows_.along_which() == Along::kKeys;
+    const bool together = !state_.labels.flat->has_past || rows_.along_which() == Along::kKeys;
     return together ? std::min(wanted(), many()) : wanted();
   }
 
@@ -114,25 +112,24 @@ class Refutation {
     if (can_be_evaluated(bad)) return bad < wanted() ? std::optional(bad) : std::nullopt;
     int64_t good = 0;
     for (int64_t step = 1; step < bad && good == 0; step *= 2) good = can_be_evaluated(bad / (2 * step) + 1) ? bad / (2 * step) + 1 : 0;
-    if (good == 0) throw Refusal(fmt::format("the auxiliary value '{}' cannot be evaluated at any position ({})", name(), failure_));
-    while (bad - good > 1) {
-      const int64_t middle = good + (bad - good) / 2;
-      (can_be_evaluated(middle) ? good : bad) = middle;
-    }
-    return good;
+    if (good == 0) refuse(fmt::format("the auxiliary value '{}' cannot be evaluated at any position ({})", name(), failure_));
+    return bisect(good, bad, [&](int64_t total) { return can_be_evaluated(total); });
   }
 
   // A table whose numbers change with the total length shows it where early positions are computed beside late ones.
   void compare_far(std::optional<int64_t> limit) {
     const int64_t last = std::min(wanted(), limit.value_or(wanted()));
     const int64_t most = many();
-    if (!context_.labels.one_token) compare(sizes_at(context_.labels, 0, std::min(last, most)));
-    if (last > most && context_.labels.flat->has_past && !context_.labels.one_token) compare(sizes_at(context_.labels, last - 64, 64));
-    compare(sizes_at(context_.labels, last - 1, 1));
+    if (!state_.labels.one_token) compare(sizes_at(state_.labels, {.fresh = std::min(last, most)}));
+    if (last > most && state_.labels.flat->has_past && !state_.labels.one_token)
+      compare(sizes_at(state_.labels, {.past = last - 64, .fresh = 64}));
+    compare(sizes_at(state_.labels, {.past = last - 1}));
   }
 
   void compare(const Sizes& sizes) {
-    const std::vector<float> found = rows_.at(context_.probes.at(sizes));
+    const auto evaluation = rows_.at(state_.probes.at(sizes));
+    if (!evaluation) refuse(evaluation.failure);
+    const std::vector<float>& found = *evaluation;
     const int64_t n = rows_.n_positions(sizes), width = rows_.row_elements(), first = rows_.first_position(sizes);
     const int64_t batch = rows_.has_batch() ? sizes.batch : 1;
     if (static_cast<int64_t>(known_.size()) < (first + n) * width) {
@@ -154,16 +151,16 @@ class Refutation {
     }
     for (int64_t i = 0; i < width; ++i) {
       if (same_number(row[i], known[i])) continue;
-      throw Refusal(
+      refuse(
           fmt::format("the auxiliary value '{}' is no function of the position: at position {} it is {} and {} (with {} tokens before "
                       "and {} new)",
                       name(), position, known[i], row[i], sizes.past, sizes.fresh));
     }
   }
 
-  std::string_view name() const { return context_.labels.flat->graph.name_of(rows_.value()); }
+  std::string_view name() const { return state_.labels.flat->graph.name_of(rows_.value()); }
 
-  const AttentionContext& context_;
+  CompileState& state_;
   const PositionRows& rows_;
   std::vector<float> known_;
   std::vector<bool> is_known_;
@@ -185,7 +182,7 @@ Tensor typed(const std::vector<float>& numbers, Dims dims, DType dtype) {
     case DType::kBool: fill(result.mutable_data<bool>()); break;
     case DType::kU8: fill(result.mutable_data<uint8_t>()); break;
     case DType::kI8: fill(result.mutable_data<int8_t>()); break;
-    default: throw Refusal(fmt::format("a table of {} is not known", dtype_name(dtype)));
+    default: refuse(fmt::format("a table of {} is not known", dtype_name(dtype)));
   }
   return result;
 }
@@ -196,14 +193,16 @@ Tensor evaluate(TableSource& source, const PositionRows& rows, DType dtype, int6
   std::vector<float> numbers;
   const auto take = [&](const Sizes& sizes, int64_t from, int64_t n) {
     Probe probe(source.labels, source.constants, sizes);
-    const std::vector<float> all = rows.at(probe);
+    const auto evaluation = rows.at(probe);
+    if (!evaluation) throw Error(Code::kTooLarge, evaluation.failure);
+    const std::vector<float>& all = *evaluation;
     const int64_t skip = from - rows.first_position(sizes);
     numbers.insert(numbers.end(), all.begin() + skip * width, all.begin() + (skip + n) * width);
   };
   if (source.labels.one_token && rows.along_which() != Along::kKeys) {
-    for (int64_t i = 0; i < count; ++i) take(sizes_at(source.labels, first + i, 1), first + i, 1);
+    for (int64_t i = 0; i < count; ++i) take(sizes_at(source.labels, {.past = first + i}), first + i, 1);
   } else if (count > 0) {
-    take(sizes_at(source.labels, first, count), first, count);
+    take(sizes_at(source.labels, {.past = first, .fresh = count}), first, count);
   }
   return typed(numbers, {count, width}, dtype);
 }
@@ -215,12 +214,12 @@ TableSource::TableSource(std::shared_ptr<const FlatGraph> the_graph, Labels the_
   labels.flat = flat.get();
 }
 
-PositionTable make_table(const AttentionContext& context, std::shared_ptr<TableSource> source, ValueId value, const Axes& axes) {
+PositionTable make_table(CompileState& state, std::shared_ptr<TableSource> source, ValueId value, const Axes& axes) {
   PositionTable table;
-  table.name = context.labels.flat->graph.name_of(value);
+  table.name = state.labels.flat->graph.name_of(value);
   table.dims = row_dims(axes);
-  table.dtype = context.probes.triple()[0]->get(value).dtype();
-  table.limit = Refutation(context, PositionRows(context.labels, value, axes)).run().value_or(0);
+  table.dtype = state.probes.triple()[0]->get(value).dtype();
+  table.limit = Refutation(state, PositionRows(state.labels, value, axes)).run().value_or(0);
   const PositionRows rows(source->labels, value, axes);
   table.rows = [source, rows, name = std::string(table.name), dtype = table.dtype, limit = table.limit](int64_t first, int64_t count) {
     if (limit > 0 && first + count > limit)

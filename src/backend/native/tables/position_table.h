@@ -1,6 +1,7 @@
 #pragma once
 
-#include "backend/native/attention/attention.h"
+#include "backend/native/graph/program.h"
+#include "backend/native/probe/compile_state.h"
 
 namespace kvik::native {
 
@@ -17,7 +18,7 @@ struct TableSource {
 
 // Makes a table of an auxiliary value with one sequence axis (new, or total on the key side; none in a program for one token at a time),
 // as fitted to the operand it meets, and tries to refute that it is a function of the position alone, at every probe size and for every
-// batch entry. Throws Refusal.
-PositionTable make_table(const AttentionContext& context, std::shared_ptr<TableSource> source, onnx::ValueId value, const Axes& axes);
+// batch entry. May refuse.
+PositionTable make_table(CompileState& state, std::shared_ptr<TableSource> source, onnx::ValueId value, const Axes& axes);
 
 }  // namespace kvik::native

@@ -55,8 +55,8 @@ std::vector<Program> compiled_programs(const analysis::Signature& signature) {
       programs.push_back(compile());
     } catch (const Error&) { return; }
   };
-  add([&] { return compile_decoder(signature); });
-  add([&] { return compile_encoder(signature); });
+  add([&] { return take(compile_decoder(signature)); });
+  add([&] { return take(compile_encoder(signature)); });
   return programs;
 }
 

@@ -48,7 +48,7 @@ void attend(NodeLabeler& op, int64_t n_query, int64_t n_kv) {
     if (!op.is_row(i)) op.refuse(fmt::format("input {} is not computed from rows", i));
   }
   set_outputs(op, heads_of(op, n_query, n_kv));
-  op.attend(match_attention_operator(op.labeler().attention(), op.node()));
+  op.add_attention(-1);
 }
 
 void group_query_attention(NodeLabeler& op) { attend(op, op.node().int_or("num_heads", 0), op.node().int_or("kv_num_heads", 0)); }

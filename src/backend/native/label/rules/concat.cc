@@ -45,10 +45,10 @@ void append(NodeLabeler& op, const Axes& result) {
     if (input == nullptr)
       op.refuse(fmt::format("the past {} does not line up with what is appended, {}", to_string(op.axes(0)), to_string(op.axes(1))));
     // Known from now on; labels that were made without it are made again.
-    op.labeler().past_axes[past] = wanted;
-    op.labeler().learned_past = true;
+    op.labeler().hints.past_axes[past] = wanted;
+    op.labeler().learned = true;
   }
-  op.labeler().appends.push_back({past, op.node().inputs[1]});
+  op.labeler().result.appends.push_back({past, op.node().inputs[1]});
   op.set_output(0, result, op.dtype(1));
   op.emit_alias(1);
 }
@@ -159,7 +159,7 @@ void write_rows(NodeLabeler& op, size_t at) {
     op.refuse(fmt::format("the buffer {} does not line up with what is written, {}", to_string(op.axes(0)), to_string(update)));
   }
   require_written_after_past(op, op.labeler().at_sizes(op.node().inputs[1]), at);
-  op.labeler().appends.push_back({op.node().inputs[0], op.node().inputs[2]});
+  op.labeler().result.appends.push_back({op.node().inputs[0], op.node().inputs[2]});
   op.set_output(0, std::move(result), op.dtype(2));
   op.emit_alias(2);
 }

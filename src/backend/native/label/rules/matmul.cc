@@ -101,7 +101,7 @@ void of_weights_and_values(NodeLabeler& op, const Product& product) {
   if (left == right) op.refuse(fmt::format("sums over rows: {} by {}", to_string(product.a), to_string(product.b)));
   if (!same_keys(op, product)) op.refuse(fmt::format("sums over {} and {}", to_string(product.inner_a), to_string(product.inner_b)));
   op.set_attended_output(0, result_of(op, product), op.dtype(0));
-  op.attend(match_attention(op.labeler().attention(), op.node(), left ? 0 : 1));
+  op.add_attention(left ? 0 : 1);
 }
 
 void multiply(NodeLabeler& op, bool swap_a, bool swap_b) {

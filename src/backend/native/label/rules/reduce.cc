@@ -74,7 +74,10 @@ bool is_over_queries(NodeLabeler& op, const std::vector<size_t>& over) {
 
 void softmax(NodeLabeler& op) {
   const std::vector<size_t> over = softmax_axes(op);
-  if (is_over_queries(op, over)) op.labeler().keys_on_left = true;
+  if (is_over_queries(op, over)) {
+    op.labeler().hints.keys_on_left = true;
+    op.labeler().learned = true;
+  }
   if (!is_over_keys(op, over)) require_features(op, over);
   op.set_output(0, op.axes(0), op.dtype(0));
   op.emit();

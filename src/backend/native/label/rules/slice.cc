@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "backend/native/label/rules.h"
-#include "backend/native/probe/constant_row.h"
 #include "onnx/eval/ops/common.h"
 
 namespace kvik::native {
@@ -35,17 +34,16 @@ struct Bounds {
 // A part that is cut off beyond some length is no part of short sequences.
 void look_far(NodeLabeler& op, Bounds& bounds) {
   const size_t count = bounds.starts.front().size();
-  for (const Sizes& sizes : long_sizes(op.labeler().attention())) {
-    try {
-      Probe& probe = op.labeler().probes().at(sizes);
-      std::vector<int64_t> starts = onnx::as_ints(probe.get(op.node().inputs[1])), ends = onnx::as_ints(probe.get(op.node().inputs[2]));
-      if (starts.size() != count || ends.size() != count) op.refuse("the number of its bounds varies with the sizes");
-      bounds.starts.push_back(std::move(starts));
-      bounds.ends.push_back(std::move(ends));
-      bounds.sizes.push_back(sizes);
-    } catch (const Refusal&) { throw; } catch (const Error&) {
-      return;  // the graph has no such length
-    }
+  CompileState& state = op.labeler().state();
+  for (const Sizes& sizes : long_sizes(state.labels, state.options.context)) {
+    Probe& probe = state.probes.at(sizes);
+    const Evaluated<Tensor> start = probe.try_get(op.node().inputs[1]), end = probe.try_get(op.node().inputs[2]);
+    if (!start || !end) return;  // the graph has no such length
+    bounds.starts.push_back(onnx::as_ints(*start));
+    bounds.ends.push_back(onnx::as_ints(*end));
+    bounds.sizes.push_back(sizes);
+    if (bounds.starts.back().size() != count || bounds.ends.back().size() != count)
+      op.refuse("the number of its bounds varies with the sizes");
   }
 }
 
@@ -62,7 +60,7 @@ Bounds bounds_of(NodeLabeler& op) {
     bounds.starts.assign(op.sizes().size(), op.node().ints_or("starts", {}));
     bounds.ends.assign(op.sizes().size(), op.node().ints_or("ends", {}));
     bounds.axes = op.node().ints_or("axes", {});
-    for (const Sizes& sizes : long_sizes(op.labeler().attention())) {
+    for (const Sizes& sizes : long_sizes(op.labeler().labels(), op.labeler().state().options.context)) {
       bounds.sizes.push_back(sizes);
       bounds.starts.push_back(bounds.starts.front());
       bounds.ends.push_back(bounds.ends.front());

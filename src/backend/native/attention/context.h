@@ -1,0 +1,38 @@
+#pragma once
+
+#include <unordered_map>
+
+#include "backend/native/attention/attention.h"
+
+namespace kvik::native {
+
+// What was inferred from numbers alone: everything of an attention but where its operands are.
+struct MaskPattern {
+  Attend attend;  // scale, cap, causal, window, slopes, distances, sinks, words
+  std::optional<int64_t> limit;
+  bool new_tokens_see_all = false;
+};
+
+// Patterns that were inferred already, by what is computed between the two products: layers that compute the same share one.
+struct MaskPatternCache {
+  std::unordered_map<std::string, MaskPattern> known;
+  std::optional<int64_t> affordable;  // how far it is worth to look; later layers find much of it evaluated and would not tell
+};
+
+// What the attentions of one graph are probed with.
+struct AttentionContext {
+  const Labels& labels;
+  ProbeBank& probes;
+  Constants& constants;
+  int64_t context = 0;  // positions to probe up to; 0: unknown
+  ValueNumbers& numbers;
+  MaskPatternCache& patterns;
+};
+
+// `product` contracts the keys' axis of its input `weights_input` (a score) with values. May refuse.
+FoundAttention match_product(const AttentionContext& context, const onnx::Node& product, int weights_input);
+
+// GroupQueryAttention (q, k, v apart, rotary expanded before), MultiHeadAttention without biases, Attention of the standard. May refuse.
+FoundAttention match_operator(const AttentionContext& context, const onnx::Node& node);
+
+}  // namespace kvik::native

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "backend/native/graph/axes.h"
+#include "kvik/error.h"
+#include "onnx/graph.h"
+
+// What a stage of the compiler returns. Nothing here is an error: errors are for broken files and bad arguments.
+namespace kvik::native {
+
+// The graph is sound, but the compiler cannot prove that it is a program over rows. Another backend may still run it.
+struct Refusal {
+  std::string node;  // "node 'name' (Op)"; empty: an input, an output or the whole file
+  std::string reason;
+
+  std::string sentence() const { return node.empty() ? reason : node + ": " + reason; }
+};
+
+// The graph computes one thing for sequences of up to `length` tokens and another for longer ones. Each may well be a program.
+struct Switch {
+  int64_t length = 0;
+  Refusal refusal;  // for whoever compiles no second program
+};
+
+// What one attempt learned about a graph and the next one starts from. Hints are only ever added.
+struct Hints {
+  std::map<onnx::ValueId, Axes> past_axes;  // of past inputs whose axes the file does not declare: what is appended tells them
+  bool keys_on_left = false;                // of a product of rows with rows, in a graph without a past
+};
+
+// A stage learned something that must be known from the start: begin again with these hints. Only compile.cc does.
+struct Retry {
+  Hints hints;
+};
+
+using Stop = std::variant<Refusal, Switch, Retry>;
+
+// A result, or why there is none.
+template <class T>
+class [[nodiscard]] Outcome {
+ public:
+  Outcome(T value) : data_(std::move(value)) {}
+  Outcome(Refusal refusal) : data_(std::move(refusal)) {}
+  Outcome(Switch change) : data_(std::move(change)) {}
+  Outcome(Retry retry) : data_(std::move(retry)) {}
+  Outcome(Stop stop) {
+    std::visit([&](auto& why) { data_ = std::move(why); }, stop);
+  }
+
+  explicit operator bool() const { return std::holds_alternative<T>(data_); }
+  T& operator*() { return std::get<T>(data_); }
+  const T& operator*() const { return std::get<T>(data_); }
+  T* operator->() { return &**this; }
+  const T* operator->() const { return &**this; }
+
+  const Refusal* refusal() const { return std::get_if<Refusal>(&data_); }
+  const Switch* length_switch() const { return std::get_if<Switch>(&data_); }
+  const Retry* retry() const { return std::get_if<Retry>(&data_); }
+
+  // Of an outcome without a result.
+  Stop stop() const {
+    if (retry() != nullptr) return *retry();
+    if (length_switch() != nullptr) return *length_switch();
+    return std::get<Refusal>(data_);
+  }
+  // For people.
+  std::string sentence() const {
+    if (retry() != nullptr) return "what is known of its past changes with every attempt";
+    return length_switch() != nullptr ? length_switch()->refusal.sentence() : refusal()->sentence();
+  }
+
+ private:
+  std::variant<T, Refusal, Switch, Retry> data_ = Refusal{};
+};
+
+// The result, for whoever has no use for a refusal. Throws Error(kUnsupported) with the sentence otherwise.
+template <class T>
+T take(Outcome<T> outcome) {
+  if (!outcome) throw Error(Code::kUnsupported, outcome.sentence());
+  return std::move(*outcome);
+}
+
+}  // namespace kvik::native

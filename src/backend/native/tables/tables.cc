@@ -1,0 +1,48 @@
+#include "backend/native/tables/tables.h"
+
+#include <fmt/format.h>
+
+#include "backend/native/probe/constant_row.h"
+#include "backend/native/tables/position_table.h"
+
+namespace kvik::native {
+namespace {
+
+class TableMaker {
+ public:
+  TableMaker(CompileState& state, Emitter& emitter) : state_(state), emitter_(emitter) {}
+
+  Operand resolve(const Emitter::Auxiliary& auxiliary) {
+    const std::string_view name = state_.flat->graph.name_of(auxiliary.value);
+    const bool has_positions = holds(auxiliary.axes, Symbol::kNew) || holds(auxiliary.axes, Symbol::kTotal);
+    if (!has_positions) {
+      if (std::optional<Tensor> row = constant_row(state_, auxiliary.value, auxiliary.axes))
+        return emitter_.constant(std::move(*row), name);
+      if (!state_.labels.one_token) refuse(fmt::format("'{}' has no axis of positions but varies with the sizes", name));
+    }
+    if (source_ == nullptr) source_ = std::make_shared<TableSource>(state_.flat, state_.labels);
+    Program& program = emitter_.program();
+    program.tables.push_back(make_table(state_, source_, auxiliary.value, auxiliary.axes));
+    if (const int64_t limit = program.tables.back().limit; limit > 0)
+      program.max_positions = std::min(program.max_positions.value_or(limit), limit);
+    return {Operand::Kind::kTable, static_cast<int32_t>(program.tables.size() - 1)};
+  }
+
+ private:
+  CompileState& state_;
+  Emitter& emitter_;
+  std::shared_ptr<TableSource> source_;
+};
+
+}  // namespace
+
+Outcome<Program> make_tables(CompileState& state, Emitter emitter) {
+  return outcome_of(nullptr, [&] {
+    emitter.close();
+    TableMaker maker(state, emitter);
+    emitter.resolve([&](const Emitter::Auxiliary& auxiliary) { return maker.resolve(auxiliary); });
+    return emitter.finish();
+  });
+}
+
+}  // namespace kvik::native
