@@ -42,11 +42,19 @@ std::vector<Sizes> small_sizes(const Labels& labels, bool from_source) {
   return result;
 }
 
+// A cache that an operator keeps as a window of the newest positions: its size limits nothing.
+bool is_window(const FlatGraph& flat, onnx::ValueId past) {
+  return std::ranges::any_of(flat.graph.nodes, [&](const onnx::Node& node) {
+    return node.int_or("sliding_window_cache", 0) != 0 && std::ranges::find(node.inputs, past) != node.inputs.end();
+  });
+}
+
 // Positions of a cache of fixed size: beyond them the graph means nothing.
 std::optional<int64_t> capacity_of(const FlatGraph& flat) {
   std::optional<int64_t> capacity;
   for (const FlatGraph::Input& input : flat.inputs) {
     if (input.state == nullptr || input.state->growth != analysis::Growth::kFixed || input.state->capacity <= 0) continue;
+    if (is_window(flat, input.value)) continue;
     capacity = std::min(capacity.value_or(input.state->capacity), input.state->capacity);
   }
   return capacity;

@@ -1,10 +1,11 @@
 #include "backend/native/specialize/expand.h"
 
-#include <cmath>
+#include <algorithm>
 #include <fmt/format.h>
 #include <functional>
 
 #include "backend/native/specialize/einsum.h"
+#include "backend/native/specialize/expand_rotary.h"
 #include "backend/native/specialize/node_expander.h"
 #include "onnx/attention_operators.h"
 
@@ -158,11 +159,13 @@ bool multi_head_attention(NodeExpander& expander) {
   return true;
 }
 
-// Queries, keys and values in one tensor are parted; positions that are rotated in are rotated in before.
+// Queries, keys and values in one tensor are parted; positions that are rotated in are rotated in before. How the caller's cache is kept
+// (sliding_window_cache: only the newest positions) changes nothing about what is computed.
 bool group_query_attention(NodeExpander& expander) {
   const onnx::AttentionOperator& at = signature_of(expander);
   const bool rotates = expander.node().int_or("do_rotary", 0) != 0, packed = !expander.has(at.key) || !expander.has(at.value);
-  if (!rotates && !packed) return false;
+  const bool windowed = expander.node().int_or("sliding_window_cache", 0) != 0;
+  if (!rotates && !packed && !windowed) return false;
   expander.require_equal(
       at.last_key, [](const Sizes& sizes) { return sizes.total() - 1; }, "keys less one");
   expander.require_equal(
@@ -199,7 +202,8 @@ bool group_query_attention(NodeExpander& expander) {
   }
   std::vector<Attribute> attributes;
   for (const Attribute& attribute : expander.node().attributes) {
-    if (attribute.name != "do_rotary" && attribute.name != "rotary_interleaved") attributes.push_back(attribute);
+    if (attribute.name != "do_rotary" && attribute.name != "rotary_interleaved" && attribute.name != "sliding_window_cache")
+      attributes.push_back(attribute);
   }
   rewrite(expander, std::move(inputs), std::move(attributes));
   return true;
@@ -230,6 +234,27 @@ bool factor_of_product(NodeExpander& expander) {
   return true;
 }
 
+// A tensor without elements adds nothing to what is concatenated.
+bool has_no_elements(NodeExpander& expander, int i) {
+  const Label& label = expander.label(i);
+  if (label.kind == Label::Kind::kRow) return label.is_empty;
+  if (label.kind == Label::Kind::kConstant) return checked_elements(label.dims) == 0;
+  return std::ranges::all_of(expander.state().at_sizes(expander.input(i)), [](const Tensor& tensor) { return tensor.size() == 0; });
+}
+
+bool drop_empty_inputs(NodeExpander& expander) {
+  std::vector<ValueId> kept;
+  bool any_rows = false;
+  const std::vector<ValueId>& inputs = expander.node().inputs;
+  for (int i = 0; static_cast<size_t>(i) < inputs.size(); ++i) any_rows = any_rows || expander.is_row(i);
+  for (int i = 0; any_rows && static_cast<size_t>(i) < inputs.size(); ++i) {
+    if (!has_no_elements(expander, i)) kept.push_back(expander.input(i));
+  }
+  if (kept.empty() || kept.size() == inputs.size()) return false;
+  rewrite(expander, std::move(kept), expander.node().attributes);
+  return true;
+}
+
 }  // namespace
 
 bool expand_composite_op(CompileState& state, onnx::NodeId id) {
@@ -242,6 +267,9 @@ bool expand_composite_op(CompileState& state, onnx::NodeId id) {
       {{kMicrosoft, "GroupQueryAttention"}, group_query_attention},
       {{kMicrosoft, "FusedMatMul"}, factor_of_product},
       {{kMicrosoft, "TransposeMatMul"}, factor_of_product},
+      {{kMicrosoft, "RotaryEmbedding"}, expand_rotary},
+      {{"", "RotaryEmbedding"}, expand_rotary},
+      {{"", "Concat"}, drop_empty_inputs},
       {{"", "Einsum"}, expand_einsum},
       {{"", "Gemm"}, factor_of_product},
   };

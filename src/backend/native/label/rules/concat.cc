@@ -83,7 +83,7 @@ void join_features(NodeLabeler& op, size_t at, size_t rank) {
   op.emit();
 }
 
-// One by itself, or nothing and one other: that one.
+// One by itself: that one.
 bool leaves_one(NodeLabeler& op) {
   size_t kept = op.n_inputs(), n_kept = 0;
   for (size_t i = 0; i < op.n_inputs(); ++i) {
