@@ -57,6 +57,45 @@ TEST(Tree, IncludesPointOneWay) {
   }
 }
 
+// The folders of the native compiler in reading order: data and probing, then one per stage. docs/architecture.md explains them.
+const std::vector<std::string> kCompilerOrder = {"graph", "probe", "specialize", "label", "attention", "tables",
+                                                 "plan",  "lower", "fuse",       "place", "execute"};
+const std::vector<std::string> kFrontStages = {"specialize", "label", "attention", "tables"};
+
+size_t compiler_rank_of(const std::string& folder) {
+  return static_cast<size_t>(std::find(kCompilerOrder.begin(), kCompilerOrder.end(), folder) - kCompilerOrder.begin());
+}
+
+TEST(Tree, IncludesOfTheCompilerPointOneWay) {
+  static const std::regex kInclude("#include \"backend/native/([a-z_]+)(/|\\.h)");
+  int n_includes = 0;
+  for (const Source& source : sources_below("src/backend/native")) {
+    const std::string folder = std::next(source.path.begin(), 3)->string();
+    if (compiler_rank_of(folder) == kCompilerOrder.size()) continue;  // the driver
+    for (std::sregex_iterator match(source.text.begin(), source.text.end(), kInclude), end; match != end; ++match, ++n_includes) {
+      EXPECT_LE(compiler_rank_of((*match)[1]), compiler_rank_of(folder)) << source.path << " includes " << (*match)[1];
+    }
+  }
+  EXPECT_GT(n_includes, 100);
+}
+
+TEST(Tree, EveryStageOfTheCompilerHasAHeaderThatIsItsContract) {
+  const std::filesystem::path native = testing_support::source_root() / "src" / "backend" / "native";
+  for (const std::string& stage : kFrontStages) {
+    const std::string header = read(native / stage / (stage + ".h"));
+    for (const char* part : {"// In: ", "// Out: ", "// Afterwards: "}) EXPECT_THAT(header, testing::HasSubstr(part)) << stage;
+  }
+}
+
+// A refusal is a value. The one exception that carries it inside a stage is caught in one function.
+TEST(Tree, RefusalsAreCaughtInOnePlace) {
+  static const std::regex kCatch("catch \\((const )?(native::)?(Refused|Refusal)");
+  for (const Source& source : sources_below("src")) {
+    if (source.path.filename() == "refuse.h") continue;
+    EXPECT_FALSE(std::regex_search(source.text, kCatch)) << source.path;
+  }
+}
+
 TEST(Tree, NoFileUnderSrcNamesAModelFamily) {
   static const std::regex kFamilies(
       "llama|qwen|gpt2|gpt[_-]?neox?|gptj|mistral|gemma|phi[-_]?[234]|bloom|falcon|marian|bart|\\bt5\\b|whisper|deepseek|\\bmpt\\b|opus",

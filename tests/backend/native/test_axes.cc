@@ -4,6 +4,8 @@
 #include "backend/native/graph/axes.h"
 #include "backend/native/graph/regroup.h"
 #include "backend/native/label/rules.h"
+#include "backend/native/probe/bisect.h"
+#include "backend/native/probe/sizes.h"
 
 namespace kvik::native {
 namespace {
@@ -80,6 +82,39 @@ TEST(Regroup, IntegersAreCutAndSymbolsNever) {
 TEST(Regroup, NothingIsLeftOverOrMissing) {
   EXPECT_EQ(reshaped({kBatches, {factor(8)}}, [](const Sizes& s) { return Dims{s.batch}; }), std::nullopt);
   EXPECT_EQ(reshaped({kBatches}, [](const Sizes& s) { return Dims{s.batch, 2}; }), std::nullopt);
+}
+
+// What sizes.h promises about the three sets of sizes: an axis that is an integer times a symbol is so for one symbol only.
+TEST(SizeTriple, OfOneSymbolIsNoMultipleOfAnothers) {
+  using enum native::Symbol;
+  for (const bool has_past : {true, false}) {
+    native::FlatGraph flat;
+    flat.has_past = has_past;
+    native::Labels labels;
+    labels.flat = &flat;
+    std::vector<native::Axis> symbols = {{native::factor(kBatch)},
+                                         {native::factor(kNew)},
+                                         {native::factor(kSource)},
+                                         {native::factor(kTotalAndSink)},
+                                         {native::factor(kBatch), native::factor(kNew)}};
+    if (has_past) symbols.push_back({native::factor(kPast)});
+    if (has_past) symbols.push_back({native::factor(kTotal)});
+    const auto triple = native::size_triple(labels);
+    for (const native::Axis& a : symbols) {
+      for (const native::Axis& b : symbols) {
+        if (a == b) continue;
+        bool multiple = triple[0].of(a) % triple[0].of(b) == 0;
+        for (const native::Sizes& sizes : triple) multiple = multiple && sizes.of(a) == sizes.of(b) * (triple[0].of(a) / triple[0].of(b));
+        EXPECT_FALSE(multiple) << native::to_string(a) << " by " << native::to_string(b);
+      }
+      const bool constant = triple[0].of(a) == triple[1].of(a) && triple[1].of(a) == triple[2].of(a);
+      EXPECT_FALSE(constant) << native::to_string(a);
+    }
+  }
+}
+
+TEST(Bisect, FindsTheLastNumberForWhichSomethingHolds) {
+  for (const int64_t last : {1, 2, 57, 99}) EXPECT_EQ(native::bisect(1, 100, [&](int64_t n) { return n <= last; }), last);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Models with one thing changed: whatever the reference evaluator still runs must be refused by the compiler or computed right.
-// KVIK_MUTANTS=N draws N of every model at hand instead of a few of some.
+// Models with one thing changed: whatever the reference evaluator still runs must be refused by the compiler or computed right. A mutant is
+// judged if the reference runs it to finite numbers; mutants are drawn until enough have been judged.
+// KVIK_MUTANTS=N judges N of every model at hand, and 3,000 in all, instead of a few of some.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -103,6 +104,8 @@ bool is_for_one_token(const native::Program& program) {
 struct Tally {
   int not_run = 0, refused = 0, right = 0, right_one_by_one = 0;
   std::vector<std::string> wrong;
+
+  int judged() const { return refused + right + right_one_by_one + static_cast<int>(wrong.size()); }
 };
 
 // The rows of a program with one position too many are no wrong answer but a refusal at run time.
@@ -147,22 +150,37 @@ void judge(analysis::Signature signature, const Mutant& mutant, Tally& tally) {
   }
 }
 
-class Mutants : public testing::TestWithParam<ModelFolder> {};
+class Mutants : public testing::TestWithParam<ModelFolder> {
+ protected:
+  // Of all models: a compiler that refused everything would never be wrong either.
+  static void TearDownTestSuite() {
+    fmt::print("{} mutants judged, {} of them compiled\n", n_judged, n_compiled);
+    EXPECT_GE(n_compiled * 5, n_judged);
+    if (n_wanted() > 0) { EXPECT_GE(n_judged, 3000); }
+  }
+
+  inline static int n_judged = 0, n_compiled = 0;
+};
 
 TEST_P(Mutants, AreRefusedOrComputedRight) {
   analysis::Signature signature;
   try {
     signature = analysis::analyse(GetParam().path);
-  } catch (const Error&) { return; }  // a question to the user
-  if (signature.kind != analysis::Kind::kDecoder || signature.files.size() != 1) return;
+  } catch (const Error&) { GTEST_SKIP() << "its analysis asks a question"; }
+  if (signature.kind != analysis::Kind::kDecoder || signature.files.size() != 1) GTEST_SKIP() << "not one decoder file";
   Tally unchanged, tally;
   judge(signature, {signature.files[0].model, "nothing"}, unchanged);
-  if (unchanged.right == 0) return;  // it rounds otherwise, or is no program over rows
+  if (n_wanted() == 0) { ASSERT_EQ(unchanged.right, 1) << "the model itself is not compiled right"; }
+  if (unchanged.right == 0) GTEST_SKIP() << "it rounds otherwise, or is no program over rows";
   std::mt19937 random(static_cast<uint32_t>(3 + n_wanted()));
-  for (int i = 0; i < std::max(12, n_wanted()); ++i) {
+  const int wanted = std::max(12, n_wanted());
+  for (int drawn = 0; tally.judged() < wanted && drawn < 20 * wanted; ++drawn) {
     if (const auto mutant = testing_support::mutate(signature.files[0].model, random)) judge(signature, *mutant, tally);
   }
   EXPECT_THAT(tally.wrong, testing::IsEmpty());
+  EXPECT_GE(tally.judged(), wanted) << tally.not_run << " were not run by the reference";
+  n_judged += tally.judged();
+  n_compiled += tally.right + tally.right_one_by_one;
   if (n_wanted() == 0) return;
   fmt::print("{}: {} not run, {} refused, {} right, {} right token by token, {} wrong\n", GetParam().name, tally.not_run, tally.refused,
              tally.right, tally.right_one_by_one, tally.wrong.size());
