@@ -71,7 +71,7 @@ TEST(Tree, IncludesOfTheCompilerPointOneWay) {
   int n_includes = 0;
   for (const Source& source : sources_below("src/backend/native")) {
     const std::string folder = std::next(source.path.begin(), 3)->string();
-    if (compiler_rank_of(folder) == kCompilerOrder.size()) continue;  // the driver
+    if (compiler_rank_of(folder) > compiler_rank_of("tables")) continue;  // the back, and the driver
     for (std::sregex_iterator match(source.text.begin(), source.text.end(), kInclude), end; match != end; ++match, ++n_includes) {
       EXPECT_LE(compiler_rank_of((*match)[1]), compiler_rank_of(folder)) << source.path << " includes " << (*match)[1];
     }

@@ -6,7 +6,7 @@
 
 #include "analysis/signature.h"
 #include "backend/native/graph/outcome.h"
-#include "backend/native/plan/plan.h"
+#include "backend/native/plan/make_plan.h"
 
 namespace kvik::native {
 
@@ -25,8 +25,5 @@ struct StageOptions {
 
 // Refuses a model whose decoder is no program over rows.
 Outcome<Stages> compile_stages(const analysis::Signature& signature, const StageOptions& options);
-
-// Lowers, fuses and splits.
-std::shared_ptr<const Plan> make_plan(const Program& program, std::span<const std::string> no_fuse);
 
 }  // namespace kvik::native

@@ -1,6 +1,7 @@
+#include "backend/native/plan/make_plan.h"
+
 #include "backend/native/plan/fuse.h"
 #include "backend/native/probe/probe.h"
-#include "backend/native/stages.h"
 
 namespace kvik::native {
 std::shared_ptr<const Plan> make_plan(const Program& program, std::span<const std::string> no_fuse) {

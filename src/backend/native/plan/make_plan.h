@@ -1,0 +1,14 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "backend/native/plan/plan.h"
+
+namespace kvik::native {
+
+// Lowers, fuses and splits.
+std::shared_ptr<const Plan> make_plan(const Program& program, std::span<const std::string> no_fuse);
+
+}  // namespace kvik::native
