@@ -29,7 +29,7 @@ std::span<const std::byte> bytes_in_file(const Plan& plan, onnx::ValueId value, 
   const onnx::TensorData* data = plan.flat->graph.initializer_of(value);
   const auto& model = plan.flat->model;
   if (data == nullptr || model == nullptr || model->path.empty()) return {};
-  const bool mapped = !data->external_file.empty() || data->owner == model->file;
+  const bool mapped = !data->external_file.empty() || (!model->files.empty() && data->owner == model->files.front());
   const bool viewed = static_cast<const void*>(tensor.bytes().data()) == static_cast<const void*>(data->stored.data());
   return mapped && viewed ? tensor.bytes() : std::span<const std::byte>();
 }
