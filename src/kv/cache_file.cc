@@ -37,10 +37,10 @@ class Writer {
     n_written_ += bytes.size();
   }
 
-  void keep() {
+  void commit() {
     const uint64_t hash = hash_.value();
     file_.write(std::as_bytes(std::span(&hash, 1)));
-    file_.keep();
+    file_.commit();
   }
 
  private:
@@ -127,7 +127,7 @@ void write_cache(const std::filesystem::path& path, const SavedCache& cache) {
   writer.write(std::as_bytes(std::span(cache.tokens)));
   writer.write(std::as_bytes(std::span(cache.logits)));
   for (const Tensor& tensor : cache.contents) writer.write(tensor.bytes());
-  writer.keep();
+  writer.commit();
 }
 
 SavedCache parse_cache(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, std::string_view name) {
