@@ -19,7 +19,7 @@ size_t weights_bytes_of(const analysis::File& file) {
   return static_cast<size_t>(analysis::take_inventory(*file.model).total_weight_bytes());
 }
 
-void say_what_only_native_does(const LoadOptions& options, const Log& log) {
+void warn_about_native_options(const LoadOptions& options, const Log& log) {
   if (options.weights == Weights::kAuto && options.kv == KvStorage::kAuto && options.isa == "auto") return;
   log.warning("weights, kv and isa are for the native backend; this one keeps what the file has");
 }
@@ -30,18 +30,20 @@ static_assert(static_cast<int>(KvStorage::kQ8) == static_cast<int>(cpu::KvFormat
 std::unique_ptr<backend::Backend> open_ort(const analysis::Signature& signature, const LoadOptions& options, const Environment& environment,
                                            const Log& log) {
   check_memory(signature);
-  say_what_only_native_does(options, log);
   backend::OrtOptions ort;
   ort.search = {options.ort_library.empty() ? environment.ort_library : options.ort_library, environment.python_prefixes};
   ort.n_threads = options.threads;
   ort.cuda = options.device == Device::kCuda;
+  ort.allow_cpu = options.backend == BackendChoice::kOrt;  // otherwise the native backend is faster there
   ort.switch_after = native::length_switch_of(signature);
-  return backend::make_ort_backend(signature, ort, log);
+  std::unique_ptr<backend::Backend> backend = backend::make_ort_backend(signature, ort, log);
+  warn_about_native_options(options, log);
+  return backend;
 }
 
 std::unique_ptr<backend::Backend> open_reference(const analysis::Signature& signature, const LoadOptions& options, const Log& log) {
   check_memory(signature);
-  say_what_only_native_does(options, log);
+  warn_about_native_options(options, log);
   return backend::make_reference_backend(signature, native::length_switch_of(signature));
 }
 
@@ -116,6 +118,14 @@ std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signat
     case BackendChoice::kReference: return open_reference(signature, options, log);
     case BackendChoice::kOrt: return open_ort(signature, options, environment, log);
     case BackendChoice::kAuto: break;
+  }
+  if (options.device == Device::kCuda) {
+    try {
+      return open_ort(signature, options, environment, log);
+    } catch (const Error& e) { log.warning(fmt::format("not run by ONNX Runtime on CUDA: {}; falling back to the CPU", e.what())); }
+    LoadOptions on_cpu = options;
+    on_cpu.device = Device::kCpu;
+    return open_backend(signature, on_cpu, environment, log);
   }
   try {
     return open_native(signature, options, environment, log);

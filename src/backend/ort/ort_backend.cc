@@ -11,11 +11,13 @@
 namespace kvik::backend {
 namespace {
 
-bool cuda_is_there(const ort::Library& library, const Log& log) {
+bool has_cuda(const ort::Library& library, const OrtOptions& options, const Log& log) {
   const std::vector<std::string> providers = library.providers();
   if (std::find(providers.begin(), providers.end(), "CUDAExecutionProvider") != providers.end()) return true;
-  log.warning(fmt::format("CUDA provider asked, not in this build of ONNX Runtime ({} has {}); running on CPU", library.path().string(),
-                          fmt::join(providers, ", ")));
+  const std::string sentence = fmt::format("CUDA provider asked, not in this build of ONNX Runtime ({} has {})", library.path().string(),
+                                           fmt::join(providers, ", "));
+  if (!options.allow_cpu) throw Error(Code::kUnsupported, sentence);
+  log.warning(sentence + "; running on CPU");
   return false;
 }
 
@@ -23,7 +25,7 @@ bool cuda_is_there(const ort::Library& library, const Log& log) {
 
 std::unique_ptr<Backend> make_ort_backend(analysis::Signature signature, const OrtOptions& options, const Log& log) {
   const std::shared_ptr<const ort::Library> library = ort::Library::open(options.search);
-  ort::SessionSettings settings{options.n_threads, options.cuda && cuda_is_there(*library, log)};
+  ort::SessionSettings settings{options.n_threads, options.cuda && has_cuda(*library, options, log)};
   const auto open_all = [&] {
     Traits traits;
     traits.name = "ort";
@@ -36,7 +38,7 @@ std::unique_ptr<Backend> make_ort_backend(analysis::Signature signature, const O
   try {
     backend = open_all();
   } catch (const Error& e) {
-    if (!settings.cuda) throw;
+    if (!settings.cuda || !options.allow_cpu) throw;
     log.warning(fmt::format("CUDA provider asked, but it does not start: {}; running on CPU", e.what()));
     settings.cuda = false;
     backend = open_all();

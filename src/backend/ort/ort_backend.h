@@ -11,6 +11,7 @@ struct OrtOptions {
   ort::LibrarySearch search;
   int n_threads = 0;
   bool cuda = false;
+  bool allow_cpu = true;     // with `cuda`: run on the CPU, with a warning, if CUDA is not available; otherwise an Error
   int64_t switch_after = 0;  // see Traits
 };
 
