@@ -1,35 +1,59 @@
 #include <algorithm>
 #include <fmt/format.h>
-#include <iostream>
+#include <fstream>
 #include <thread>
 
 #include "base/new_file.h"
 #include "cli/bandwidth.h"
 #include "cli/bench_runs.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/validators.h"
 
 namespace kvik::cli {
 namespace {
 
-// What a run is measured against, and where.
+// The machine that the results are compared with.
 struct Setting {
   int n_threads;
-  double bandwidth;  // GB/s
+  double bandwidth;    // GB/s
+  double cache_bytes;  // of the last level
 };
+
+// The processor's last-level cache; 0 if the system does not say.
+double last_level_cache_bytes() {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");  // "32768K"
+  double kilobytes = 0;
+  file >> kilobytes;
+  return kilobytes * 1024;
+}
+
+// Weights that stay in the processor's caches are not read from memory: a share of its bandwidth would mean nothing.
+bool is_from_cache(const Figure& figure, const Setting& setting) {
+  const double gb_per_s = figure.bytes_per_token * figure.tokens_per_s / 1e9;
+  return figure.bytes_per_token > 0 && (figure.bytes_per_token <= setting.cache_bytes || gb_per_s > setting.bandwidth);
+}
+
+std::string share_text(const Figure& figure, const Setting& setting) {
+  if (figure.bytes_per_token <= 0) return {};
+  if (is_from_cache(figure, setting)) return "from cache";
+  return fmt::format("{:.0f} %", 100 * figure.bytes_per_token * figure.tokens_per_s / 1e9 / setting.bandwidth);
+}
 
 // A fork takes less than a thousandth of one.
 std::string milliseconds(double ms) { return fmt::format("{:.{}f}", ms, ms < 0.01 ? 6 : 3); }
 
 void print_table(const std::vector<Figure>& figures, const Setting& setting) {
-  fmt::print("{:<26} {:>10} {:>10} {:>10} {:>9} {:>8} {:>7}\n", "", "tokens/s", "p50 ms", "p95 ms", "MB/token", "GB/s", "share");
+  print_result("{:<26} {:>10} {:>10} {:>10} {:>9} {:>8} {:>10}\n", "", "tokens/s", "p50 ms", "p95 ms", "MB/token", "GB/s", "share");
   for (const Figure& figure : figures) {
     const double gb_per_s = figure.bytes_per_token * figure.tokens_per_s / 1e9;
     const bool bound = figure.bytes_per_token > 0;
     const bool compares = figure.more.contains("speed_up_by_cache");
-    fmt::print("{:<26} {:>10} {:>10} {:>10} {:>9} {:>8} {:>7}{}\n", figure.what,
-               figure.tokens_per_s > 0 ? fmt::format("{:.1f}", figure.tokens_per_s) : "", milliseconds(figure.p50_ms),
-               milliseconds(figure.p95_ms), bound ? fmt::format("{:.1f}", figure.bytes_per_token / 1e6) : "",
-               bound ? fmt::format("{:.1f}", gb_per_s) : "", bound ? fmt::format("{:.0f} %", 100 * gb_per_s / setting.bandwidth) : "",
-               compares ? fmt::format("  cache is {:.1f} times as fast", figure.more["speed_up_by_cache"].get<double>()) : "");
+    print_result("{:<26} {:>10} {:>10} {:>10} {:>9} {:>8} {:>10}{}\n", figure.what,
+                 figure.tokens_per_s > 0 ? fmt::format("{:.1f}", figure.tokens_per_s) : "", milliseconds(figure.p50_ms),
+                 milliseconds(figure.p95_ms), bound ? fmt::format("{:.1f}", figure.bytes_per_token / 1e6) : "",
+                 bound ? fmt::format("{:.1f}", gb_per_s) : "", share_text(figure, setting),
+                 compares ? fmt::format("  cache is {:.1f} times as fast", figure.more["speed_up_by_cache"].get<double>()) : "");
   }
 }
 
@@ -43,7 +67,8 @@ Json results_json(const std::vector<Figure>& figures, const Setting& setting) {
                   {"gb_per_s", gb_per_s},
                   {"share_of_bandwidth", gb_per_s / setting.bandwidth},
                   {"p50_ms", figure.p50_ms},
-                  {"p95_ms", figure.p95_ms}};
+                  {"p95_ms", figure.p95_ms},
+                  {"from_cache", is_from_cache(figure, setting)}};
     entry.update(figure.more);
     results.push_back(std::move(entry));
   }
@@ -56,28 +81,29 @@ int bench(const BenchOptions& options, const Terminal& terminal) {
     throw Error(Code::kUnsupported, "bench measures decoders; this model translates from a source");
   const int n_threads =
       options.model.load.threads > 0 ? options.model.load.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const Interrupt interrupt;
+  terminal.log().info("measuring");
   BenchRuns runs(model, options, terminal);
   const std::vector<Figure> figures = runs.run();
   const size_t peak_bytes = peak_resident_bytes();  // of the model: measuring the memory takes a lot of it
-  const Setting setting{n_threads, read_bandwidth_gb_per_s(n_threads)};
+  const Setting setting{n_threads, read_bandwidth_gb_per_s(n_threads), last_level_cache_bytes()};
   const std::string where = fmt::format("{} on {}, {} threads", model.backend(), model.device(), n_threads);
   if (!options.plot.empty()) write_file(options.plot, bench_plot(fmt::format("{}: {}", options.model.model, where), figures));
   if (terminal.json) {
-    std::cout << Json{{"backend", model.backend()},
-                      {"threads", n_threads},
-                      {"bandwidth_gb_per_s", setting.bandwidth},
-                      {"results", results_json(figures, setting)},
-                      {"cache_bytes", runs.cache_bytes()},
-                      {"cache_bytes_by_formula", runs.cache_bytes_by_formula()},
-                      {"weights_bytes", model.weights_bytes()},
-                      {"peak_rss_bytes", peak_bytes}}
-                     .dump()
-              << "\n";
+    print_result("{}\n", Json{{"backend", model.backend()},
+                              {"threads", n_threads},
+                              {"bandwidth_gb_per_s", setting.bandwidth},
+                              {"results", results_json(figures, setting)},
+                              {"cache_bytes", runs.cache_bytes()},
+                              {"cache_bytes_by_formula", runs.cache_bytes_by_formula()},
+                              {"weights_bytes", model.weights_bytes()},
+                              {"peak_rss_bytes", peak_bytes}}
+                             .dump());
     return 0;
   }
-  fmt::print("{}; reads {:.1f} GB/s\n\n", where, setting.bandwidth);
+  print_result("{}; reads {:.1f} GB/s\n\n", where, setting.bandwidth);
   print_table(figures, setting);
-  fmt::print(
+  print_result(
       "\ncache {:.2f} MB (2 x layers x heads x positions x head size x bytes = {:.2f} MB), weights {:.1f} MB, peak memory {:.1f} MB\n",
       static_cast<double>(runs.cache_bytes()) / 1e6, static_cast<double>(runs.cache_bytes_by_formula()) / 1e6,
       static_cast<double>(model.weights_bytes()) / 1e6, static_cast<double>(peak_bytes) / 1e6);
@@ -87,18 +113,18 @@ int bench(const BenchOptions& options, const Terminal& terminal) {
 }  // namespace
 
 void add_bench(Commands commands) {
-  CLI::App* command = commands.app.add_subcommand("bench", "Measure prefill, decode, batches, forks and memory; nothing is simulated");
+  CLI::App* command = commands.app.add_subcommand("bench", "Measure prefill, decode, batches, forks and memory");
   auto options = std::make_shared<BenchOptions>();
   add_model_options(*command, options->model, commands.terminal);
-  command->add_option("--prompt", options->prompt, "Tokens of the prompt (128)")->check(CLI::Range(1, 1 << 20))->option_text("N");
-  command->add_option("--tokens", options->tokens, "Tokens to generate (64)")->check(CLI::Range(1, 1 << 20))->option_text("N");
-  command->add_option("--rounds", options->rounds, "Times each is measured (3)")->check(CLI::Range(1, 1000))->option_text("N");
-  command->add_option("--depth", options->depths, "Positions that decoding is measured at too (four prompts)")
-      ->check(CLI::Range(1, 1 << 24))
+  command->add_option("--prompt", options->prompt, "Prompt length in tokens (default: 128)")->check(between(1, 1 << 20))->option_text("N");
+  command->add_option("--tokens", options->tokens, "Tokens to generate (default: 64)")->check(between(1, 1 << 20))->option_text("N");
+  command->add_option("--rounds", options->rounds, "Times each run is measured (default: 3)")->check(between(1, 1000))->option_text("N");
+  command->add_option("--depth", options->depths, "Context lengths at which decoding is measured (default: four prompts)")
+      ->check(between(1, 1 << 24))
       ->option_text("N…");
-  command->add_option("--batch", options->batches, "Sequences that decode together (1 4)")->check(CLI::Range(1, 1024))->option_text("N…");
-  command->add_flag("--uncached", options->uncached, "Also run 16 to 256 tokens without a cache, really, and say what the cache is worth");
-  command->add_option("--plot", options->plot, "Draw the figures into a file")->option_text("F.svg");
+  command->add_option("--batch", options->batches, "Sequences decoded together (default: 1 4)")->check(between(1, 1024))->option_text("N…");
+  command->add_flag("--uncached", options->uncached, "Also run 16 to 256 tokens without a cache, and print the speedup of the cache");
+  command->add_option("--plot", options->plot, "Plot the results to a file")->option_text("F.svg");
   command->callback([=] { commands.run = [=] { return bench(*options, commands.terminal); }; });
 }
 

@@ -8,10 +8,10 @@ namespace {
 
 constexpr double kWidth = 760, kLeft = 210, kRight = 90, kBar = 22, kGap = 8, kTop = 56;
 constexpr double kCurveHeight = 260;
-constexpr const char* kCachedColour = "#2a6f97";
-constexpr const char* kUncachedColour = "#c8553d";
+constexpr const char* kCachedColor = "#2a6f97";
+constexpr const char* kUncachedColor = "#c8553d";
 
-std::string escaped(const std::string& text) {
+std::string xml_escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {
     switch (c) {
@@ -25,7 +25,7 @@ std::string escaped(const std::string& text) {
 }
 
 std::string text_at(double x, double y, const std::string& text, const char* more = "") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, more, escaped(text));
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, more, xml_escaped(text));
 }
 
 bool is_curve(const Figure& figure) { return figure.more.contains("cached"); }
@@ -38,7 +38,7 @@ std::string bars(const std::vector<Figure>& figures, double top) {
     const double width = (kWidth - kLeft - kRight) * figure.tokens_per_s / most;
     svg += text_at(kLeft - 8, top + kBar * 0.7, figure.what, "text-anchor=\"end\"");
     svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", kLeft, top, width, kBar,
-                       kCachedColour);
+                       kCachedColor);
     svg += text_at(kLeft + width + 6, top + kBar * 0.7, fmt::format("{:.1f}", figure.tokens_per_s));
     top += kBar + kGap;
   }
@@ -59,7 +59,7 @@ std::string curves(const std::vector<Figure>& figures, double top) {
   svg += fmt::format("<path d=\"M{0:.1f} {1:.1f}V{2:.1f}H{3:.1f}\" fill=\"none\" stroke=\"#888\"/>\n", kLeft, top, bottom, kLeft + width);
   svg += text_at(kLeft - 8, top + 6, fmt::format("{:.0f} ms", most_ms), "text-anchor=\"end\"");
   for (const bool cached : {true, false}) {
-    const char* colour = cached ? kCachedColour : kUncachedColour;
+    const char* color = cached ? kCachedColor : kUncachedColor;
     std::string points;
     const Figure* last = nullptr;
     for (const Figure& figure : figures) {
@@ -68,9 +68,9 @@ std::string curves(const std::vector<Figure>& figures, double top) {
       if (cached) svg += text_at(x_of(figure), bottom + 18, fmt::format("{}", figure.more["tokens"].get<int>()), "text-anchor=\"middle\"");
       last = &figure;
     }
-    svg += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2.5\"/>\n", points, colour);
+    svg += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2.5\"/>\n", points, color);
     if (last != nullptr)
-      svg += text_at(x_of(*last) + 6, y_of(last->p50_ms) + 4, cached ? "cached" : "uncached", fmt::format("fill=\"{}\"", colour).c_str());
+      svg += text_at(x_of(*last) + 6, y_of(last->p50_ms) + 4, cached ? "cached" : "uncached", fmt::format("fill=\"{}\"", color).c_str());
   }
   return svg;
 }

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <fmt/format.h>
 
+#include "cli/interrupt.h"
+
 namespace kvik::cli {
 namespace {
 
@@ -38,15 +40,18 @@ BenchRuns::BenchRuns(const Model& model, const BenchOptions& options, const Term
 }
 
 std::vector<Figure> BenchRuns::run() {
-  prefill_and_decode();
+  const auto measure = [](const auto& runs) {
+    if (!Interrupt::happened()) runs();
+  };
+  measure([&] { prefill_and_decode(); });
   std::vector<int> depths = options_.depths;
   if (depths.empty()) depths = {4 * n_prompt_};
-  for (const int depth : depths) decode_at(depth);
+  for (const int depth : depths) measure([&] { decode_at(depth); });
   for (const int batch : options_.batches) {
-    if (batch > 1) decode_batch(batch);
+    if (batch > 1) measure([&] { decode_batch(batch); });
   }
-  if (options_.uncached) cached_against_uncached();
-  forks();
+  if (options_.uncached) measure([&] { cached_against_uncached(); });
+  measure([&] { forks(); });
   progress_.clear();
   return std::move(figures_);
 }
@@ -89,6 +94,7 @@ void BenchRuns::prefill_and_decode() {
     prefill_ms.push_back(ms_of([&] { append(sequence, tokens); }));
     first_ms.push_back(prefill_ms.back() + ms_of([&] { greedy(sequence); }));
     for (int i = 0; i < n_tokens_; ++i) {
+      if (Interrupt::happened()) return;
       step_ms.push_back(ms_of([&] {
         const TokenId next = greedy(sequence);
         append(sequence, {&next, 1});
@@ -107,11 +113,12 @@ void BenchRuns::prefill_and_decode() {
 void BenchRuns::decode_at(int depth) {
   const int n_steps = std::min(kStepsAtDepth, n_tokens_);
   if (capacity_ > 0) depth = std::min(depth, capacity_ - n_steps);
-  if (depth <= n_prompt_) return;  // measured already
+  if (depth <= n_prompt_) return;  // already measured
   engine::Sequence sequence = new_sequence();
   append(sequence, prompt(depth));
   std::vector<double> step_ms;
   for (int i = 0; i < n_steps; ++i) {
+    if (Interrupt::happened()) return;
     step_ms.push_back(ms_of([&] {
       const TokenId next = greedy(sequence);
       append(sequence, {&next, 1});
@@ -132,6 +139,7 @@ void BenchRuns::decode_batch(int n_sequences) {
   std::vector<double> step_ms;
   std::vector<TokenId> next(static_cast<size_t>(n_sequences));
   for (int i = 0; i < n_tokens_; ++i) {
+    if (Interrupt::happened()) return;
     step_ms.push_back(ms_of([&] {
       for (size_t s = 0; s < next.size(); ++s) next[s] = greedy(sequences[s]);
       engine::Sequence::append_each(pointers, next);
@@ -144,7 +152,7 @@ void BenchRuns::generate(int length, bool cached) {
   engine::Sequence sequence = new_sequence();
   std::vector<TokenId> tokens = prompt(1);
   append(sequence, tokens);
-  while (static_cast<int>(tokens.size()) < length) {
+  while (static_cast<int>(tokens.size()) < length && !Interrupt::happened()) {
     tokens.push_back(greedy(sequence));
     if (cached) {
       append(sequence, {&tokens.back(), 1});
@@ -155,12 +163,13 @@ void BenchRuns::generate(int length, bool cached) {
   }
 }
 
-// The uncached side is really run: every token computes everything before it again.
+// The uncached side is actually run: each token recomputes everything before it.
 void BenchRuns::cached_against_uncached() {
   for (const int length : {16, 32, 64, 128, 256}) {
     if (capacity_ > 0 && length + 1 > capacity_) break;
     const double cached_ms = ms_of([&] { generate(length, true); });
     const double uncached_ms = ms_of([&] { generate(length, false); });
+    if (Interrupt::happened()) return;
     figures_.push_back(figure_of(fmt::format("{} tokens, cached", length), length, {cached_ms}));
     figures_.back().more = {{"tokens", length}, {"cached", true}};
     figures_.push_back(figure_of(fmt::format("{} tokens, uncached", length), length, {uncached_ms}));

@@ -1,11 +1,13 @@
 #include <filesystem>
 #include <fmt/format.h>
-#include <iostream>
 #include <unistd.h>
 
 #include "base/json.h"
 #include "base/new_file.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/model_options.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 
 namespace kvik::cli {
@@ -19,15 +21,15 @@ struct ChatOptions {
 
 constexpr const char* kHelp =
     "  /reset    forget the conversation\n"
-    "  /undo     forget the last question and its answer\n"
-    "  /fork     remember this point; /back returns to it\n"
+    "  /undo     remove the last question and its answer\n"
+    "  /fork     mark this point; /back returns to it\n"
     "  /back     return to the last /fork\n"
-    "  /save F   write the conversation to a file, and its cache to F.kv\n"
-    "  /load F   read both; nothing is computed again\n"
-    "  /stats    what the last answer cost\n"
-    "  /quit     leave (so does the end of input)\n";
+    "  /save F   save the conversation to F and its cache to F.kv\n"
+    "  /load F   load both; nothing is recomputed\n"
+    "  /stats    show the cost of the last answer\n"
+    "  /quit     quit (the end of input does too)\n";
 
-// A conversation with a model that has a chat template, or a text that both write on for one that has none.
+// A conversation. A model without a chat template continues the text of all messages instead.
 class Chat {
  public:
   Chat(Model model, const ChatOptions& options, const Terminal& terminal)
@@ -41,29 +43,53 @@ class Chat {
 
   int run() {
     if (interactive_ && !terminal_.quiet)
-      fmt::print(stderr, "kvik: {} on {}; /help lists commands, Ctrl-C stops an answer\n", model_.backend(), model_.device());
-    for (std::string line; prompt(), std::getline(std::cin, line);) {
-      if (line.empty()) continue;
-      if (line.front() == '/') {
-        if (line == "/quit" || line == "/exit") break;
-        command(line);
-        continue;
-      }
-      try {
-        answer(line);
-      } catch (const Error& e) {
-        // The question goes, the conversation stays.
-        messages_.erase(messages_.size() - 1);
-        fmt::print(stderr, "kvik: {}\n", e.what());
-        if (!interactive_) return 1;
+      print_message("{} on {}; /help lists commands, Ctrl-C stops an answer", model_.backend(), model_.device());
+    const Interrupt interrupt;
+    int status = 0;
+    while (const std::optional<std::string> line = next_line()) {
+      if (line->empty()) continue;
+      if (line->front() == '/') {
+        if (*line == "/quit" || *line == "/exit") break;
+        command(*line);
+      } else if (!try_answer(*line) && !interactive_) {
+        status = 1;
+        break;
       }
     }
-    return 0;
+    if (terminal_.json) print_json();
+    return status;
   }
 
  private:
-  void prompt() const {
-    if (interactive_) std::cout << "> " << std::flush;
+  // The user's next line; nothing at the end of the input, or if Ctrl-C was pressed while a script waits for it. A user who presses
+  // Ctrl-C at the prompt gets a new one.
+  std::optional<std::string> next_line() {
+    for (;;) {
+      if (interactive_) print_error_text("> ");
+      std::optional<std::string> line = input_.next_line();
+      if (line || !interactive_ || !Interrupt::happened()) return line;
+      Interrupt::reset();
+      print_error_text("\n");
+      print_message("/quit or Ctrl-D ends the conversation");
+    }
+  }
+
+  bool try_answer(const std::string& question) {
+    const size_t n_messages = messages_.size();
+    try {
+      answer(question);
+      return true;
+    } catch (const Error& e) {
+      if (e.code() == Code::kIo) throw;  // the answer cannot be printed
+      messages_.erase(messages_.begin() + static_cast<ptrdiff_t>(n_messages), messages_.end());
+      print_sentence(e.what());
+      return false;
+    }
+  }
+
+  void print_json() const {
+    const Json all = {{"messages", messages_}, {"backend", model_.backend()}, {"device", model_.device()}};
+    print_result("{}\n", all.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
 
   void clear() {
@@ -83,8 +109,6 @@ class Chat {
   void answer(const std::string& question) {
     messages_.push_back({{"role", "user"}, {"content", question}});
     GenerateOptions generate = options_.generate;
-    Interrupt::forget();
-    const Interrupt interrupt;
     generate.cancelled = [] { return Interrupt::happened(); };
     Progress progress(terminal_, "reading");
     generate.progress = [&](int done, int total) { progress.show(done, total); };
@@ -93,11 +117,15 @@ class Chat {
     std::string text;
     while (const std::optional<std::string_view> piece = generation.next()) {
       text += *piece;
-      std::cout << *piece << std::flush;
+      if (terminal_.json) continue;
+      print_text(*piece);
+      flush_output();
     }
-    std::cout << std::endl;
+    if (!terminal_.json) print_text("\n");
+    flush_output();
+    Interrupt::reset();  // it stopped this answer, and nothing else
     if (generation.finish() == Finish::kLength && !terminal_.quiet)
-      fmt::print(stderr, "kvik: the answer was cut at its longest; see --max-tokens and --context\n");
+      print_message("the answer reached its maximum length; see --max-tokens and --context");
     messages_.push_back({{"role", "assistant"}, {"content", text}});
     metrics_ = generation.metrics();
   }
@@ -123,17 +151,17 @@ class Chat {
       } else if (name == "/stats") {
         stats();
       } else {
-        if (name != "/help") fmt::print(stderr, "kvik: there is no command {}; there are:\n", name);
-        fmt::print(stderr, "{}", kHelp);
+        if (name != "/help") print_message("there is no command {}; the commands are:", name);
+        print_error_text(kHelp);
       }
-    } catch (const Error& e) { fmt::print(stderr, "kvik: {}\n", e.what()); }
+    } catch (const Error& e) { print_sentence(e.what()); }
   }
 
   void undo() {
     while (!messages_.empty() && messages_.back()["role"] != "system") {
       const bool question = messages_.back()["role"] == "user";
       messages_.erase(messages_.size() - 1);
-      if (question) return;  // what the cache holds of it is dropped by the next answer
+      if (question) return;  // the next answer drops it from the cache
     }
     throw Error(Code::kBadArgument, "there is nothing to undo");
   }
@@ -145,41 +173,41 @@ class Chat {
   }
 
   void save(const std::string& file) const {
-    if (file.empty()) throw Error(Code::kBadArgument, "/save needs the name of a file");
+    if (file.empty()) throw Error(Code::kBadArgument, "/save needs a file name");
     write_file(file, messages_.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-    session_.save(cache_beside(file));
+    session_.save(cache_file(file));
     if (!terminal_.quiet)
-      fmt::print(stderr, "kvik: the conversation is in {}, its cache ({:.1f} MB) in {}\n", file,
-                 static_cast<double>(std::filesystem::file_size(cache_beside(file))) / 1e6, cache_beside(file));
+      print_message("saved the conversation to {} and its cache ({:.1f} MB) to {}", file,
+                    static_cast<double>(std::filesystem::file_size(cache_file(file))) / 1e6, cache_file(file));
   }
 
   void load(const std::string& file) {
-    if (file.empty()) throw Error(Code::kBadArgument, "/load needs the name of a file");
+    if (file.empty()) throw Error(Code::kBadArgument, "/load needs a file name");
     Json read = read_json_file(file);
     bool sound = read.is_array();
     for (const Json& message : read)
       sound = sound && message.is_object() && message.value("role", Json()).is_string() && message.value("content", Json()).is_string();
     if (!sound) throw Error(Code::kBadArgument, fmt::format("{}: a list of messages with role and content was expected", file));
     messages_ = std::move(read);
-    restore_cache(cache_beside(file));
+    restore_cache(cache_file(file));
   }
 
-  // Without it the next answer reads the conversation again.
+  // Without it the next answer recomputes the conversation.
   void restore_cache(const std::string& file) {
     if (!std::filesystem::exists(file)) return;
     try {
       session_ = model_.load_session(file);
-    } catch (const Error& e) { fmt::print(stderr, "kvik: the conversation will be read again: {}\n", e.what()); }
+    } catch (const Error& e) { print_message("the conversation will be recomputed: {}", e.what()); }
   }
 
-  static std::string cache_beside(const std::string& file) { return file + ".kv"; }
+  static std::string cache_file(const std::string& file) { return file + ".kv"; }
 
   void stats() const {
-    fmt::print(stderr,
-               "kvik: {} tokens in the context ({:.1f} MB), {} of the last prompt were computed and {} reused; first token after {:.0f} "
-               "ms, then {:.1f} tokens/s\n",
-               session_.length(), static_cast<double>(session_.metrics().cache_bytes) / 1e6, metrics_.prompt_tokens, metrics_.reused_tokens,
-               metrics_.first_token_ms, metrics_.decode_tokens_per_s());
+    print_message(
+        "{} tokens in the context ({:.1f} MB), {} of the last prompt were computed and {} reused; first token after {:.0f} ms, then {:.1f} "
+        "tokens/s",
+        session_.length(), static_cast<double>(session_.metrics().cache_bytes) / 1e6, metrics_.prompt_tokens, metrics_.reused_tokens,
+        metrics_.first_token_ms, metrics_.decode_tokens_per_s());
   }
 
   Model model_;
@@ -187,6 +215,7 @@ class Chat {
   const Terminal& terminal_;
   Session session_;
   bool interactive_;
+  StandardInput input_;
   Json messages_;
   Metrics metrics_;
   std::vector<std::pair<Json, Session>> forks_;
@@ -195,10 +224,10 @@ class Chat {
 }  // namespace
 
 void add_chat(Commands commands) {
-  CLI::App* command = commands.app.add_subcommand("chat", "Talk to a model in the terminal; only new tokens are computed");
+  CLI::App* command = commands.app.add_subcommand("chat", "Chat with a model in the terminal; each turn computes only new tokens");
   auto options = std::make_shared<ChatOptions>();
   add_model_options(*command, options->model, commands.terminal);
-  command->add_option("--system", options->system, "What the model is told before the conversation")->option_text("TEXT");
+  command->add_option("--system", options->system, "System message")->option_text("TEXT");
   add_sampling_options(*command, options->generate);
   command->callback(
       [=] { commands.run = [=] { return Chat(load_model(options->model, commands.terminal), *options, commands.terminal).run(); }; });

@@ -9,19 +9,19 @@
 
 namespace kvik::cli {
 
-// What every command shares. Filled by main before a command runs.
+// Settings of every command. Filled by main before a command runs.
 struct Terminal {
   bool json = false;
   bool quiet = false;
   LogLevel log_level = LogLevel::kWarning;
-  bool colour = false;  // standard output is a terminal that wants it
+  bool color = false;  // standard output is a terminal, and NO_COLOR is not set
   api::Environment environment;
 
-  // Writes what the library says to standard error, from log_level on.
+  // Prints what the library logs at log_level or above on standard error.
   Log log() const;
 };
 
-// A command adds itself to `app` and, when the user chose it, sets `run` to what main calls then; its result is the exit status.
+// A command adds itself to `app`. If the user chose it, it sets `run` to what main calls next; the result is the exit status.
 using Run = std::function<int()>;
 struct Commands {
   CLI::App& app;
@@ -29,10 +29,10 @@ struct Commands {
   Run& run;
 };
 
-// --json, --quiet and --log-level, which every command knows.
+// --json, --quiet and --log-level, which every command has.
 void add_common_options(CLI::App& command, Terminal& terminal);
 
-// commands.cc: one line a command, in the order of the help; each is a file of its own (src/cli/NAME.cc).
+// commands.cc: one line per command, in the order of the help; each command is a file of its own (src/cli/NAME.cc).
 void add_all(Commands commands);
 
 }  // namespace kvik::cli

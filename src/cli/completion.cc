@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/help_texts.h"
+#include "cli/output.h"
 
 namespace kvik::cli {
 namespace {
@@ -155,7 +156,7 @@ std::string fish(const std::vector<CommandText>& commands) {
 
 int completion(const CLI::App& app, const std::string& shell) {
   const std::vector<CommandText> commands = texts_of_commands(app);
-  fmt::print("{}", shell == "bash" ? bash(commands) : shell == "zsh" ? zsh(commands) : fish(commands));
+  print_text(shell == "bash" ? bash(commands) : shell == "zsh" ? zsh(commands) : fish(commands));
   return 0;
 }
 
@@ -163,8 +164,8 @@ int completion(const CLI::App& app, const std::string& shell) {
 
 void add_completion(Commands commands) {
   auto shell = std::make_shared<std::string>();
-  CLI::App* command = commands.app.add_subcommand("completion", "Print what completes kvik's commands, options and models in a shell");
-  command->add_option("SHELL", *shell, "Which shell")
+  CLI::App* command = commands.app.add_subcommand("completion", "Print a shell completion script");
+  command->add_option("SHELL", *shell, "Shell")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""))
       ->option_text("bash|zsh|fish");

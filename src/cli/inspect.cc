@@ -11,6 +11,7 @@
 #include "backend/ort/library.h"
 #include "cli/command.h"
 #include "cli/model_options.h"
+#include "cli/output.h"
 
 namespace kvik::cli {
 namespace {
@@ -82,9 +83,9 @@ int inspect(const ModelOptions& options, const Terminal& terminal) {
   for (const analysis::File& file : inspection.signature.files) inspection.inventories.push_back(analysis::take_inventory(*file.model));
   choose_backend(inspection, options.load, terminal.environment);
   if (terminal.json) {
-    fmt::print("{}\n", inspection_json(inspection).dump(2, ' ', false, Json::error_handler_t::replace));
+    print_result("{}\n", inspection_json(inspection).dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
-    fmt::print("{}", inspection_table(inspection, terminal.colour));
+    print_text(inspection_table(inspection, terminal.color));
   }
   return 0;
 }
@@ -92,7 +93,7 @@ int inspect(const ModelOptions& options, const Terminal& terminal) {
 }  // namespace
 
 void add_inspect(Commands commands) {
-  CLI::App* command = commands.app.add_subcommand("inspect", "Say what a model is, without running it");
+  CLI::App* command = commands.app.add_subcommand("inspect", "Describe a model without running it");
   const auto options = std::make_shared<ModelOptions>();
   add_model_options(*command, *options, commands.terminal);
   command->callback([options, commands] { commands.run = [=] { return inspect(*options, commands.terminal); }; });

@@ -32,7 +32,7 @@ struct Inspection {
 };
 
 Json inspection_json(const Inspection& inspection);
-std::string inspection_table(const Inspection& inspection, bool colour);
+std::string inspection_table(const Inspection& inspection, bool color);
 
 // "14.3 MB"
 std::string size_in_words(int64_t n_bytes);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <map>
 
+#include "base/escape.h"
 #include "cli/inspect.h"
 
 namespace kvik::cli {
@@ -39,7 +40,7 @@ CutName cut(const std::string& name) {
   return {name.substr(0, at), name.substr(end), std::stoi(name.substr(at, end - at))};
 }
 
-struct Run {
+struct PortRun {
   CutName name;
   std::vector<std::string> ends;
   std::vector<int> numbers;
@@ -48,29 +49,31 @@ struct Run {
 
 class Table {
  public:
-  explicit Table(bool colour) : colour_(colour) {}
+  explicit Table(bool color) : color_(color) {}
 
-  void title(std::string_view text) { out_ += fmt::format("\n{}\n", paint(text, kBold)); }
-  void line(std::string_view text) { out_ += fmt::format("  {}\n", text); }
+  // Names from files are escaped here.
+  void title(std::string_view text) { out_ += fmt::format("\n{}\n", paint(escape_controls(text), kBold)); }
+  void line(std::string_view text, std::string_view color = {}) { out_ += fmt::format("  {}\n", paint(escape_controls(text), color)); }
 
-  void rows(const std::vector<std::vector<std::string>>& rows, const std::vector<std::string_view>& colours) {
+  void rows(const std::vector<std::vector<std::string>>& rows, const std::vector<std::string_view>& colors) {
     std::vector<size_t> widths;
     for (const auto& row : rows) {
       widths.resize(std::max(widths.size(), row.size()));
-      for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
+      for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(escape_controls(row[i])));
     }
     for (const auto& row : rows) {
       std::string text = "  ";
       for (size_t i = 0; i < row.size(); ++i) {
-        text += paint(row[i], i < colours.size() ? colours[i] : std::string_view());
-        if (i + 1 < row.size()) text.append(widths[i] - columns(row[i]) + 2, ' ');
+        const std::string cell = escape_controls(row[i]);
+        text += paint(cell, i < colors.size() ? colors[i] : std::string_view());
+        if (i + 1 < row.size()) text.append(widths[i] - columns(cell) + 2, ' ');
       }
       out_ += text + "\n";
     }
   }
 
   std::string paint(std::string_view text, std::string_view code) const {
-    if (!colour_ || code.empty() || text.empty()) return std::string(text);
+    if (!color_ || code.empty() || text.empty()) return std::string(text);
     return fmt::format("\033[{}m{}\033[0m", code, text);
   }
   std::string take() { return std::move(out_); }
@@ -82,7 +85,7 @@ class Table {
     return static_cast<size_t>(
         std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
   }
-  bool colour_;
+  bool color_;
   std::string out_;
 };
 
@@ -165,12 +168,12 @@ std::string path_in_folder(const Signature& signature, const File& file) {
 }
 
 std::vector<PortLine> port_lines(const std::vector<Port>& ports) {
-  std::vector<Run> runs;
+  std::vector<PortRun> runs;
   for (const Port& port : ports) {
     const CutName name = cut(port.name);
     const PortLine line{port.name, std::string(dtype_name(port.dtype)), shape_text(port), std::string(role_name(port.role))};
     // Seldom more than a handful of different lines, however many layers there are.
-    const auto alike = std::find_if(runs.begin(), runs.end(), [&](const Run& run) {
+    const auto alike = std::find_if(runs.begin(), runs.end(), [&](const PortRun& run) {
       return name.number >= 0 && run.name.number >= 0 && run.name.before == name.before && run.line.dtype == line.dtype &&
              run.line.shape == line.shape;
     });
@@ -185,7 +188,7 @@ std::vector<PortLine> port_lines(const std::vector<Port>& ports) {
     if (std::find(alike->numbers.begin(), alike->numbers.end(), name.number) == alike->numbers.end()) alike->numbers.push_back(name.number);
   }
   std::vector<PortLine> lines;
-  for (Run& run : runs) {
+  for (PortRun& run : runs) {
     if (run.numbers.size() > 1 || run.ends.size() > 1)
       run.line.name = fmt::format("{}{{{}}}{}", run.name.before, numbers_text(run.numbers), fmt::join(run.ends, "/"));
     lines.push_back(std::move(run.line));
@@ -219,12 +222,12 @@ void plan_section(const StagePlan& plan, Table& table) {
 
 }  // namespace
 
-std::string inspection_table(const Inspection& inspection, bool colour) {
+std::string inspection_table(const Inspection& inspection, bool color) {
   const Signature& signature = inspection.signature;
-  Table table(colour);
+  Table table(color);
   int64_t weights = 0;
   for (const Inventory& inventory : inspection.inventories) weights += inventory.total_weight_bytes();
-  table.start(fmt::format("{}: {}, {} of weights\n", table.paint(folder_name(signature.folder), kBold),
+  table.start(fmt::format("{}: {}, {} of weights\n", table.paint(escape_controls(folder_name(signature.folder)), kBold),
                           table.paint(kind_name(signature.kind), kGreen), size_in_words(weights)));
   files_section(inspection, table);
   for (const File& file : signature.files) {
@@ -241,7 +244,7 @@ std::string inspection_table(const Inspection& inspection, bool colour) {
   for (const StagePlan& plan : inspection.plans) plan_section(plan, table);
   if (!signature.problems.empty()) {
     table.title("Problems");
-    for (const std::string& problem : signature.problems) table.line(table.paint(problem, kYellow));
+    for (const std::string& problem : signature.problems) table.line(problem, kYellow);
   }
   return table.take();
 }

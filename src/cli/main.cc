@@ -1,35 +1,40 @@
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <fmt/format.h>
-#include <map>
+#include <sstream>
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/usage.h"
 #include "kvik/error.h"
 #include "kvik/version.h"
 
 namespace kvik::cli {
 
 Log Terminal::log() const {
-  return Log([level = quiet ? LogLevel::kError : log_level](LogLevel said, std::string_view sentence) {
+  return Log([level = quiet ? LogLevel::kError : log_level](LogLevel logged, std::string_view sentence) {
     constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
-    if (said >= level) fmt::print(stderr, "kvik: {}: {}\n", kNames[static_cast<int>(said)], sentence);
+    if (logged >= level) print_message("{}: {}", kNames[static_cast<int>(logged)], sentence);
   });
 }
 
 namespace {
 
-bool wants_colour() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr; }
+constexpr int kSuccess = 0, kFailure = 1, kWrongUsage = 2;
 
-int run(int argc, char** argv) {
+bool wants_color() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr; }
+
+int parse_and_run(int argc, char** argv) {
   CLI::App app("Runs generative ONNX models with a key/value cache: the file you exported, unchanged.", "kvik");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string(kVersion));
   app.set_help_all_flag("--help-all", "Print the help of every command");
+  app.footer("Exit status: 0 success, 1 failure (one sentence on standard error), 2 wrong usage, 130 interrupted by Ctrl-C.");
 
   Terminal terminal;
-  terminal.colour = wants_colour();
+  terminal.color = wants_color();
   terminal.environment = api::read_environment();
   Run chosen;
   add_all({app, terminal, chosen});
@@ -37,20 +42,37 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    const int status = app.exit(e);
-    return status == 0 ? 0 : 2;  // help and version are no failure
+    if (e.get_exit_code() != 0) {
+      print_sentence(usage_sentence(app, e));
+      return kWrongUsage;
+    }
+    std::ostringstream help, no_errors;
+    app.exit(e, help, no_errors);
+    print_text(help.str());
+    return kSuccess;
   }
   return chosen();
+}
+
+// Everything that can fail, until the last byte of the result is written.
+int run_to_the_end(int argc, char** argv) {
+  try {
+    const int status = parse_and_run(argc, argv);
+    close_output();
+    return status;
+  } catch (const std::bad_alloc&) { print_sentence("out of memory"); } catch (const std::exception& e) {
+    print_sentence(e.what());
+  }
+  return kFailure;
 }
 
 }  // namespace
 }  // namespace kvik::cli
 
 int main(int argc, char** argv) {
-  try {
-    return kvik::cli::run(argc, argv);
-  } catch (const std::bad_alloc&) { fmt::print(stderr, "kvik: out of memory\n"); } catch (const std::exception& e) {
-    fmt::print(stderr, "kvik: {}\n", e.what());
-  }
-  return 1;
+  using kvik::cli::Interrupt;
+  kvik::cli::open_standard_streams();
+  Interrupt::install();
+  const int status = kvik::cli::run_to_the_end(argc, argv);
+  return Interrupt::happened() ? Interrupt::kExitStatus : status;
 }

@@ -5,6 +5,7 @@
 
 #include "base/new_file.h"
 #include "cli/help_texts.h"
+#include "cli/output.h"
 #include "kvik/error.h"
 #include "kvik/version.h"
 
@@ -12,7 +13,7 @@ namespace kvik::cli {
 namespace {
 
 // A text in which nothing is a request of troff; dashes stay those that a user types.
-std::string escaped(const std::string& text) {
+std::string troff_escaped(const std::string& text) {
   std::string safe = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
   for (const char c : text) {
     if (c == '\\') {
@@ -26,14 +27,14 @@ std::string escaped(const std::string& text) {
   return safe;
 }
 
-std::string bold(const std::string& text) { return "\\fB" + escaped(text) + "\\fR"; }
-std::string italic(const std::string& text) { return "\\fI" + escaped(text) + "\\fR"; }
+std::string bold(const std::string& text) { return "\\fB" + troff_escaped(text) + "\\fR"; }
+std::string italic(const std::string& text) { return "\\fI" + troff_escaped(text) + "\\fR"; }
 
 std::string head(const std::string& name, const std::string& description) {
   std::string upper = name;
   std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return fmt::format(".TH \"{}\" 1 \"\" \"kvik {}\" \"Kvik\"\n.SH NAME\n{} \\- {}\n", escaped(upper), escaped(std::string(kVersion)),
-                     escaped(name), escaped(description));
+  return fmt::format(".TH \"{}\" 1 \"\" \"kvik {}\" \"Kvik\"\n.SH NAME\n{} \\- {}\n", troff_escaped(upper),
+                     troff_escaped(std::string(kVersion)), troff_escaped(name), troff_escaped(description));
 }
 
 std::string option_entry(const OptionText& option) {
@@ -47,7 +48,7 @@ std::string option_entry(const OptionText& option) {
   } else if (!option.argument.empty()) {
     argument = " " + italic(option.argument);
   }
-  return fmt::format(".TP\n{}{}\n{}\n", fmt::join(names, ", "), argument, escaped(option.description));
+  return fmt::format(".TP\n{}{}\n{}\n", fmt::join(names, ", "), argument, troff_escaped(option.description));
 }
 
 std::string option_list(const std::vector<OptionText>& options, bool positional) {
@@ -75,28 +76,29 @@ std::string command_page(const CommandText& command) {
 }
 
 constexpr const char* kRest = R"(.SH EXIT STATUS
-0: done; 1: failed, with one sentence on standard error that says what was found, what was expected and what to do; 2: wrong usage.
+0: success; 1: failure, with one sentence on standard error that says what was found, what was expected and what to do; 2: wrong usage;
+130: interrupted by Ctrl-C; what was finished by then is printed.
 .SH ENVIRONMENT
 .TP
 \fBKVIK_MODELS\fR
-Folders that hold models by their names, separated by colons; searched before those of the installation and of the user.
+Folders that contain models, separated by colons; searched before those of the installation and of the user.
 .TP
 \fBKVIK_ORT_LIB\fR
 The shared library of ONNX Runtime.
 .TP
 \fBNO_COLOR\fR
-Print no colours.
+Turns off color.
 )";
 
 std::string main_page(const CLI::App& app) {
   const CommandText program = text_of(app);
   std::string page = head("kvik", "runs generative ONNX models with a key/value cache");
   page += fmt::format(".SH SYNOPSIS\n{} {} [{}] ...\n.SH DESCRIPTION\n{}\n", bold("kvik"), italic("COMMAND"), italic("OPTIONS"),
-                      escaped(program.description));
+                      troff_escaped(program.description));
   std::vector<std::string> others;
   page += ".SH COMMANDS\n";
   for (const CommandText& command : texts_of_commands(app)) {
-    page += fmt::format(".TP\n{}\n{}\n", bold(command.name), escaped(command.description));
+    page += fmt::format(".TP\n{}\n{}\n", bold(command.name), troff_escaped(command.description));
     others.push_back(bold("kvik-" + command.name) + "(1)");
   }
   return page + ".SH OPTIONS\n" + option_list(program.options, false) + kRest + fmt::format(".SH SEE ALSO\n{}\n", fmt::join(others, ", "));
@@ -111,12 +113,12 @@ int write_pages(const CLI::App& app, const std::filesystem::path& folder) {
 
 int print_page(const CLI::App& app, const std::string& name) {
   if (name.empty()) {
-    fmt::print("{}", main_page(app));
+    print_text(main_page(app));
     return 0;
   }
   for (const CommandText& command : texts_of_commands(app)) {
     if (command.name != name) continue;
-    fmt::print("{}", command_page(command));
+    print_text(command_page(command));
     return 0;
   }
   throw Error(Code::kBadArgument, fmt::format("{}: no such command; kvik --help lists them", name));
@@ -131,9 +133,9 @@ struct ManualOptions {
 
 void add_manual(Commands commands) {
   auto options = std::make_shared<ManualOptions>();
-  CLI::App* command = commands.app.add_subcommand("manual", "Print a manual page, for man -l -");
-  command->add_option("COMMAND", options->command, "Of which command; of kvik itself unless said")->option_text(" ");
-  command->add_option("--folder", options->folder, "Write the pages of all commands there instead")->option_text("FOLDER");
+  CLI::App* command = commands.app.add_subcommand("manual", "Print a manual page (view it with: man -l -)");
+  command->add_option("COMMAND", options->command, "Command to describe; default: kvik itself")->option_text(" ");
+  command->add_option("--folder", options->folder, "Write the pages of all commands to this folder")->option_text("FOLDER");
   command->callback([commands, options] {
     commands.run = [=] {
       return options->folder.empty() ? print_page(commands.app, options->command) : write_pages(commands.app, options->folder);

@@ -3,8 +3,10 @@
 
 #include "analysis/signature.h"
 #include "api/load.h"
+#include "base/escape.h"
 #include "cli/command.h"
 #include "cli/inspect.h"
+#include "cli/output.h"
 #include "kvik/error.h"
 
 namespace kvik::cli {
@@ -82,11 +84,11 @@ Json models_json(const std::vector<Listed>& models) {
 
 std::string models_table(const std::vector<Listed>& models) {
   size_t width = 4;
-  for (const Listed& model : models) width = std::max(width, model.name.size());
+  for (const Listed& model : models) width = std::max(width, escape_controls(model.name).size());
   std::string text = fmt::format("{:<{}}  {:<16}{:<12}{:<12}\n", "name", width, "kind", "weights", "memory");
   for (const Listed& model : models) {
     const std::string note = !model.fits ? "does not fit into the memory that is free" : model.advised ? "advised" : "";
-    text += fmt::format("{:<{}}  {:<16}{:<12}{:<12}{}\n", model.name, width, analysis::kind_name(model.signature.kind),
+    text += fmt::format("{:<{}}  {:<16}{:<12}{:<12}{}\n", escape_controls(model.name), width, analysis::kind_name(model.signature.kind),
                         size_in_words(model.weights_bytes), size_in_words(model.weights_bytes + model.cache_bytes), note);
   }
   return text;
@@ -96,9 +98,9 @@ int models(const Terminal& terminal) {
   std::vector<Listed> found = list_models(terminal);
   advise(found);
   if (terminal.json) {
-    fmt::print("{}\n", models_json(found).dump(2, ' ', false, Json::error_handler_t::replace));
+    print_result("{}\n", models_json(found).dump(2, ' ', false, Json::error_handler_t::replace));
   } else if (!found.empty()) {
-    fmt::print("{}", models_table(found));
+    print_text(models_table(found));
   }
   if (found.empty()) terminal.log().warning("no model was found on the search path; set KVIK_MODELS to the folder that holds your models");
   return 0;

@@ -7,7 +7,7 @@
 
 namespace kvik::cli {
 
-// A line on standard error that shows how far something is, once it has taken a second; nothing where that is no terminal.
+// A line on standard error that shows how far something is, once it has taken a second. Shown only on a terminal.
 class Progress {
  public:
   Progress(const Terminal& terminal, std::string what);
@@ -16,25 +16,17 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void show(int done, int total);
+  void show(int done);  // of a total that is not known
   void clear();
 
  private:
+  bool is_due() const;
+  void print_line(const std::string& text);
+
   std::string what_;
   bool enabled_;
   bool shown_ = false;
   std::chrono::steady_clock::time_point started_;
-};
-
-// While it lives, Ctrl-C sets a flag instead of ending the program; a second one ends it.
-class Interrupt {
- public:
-  Interrupt();
-  ~Interrupt();
-  Interrupt(const Interrupt&) = delete;
-  Interrupt& operator=(const Interrupt&) = delete;
-
-  static bool happened();
-  static void forget();
 };
 
 }  // namespace kvik::cli

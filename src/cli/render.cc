@@ -1,10 +1,11 @@
-#include <cstdio>
 #include <fmt/format.h>
-#include <iostream>
 #include <memory>
 #include <string>
 
 #include "cli/command.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
 #include "kvik/error.h"
 #include "text/chat_template.h"
 #include "text/template/json.h"
@@ -17,13 +18,13 @@ struct RenderOptions {
   std::string template_file;
 };
 
-text::ChatTemplate load(const RenderOptions& options, const Terminal& terminal) {
+text::ChatTemplate load_template(const RenderOptions& options, const Terminal& terminal) {
   const std::filesystem::path folder = options.model.empty() ? "" : api::find_model(options.model, terminal.environment).folder;
   return options.template_file.empty() ? text::ChatTemplate::load(folder) : text::ChatTemplate::from_file(options.template_file, folder);
 }
 
 // In ASCII, so that no character in a text can be taken for the end of a line.
-std::string answer(const text::ChatTemplate& chat, const std::string& line) {
+std::string render_line(const text::ChatTemplate& chat, const std::string& line) {
   std::string answer;
   try {
     const std::string rendered = chat.render_json(line);
@@ -36,17 +37,18 @@ std::string answer(const text::ChatTemplate& chat, const std::string& line) {
   return answer + "}\n";
 }
 
-int run(const RenderOptions& options, const Terminal& terminal) {
-  const text::ChatTemplate chat = load(options, terminal);
+int render_lines(const RenderOptions& options, const Terminal& terminal) {
+  const text::ChatTemplate chat = load_template(options, terminal);
   if (chat.empty())
     throw Error(Code::kBadArgument, fmt::format("{}: no chat template found; expected chat_template.jinja or \"chat_template\" in "
                                                 "tokenizer_config.json; give one with --template",
                                                 options.model));
-  for (std::string line; std::getline(std::cin, line);) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string text = answer(chat, line);
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+  const Interrupt interrupt;
+  StandardInput input;
+  while (const std::optional<std::string> line = input.next_line()) {
+    if (line->find_first_not_of(" \t") == std::string::npos) continue;
+    print_text(render_line(chat, *line));
+    flush_output();
   }
   if (!chat.fault().empty()) throw Error(Code::kBadModel, chat.fault());
   return 0;
@@ -57,17 +59,17 @@ int run(const RenderOptions& options, const Terminal& terminal) {
 void add_render(Commands commands) {
   CLI::App* command = commands.app.add_subcommand("render", "Render a model's chat template");
   command->footer(
-      "Reads one JSON object a line, {\"messages\":[…],\"tools\":…,\"add_generation_prompt\":…,…}, and prints {\"text\":…} or "
+      "Reads one JSON object per line, {\"messages\":[…],\"tools\":…,\"add_generation_prompt\":…,…}, and prints {\"text\":…} or "
       "{\"error\":…} "
-      "for each, in order. Further fields are variables of the template; \"now\" sets its clock.");
+      "for each, in order. Other fields are variables of the template; \"now\" sets its clock.");
   auto options = std::make_shared<RenderOptions>();
   CLI::Option* file =
-      command->add_option("--template", options->template_file, "A template to use instead of the model's")->option_text("FILE");
-  CLI::Option* model = command->add_option("MODEL", options->model, "Folder of the model, or its name on the search path");
+      command->add_option("--template", options->template_file, "Template to use instead of the model's")->option_text("FILE");
+  CLI::Option* model = command->add_option("MODEL", options->model, "Folder, or name of a model on the search path");
   add_common_options(*command, commands.terminal);
   command->callback([=] {
     if (model->count() == 0 && file->count() == 0) throw CLI::RequiredError("MODEL");
-    commands.run = [options, &terminal = commands.terminal] { return run(*options, terminal); };
+    commands.run = [options, &terminal = commands.terminal] { return render_lines(*options, terminal); };
   });
 }
 

@@ -1,14 +1,14 @@
 #include <chrono>
 #include <climits>
-#include <csignal>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <iostream>
-#include <unistd.h>
 
 #include "api/target.h"
 #include "base/json.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/model_options.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/target_options.h"
 #include "engine/sequence.h"
@@ -28,13 +28,13 @@ struct RunOptions {
 
 std::vector<TokenId> prompt_ids(const Model& model, const RunOptions& options) {
   if (options.has_ids) return parse_ids(options.ids);
-  std::string prompt = options.prompt == "-" ? read_standard_input() : options.prompt;
+  std::string prompt = options.prompt == "-" ? StandardInput().read_all() : options.prompt;
   if (!options.chat) return model.tokenize(prompt);
   const Json messages = Json::array({{{"role", "user"}, {"content", prompt}}});
   return model.tokenize(model.apply_chat_template(messages.dump(-1, ' ', false, Json::error_handler_t::replace)), false);
 }
 
-// What was generated, however.
+// What was generated, by sampling or by beam search.
 struct Answer {
   std::vector<TokenId> prompt_ids, ids;
   std::string text;
@@ -61,13 +61,13 @@ Json to_json(const Model& model, const Answer& answer) {
       {"memory", {{"weights_bytes", model.weights_bytes()}, {"kv_bytes", metrics.cache_bytes}, {"peak_rss_bytes", peak_resident_bytes()}}}};
 }
 
-void say_timing(const Model& model, const Metrics& metrics) {
-  fmt::print(stderr, "kvik: {} on {}: {} prompt tokens in {:.0f} ms ({:.0f}/s), {} new tokens ({:.1f}/s), first after {:.0f} ms\n",
-             model.backend(), model.device(), metrics.prompt_tokens, metrics.prefill_ms, metrics.prefill_tokens_per_s(),
-             metrics.generated_tokens, metrics.decode_tokens_per_s(), metrics.first_token_ms);
+void print_timing(const Model& model, const Metrics& metrics) {
+  print_message("{} on {}: {} prompt tokens in {:.0f} ms ({:.0f}/s), {} new tokens ({:.1f}/s), first after {:.0f} ms", model.backend(),
+                model.device(), metrics.prompt_tokens, metrics.prefill_ms, metrics.prefill_tokens_per_s(), metrics.generated_tokens,
+                metrics.decode_tokens_per_s(), metrics.first_token_ms);
 }
 
-// Token by token; the text is shown as it comes, but for --json.
+// Token by token; the text is printed as it is generated, unless --json.
 Answer stream(const Model& model, const RunOptions& options, std::vector<TokenId> prompt, const Terminal& terminal) {
   GenerateOptions generate = options.target.generate;
   generate.use_cache = !options.no_cache;
@@ -80,8 +80,8 @@ Answer stream(const Model& model, const RunOptions& options, std::vector<TokenId
   while (const std::optional<std::string_view> piece = generation.next()) {
     answer.text += *piece;
     if (terminal.json) continue;
-    std::cout << *piece << std::flush;
-    if (!std::cout) break;  // whoever read us is gone
+    print_text(*piece);
+    flush_output();
   }
   answer.prompt_ids = std::move(prompt);
   answer.ids = generation.ids();
@@ -90,7 +90,7 @@ Answer stream(const Model& model, const RunOptions& options, std::vector<TokenId
   return answer;
 }
 
-// With beams nothing is certain before the end; the text is shown then.
+// With beams nothing is certain before the end; the text is printed then.
 Answer search(const Model& model, const RunOptions& options, std::vector<TokenId> prompt, const Terminal&) {
   if (options.no_cache) throw Error(Code::kBadArgument, "--no-cache and --beams exclude each other: beams are forks of the cache");
   if (prompt.empty()) throw Error(Code::kBadArgument, "the prompt is empty; at least one token was expected");
@@ -110,7 +110,10 @@ Answer search(const Model& model, const RunOptions& options, std::vector<TokenId
   const sample::Sampler sampler(target.sampling, static_cast<size_t>(model.vocab_size()));
   const engine::EncodedSource no_source;
   const auto start = std::chrono::steady_clock::now();
-  const sample::Hypothesis best = engine::translate(*state.backend, {&no_source, 1}, sampler, target.translate).front().front();
+  sample::Hypothesis best;
+  try {
+    best = engine::translate(*state.backend, {&no_source, 1}, sampler, target.translate).front().front();
+  } catch (const engine::Cancelled&) { return {prompt, {}, {}, std::string(finish_name(Finish::kCancelled)), {}}; }
   const auto ms_between = [](auto from, auto to) { return std::chrono::duration<double, std::milli>(to - from).count(); };
   const Hypothesis described = api::describe(state, target, best);
   Answer answer{prompt, best.ids, described.text, std::string(finish_name(described.finish)), {}};
@@ -123,44 +126,46 @@ Answer search(const Model& model, const RunOptions& options, std::vector<TokenId
   return answer;
 }
 
-int run(const RunOptions& options, const Terminal& terminal) {
+int generate_text(const RunOptions& options, const Terminal& terminal) {
   const Model model = load_model(options.model, terminal);
   ModelAccess::state(model).check_continues_prompts();
-  const Interrupt interrupt;
+  terminal.log().info("reading the prompt");
   std::vector<TokenId> prompt = prompt_ids(model, options);
   if (prompt.empty() && !options.has_ids) prompt = model.start_ids();
   const bool beams = api::beams_of(ModelAccess::state(model), options.target.settled()) > 1;
+  const Interrupt interrupt;
+  terminal.log().info("generating");
   const Answer answer = (beams ? search : stream)(model, options, std::move(prompt), terminal);
   if (terminal.json) {
-    std::cout << to_json(model, answer).dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+    print_result("{}\n", to_json(model, answer).dump(-1, ' ', false, Json::error_handler_t::replace));
     return 0;
   }
   if (!model.has_tokenizer()) {
-    std::cout << fmt::format("{}", fmt::join(answer.ids, ","));
+    print_result("{}", fmt::join(answer.ids, ","));
   } else if (beams) {
-    std::cout << answer.text;
+    print_text(answer.text);
   }
-  std::cout << std::endl;
-  if (!std::cout) return 1;
-  if (!terminal.quiet) say_timing(model, answer.metrics);
+  print_text("\n");
+  flush_output();
+  if (!terminal.quiet) print_timing(model, answer.metrics);
   return 0;
 }
 
 }  // namespace
 
 void add_run(Commands commands) {
-  CLI::App* command = commands.app.add_subcommand("run", "Continue a text, and show it as it comes");
+  CLI::App* command = commands.app.add_subcommand("run", "Generate text from a prompt, printed as it is generated");
   auto options = std::make_shared<RunOptions>();
   add_model_options(*command, options->model, commands.terminal);
-  command->add_option("PROMPT", options->prompt, "The text to continue; - reads standard input")->option_text(" ");
+  command->add_option("PROMPT", options->prompt, "Text to continue; - reads standard input")->option_text(" ");
   CLI::Option* ids = command->add_option("--ids", options->ids, "Token ids instead of text: 1,2,3")->option_text("IDS");
-  command->add_flag("--chat", options->chat, "Put the prompt into the model's chat template");
-  command->add_flag("--no-cache", options->no_cache, "Compute everything again at every step, to compare");
+  command->add_flag("--chat", options->chat, "Apply the model's chat template to the prompt");
+  command->add_flag("--no-cache", options->no_cache, "Recompute everything at each step, for comparison");
   add_sampling_options(*command, options->target.generate);
   add_beam_options(*command, options->target);
   command->callback([=] {
     options->has_ids = ids->count() > 0;
-    commands.run = [=] { return run(*options, commands.terminal); };
+    commands.run = [=] { return generate_text(*options, commands.terminal); };
   });
 }
 

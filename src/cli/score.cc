@@ -1,13 +1,18 @@
 #include "engine/score.h"
 
+#include <cmath>
 #include <fmt/format.h>
-#include <iostream>
 
 #include "api/state.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "cli/encode_stream.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/model_options.h"
+#include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/validators.h"
 
 namespace kvik::cli {
 namespace {
@@ -22,55 +27,121 @@ struct ScoreOptions {
 
 constexpr int kDefaultWindow = 512;
 
-std::vector<TokenId> tokens_of(const Model& model, const ScoreOptions& options) {
-  if (!options.ids.empty()) return parse_ids(options.ids);
-  if (!options.text.empty()) return model.tokenize(options.text, false);
-  if (options.file.empty() || options.file == "-") return model.tokenize(read_standard_input(), false);
-  return model.tokenize(MappedFile::open(options.file)->text(), false);
-}
-
-int score(const ScoreOptions& options, const Terminal& terminal) {
-  const Model model = load_model(options.model, terminal);
-  const std::vector<TokenId> tokens = tokens_of(model, options);
-  for (const TokenId id : tokens) {
-    if (id < 0 || id >= model.vocab_size())
-      throw Error(Code::kBadArgument, fmt::format("token id {} is outside the vocabulary of {}", id, model.vocab_size()));
+// Scores windows as their tokens arrive; each window is scored by itself.
+class ScoreRun {
+ public:
+  ScoreRun(const Model& model, const ScoreOptions& options, const Terminal& terminal)
+      : model_(model),
+        options_(options),
+        terminal_(terminal),
+        progress_(terminal, "tokens scored"),
+        sequence_(ModelAccess::state(model).backend, options.model.load.context) {
+    window_ = options.window > 0 ? options.window : kDefaultWindow;
+    if (options.window == 0 && sequence_.capacity() > 0) window_ = std::min(window_, sequence_.capacity());
   }
-  engine::Sequence sequence(ModelAccess::state(model).backend, options.model.load.context);
-  int window = options.window > 0 ? options.window : kDefaultWindow;
-  if (options.window == 0 && sequence.capacity() > 0) window = std::min(window, sequence.capacity());
-  const Interrupt interrupt;
-  Progress progress(terminal, "scoring");
-  const engine::Score result = engine::score_windows(
-      sequence, tokens, window, {[&](int done, int total) { progress.show(done, total); }, [] { return Interrupt::happened(); }});
-  progress.clear();
-  if (terminal.json) {
-    const Json json = {{"tokens", tokens.size()},     {"scored", result.logprobs.size()}, {"window", window},
-                       {"logprobs", result.logprobs}, {"sum_logprob", result.sum},        {"perplexity", result.perplexity()},
-                       {"backend", model.backend()}};
-    std::cout << json.dump() << "\n";
+
+  int run() {
+    terminal_.log().info("scoring");
+    read_tokens();
+    if (n_tokens_ < 2 || !waiting_.empty()) score_waiting();  // which says that one token is too few
+    progress_.clear();
+    print_score();
     return 0;
   }
-  fmt::print("tokens       {} ({} scored, windows of {})\nsum of logs  {:.4f}\nperplexity   {:.4f}\n", tokens.size(),
-             result.logprobs.size(), window, result.sum, result.perplexity());
-  return 0;
-}
+
+ private:
+  void read_tokens() {
+    if (!options_.ids.empty()) return take(parse_ids(options_.ids));
+    const auto encode = [&](std::string_view text, EncodeStream::Part) { return model_.tokenize(text, false); };
+    EncodeStream stream(encode, [&](std::span<const TokenId> ids) { take(ids); });
+    if (!options_.text.empty()) {
+      stream.push(options_.text);
+    } else if (options_.file.empty() || options_.file == "-") {
+      StandardInput input;
+      for (std::string_view part = input.next_part(); !part.empty(); part = input.next_part()) stream.push(part);
+    } else {
+      push_file(stream);
+    }
+    stream.finish();
+  }
+
+  void push_file(EncodeStream& stream) const {
+    constexpr size_t kFilePartBytes = 1 << 20;
+    const std::shared_ptr<const MappedFile> file = MappedFile::open(options_.file);
+    for (std::string_view left = file->text(); !left.empty(); left.remove_prefix(std::min(kFilePartBytes, left.size())))
+      stream.push(left.substr(0, kFilePartBytes));
+  }
+
+  void take(std::span<const TokenId> ids) {
+    for (const TokenId id : ids) {
+      if (id < 0 || id >= model_.vocab_size())
+        throw Error(Code::kBadArgument, fmt::format("token id {} is outside the vocabulary of {}", id, model_.vocab_size()));
+      waiting_.push_back(id);
+      ++n_tokens_;
+      if (static_cast<int>(waiting_.size()) == window_) score_waiting();
+    }
+  }
+
+  // A last window of one token has nothing to score.
+  void score_waiting() {
+    if (!(waiting_.size() == 1 && n_tokens_ > 1) && !Interrupt::happened()) {
+      const engine::Score score = engine::score_windows(sequence_, waiting_, window_);
+      sum_ += score.sum;
+      n_scored_ += score.logprobs.size();
+      if (terminal_.json) logprobs_.insert(logprobs_.end(), score.logprobs.begin(), score.logprobs.end());
+    }
+    waiting_.clear();
+    progress_.show(static_cast<int>(n_scored_));
+  }
+
+  void print_score() const {
+    const double perplexity = std::exp(-sum_ / static_cast<double>(n_scored_));
+    const Finish finish = Interrupt::happened() ? Finish::kCancelled : Finish::kStop;
+    if (!terminal_.json) {
+      print_result("tokens       {} ({} scored, windows of {})\nsum of logs  {:.4f}\nperplexity   {:.4f}\n", n_tokens_, n_scored_, window_,
+                   sum_, perplexity);
+      return;
+    }
+    const Json head = {{"tokens", n_tokens_}, {"scored", n_scored_}, {"window", window_}, {"finish", finish_name(finish)}};
+    const Json tail = {{"sum_logprob", sum_}, {"perplexity", perplexity}, {"backend", model_.backend()}};
+    const std::string before = head.dump(), after = tail.dump();
+    print_result("{},\"logprobs\":[", before.substr(0, before.size() - 1));
+    const char* separator = "";
+    for (const double logprob : logprobs_) print_result("{}{}", std::exchange(separator, ","), Json(logprob).dump());
+    print_result("],{}\n", after.substr(1));
+  }
+
+  const Model& model_;
+  const ScoreOptions& options_;
+  const Terminal& terminal_;
+  Progress progress_;
+  engine::Sequence sequence_;
+  int window_ = 0;
+  std::vector<TokenId> waiting_;  // less than a window
+  size_t n_tokens_ = 0, n_scored_ = 0;
+  double sum_ = 0;
+  std::vector<double> logprobs_;  // for --json
+};
 
 }  // namespace
 
 void add_score(Commands commands) {
-  CLI::App* command = commands.app.add_subcommand("score", "How likely a model finds a text: log-probabilities and perplexity");
+  CLI::App* command = commands.app.add_subcommand("score", "Score a text: log-probabilities and perplexity");
   auto options = std::make_shared<ScoreOptions>();
   add_model_options(*command, options->model, commands.terminal);
-  command->add_option("FILE", options->file, "The text; - or nothing reads standard input")->option_text(" ");
-  command->add_option("--text", options->text, "A text instead of a file")->option_text("TEXT");
-  command->add_option("--ids", options->ids, "Token ids instead of text: 1,2,3")->option_text("IDS");
-  command
-      ->add_option("--window", options->window,
-                   "Tokens that are scored together, each window alone (512, or the context where that is smaller)")
-      ->check(CLI::Range(2, 1 << 30))
+  command->add_option("FILE", options->file, "Text file to score; - or nothing reads standard input")->option_text(" ");
+  command->add_option("--text", options->text, "Text to score, instead of a file")->option_text("TEXT");
+  command->add_option("--ids", options->ids, "Token ids to score, instead of text: 1,2,3")->option_text("IDS");
+  command->add_option("--window", options->window, "Tokens per window, each scored by itself (default: 512, or the context if smaller)")
+      ->check(between(2, 1 << 30))
       ->option_text("N");
-  command->callback([=] { commands.run = [=] { return score(*options, commands.terminal); }; });
+  command->callback([=] {
+    commands.run = [=] {
+      const Model model = load_model(options->model, commands.terminal);
+      const Interrupt interrupt;
+      return ScoreRun(model, *options, commands.terminal).run();
+    };
+  });
 }
 
 }  // namespace kvik::cli

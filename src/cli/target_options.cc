@@ -5,6 +5,7 @@
 #include <map>
 
 #include "backend/graph/convert.h"
+#include "cli/validators.h"
 #include "kvik/error.h"
 #include "sample/beam.h"
 #include "tensor/npy.h"
@@ -37,11 +38,15 @@ TranslateOptions TargetOptions::settled() const {
 }
 
 void add_beam_options(CLI::App& command, TargetOptions& options) {
-  command.add_option("--beams", options.search.beams, "Width of the search; 1: token by token")
-      ->check(CLI::Range(1, sample::kMostBeams))
+  command.add_option("--beams", options.search.beams, "Number of beams; 1: no beam search")
+      ->check(between(1, sample::kMostBeams))
       ->option_text("N");
-  command.add_option("--length-penalty", options.search.length_penalty, "Above 0 favours long targets")->option_text("X");
-  command.add_option("--early-stopping", options.search.early_stopping, "When a search with enough hypotheses ends: false, true or never")
+  command
+      .add_option("--length-penalty", options.search.length_penalty,
+                  "Exponent of the length in a beam's score; above 0 favors long results")
+      ->option_text("X");
+  command
+      .add_option("--early-stopping", options.search.early_stopping, "When a beam search ends: false, true or never, as in Hugging Face")
       ->transform(CLI::CheckedTransformer(
                       std::map<std::string, EarlyStopping>{
                           {"false", EarlyStopping::kFalse}, {"true", EarlyStopping::kTrue}, {"never", EarlyStopping::kNever}},
@@ -53,26 +58,27 @@ void add_beam_options(CLI::App& command, TargetOptions& options) {
 void add_target_options(CLI::App& command, TargetOptions& options) {
   add_sampling_options(command, options.generate);
   add_beam_options(command, options);
-  command.add_option("--num-return-sequences", options.search.num_return_sequences, "Targets to show of each source (--json)")
-      ->check(CLI::PositiveNumber)
+  command.add_option("--num-return-sequences", options.search.num_return_sequences, "Results per input (--json)")
+      ->check(at_least(1))
       ->option_text("N");
-  command.add_option("--min-length", options.search.min_length, "No end before so many tokens, start tokens included")->option_text("N");
-  command.add_option("--min-new-tokens", options.search.min_new_tokens, "No end before so many new tokens")->option_text("N");
+  command.add_option("--min-length", options.search.min_length, "Minimum length in tokens, start tokens included")->option_text("N");
+  command.add_option("--min-new-tokens", options.search.min_new_tokens, "Minimum number of new tokens")->option_text("N");
   command
-      .add_option("--encoder-no-repeat-ngram-size", options.search.encoder_no_repeat_ngram_size, "No N tokens in a row of the source occur")
+      .add_option("--encoder-no-repeat-ngram-size", options.search.encoder_no_repeat_ngram_size,
+                  "No sequence of N tokens of the source occurs in the result")
       ->option_text("N");
   command
-      .add_option("--encoder-repetition-penalty", options.search.encoder_repetition_penalty, "Above 1: tokens of the source are likelier")
+      .add_option("--encoder-repetition-penalty", options.search.encoder_repetition_penalty,
+                  "Above 1 makes tokens of the source more likely")
       ->option_text("X");
-  command.add_option("--decoder-start-token-id", options.search.decoder_start_token_id, "What the decoder starts with")->option_text("ID");
-  command.add_option("--forced-bos-token-id", options.search.forced_bos_token_id, "The first token; -1: none is forced")->option_text("ID");
-  command
-      .add_option("--forced-eos-token-id", options.search.forced_eos_token_id, "The last token at the largest length; -1: none is forced")
+  command.add_option("--decoder-start-token-id", options.search.decoder_start_token_id, "First token of the decoder")->option_text("ID");
+  command.add_option("--forced-bos-token-id", options.search.forced_bos_token_id, "Forced first token; -1: none")->option_text("ID");
+  command.add_option("--forced-eos-token-id", options.search.forced_eos_token_id, "Forced last token at the maximum length; -1: none")
       ->option_text("ID");
-  command.add_option("--bad-words-ids", options.bad_words, "Tokens in a row that never occur (repeatable); \"\": any may")
+  command.add_option("--bad-words-ids", options.bad_words, "Sequence of tokens that may not occur (repeatable); \"\": none")
       ->option_text("ID,ID…");
-  command.add_option("--suppress-tokens", options.suppress, "Tokens that never occur; \"\": any may")->option_text("ID,ID…");
-  command.add_option("--begin-suppress-tokens", options.begin_suppress, "Tokens that do not come first; \"\": any may")
+  command.add_option("--suppress-tokens", options.suppress, "Tokens that may not occur; \"\": none")->option_text("ID,ID…");
+  command.add_option("--begin-suppress-tokens", options.begin_suppress, "Tokens that may not come first; \"\": none")
       ->option_text("ID,ID…");
 }
 

@@ -1,8 +1,11 @@
 #include <fmt/format.h>
-#include <iostream>
 
 #include "base/json.h"
+#include "cli/encode_stream.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/model_options.h"
+#include "cli/output.h"
 #include "kvik/error.h"
 #include "text/stream.h"
 #include "text/tokenizer.h"
@@ -21,9 +24,15 @@ struct TokenizeOptions {
   std::string language;
 };
 
-std::string read_input(const TokenizeOptions& options) {
-  if (options.text && *options.text != "-") return *options.text;
-  return read_standard_input();
+// Calls f for each part of the text: the argument, or standard input as it comes.
+template <class F>
+void for_each_part(const TokenizeOptions& options, const F& f) {
+  if (options.text && *options.text != "-") {
+    f(std::string_view(*options.text));
+    return;
+  }
+  StandardInput input;
+  for (std::string_view part = input.next_part(); !part.empty(); part = input.next_part()) f(part);
 }
 
 std::string join_stream(const std::shared_ptr<const text::Tokenizer>& tokenizer, const std::vector<TokenId>& ids, bool skip_special) {
@@ -61,7 +70,7 @@ bool flag_of(const Json& request, const char* key, bool absent) {
 }
 
 // One line in, one line out; what is wrong with a line is said in its place.
-std::string answer(const std::shared_ptr<const text::Tokenizer>& tokenizer, const TokenizeOptions& options, const std::string& line) {
+std::string answer_line(const std::shared_ptr<const text::Tokenizer>& tokenizer, const TokenizeOptions& options, const std::string& line) {
   try {
     const Json request = parse_json(line, "standard input");
     if (request.is_object() && request.contains("text") && request["text"].is_string()) {
@@ -82,51 +91,103 @@ std::string answer(const std::shared_ptr<const text::Tokenizer>& tokenizer, cons
   } catch (const std::exception& e) { return json_line({{"error", e.what()}}); }
 }
 
-int run(const TokenizeOptions& options, const Terminal& terminal) {
+// Ids between commas, spaces and brackets, as they come.
+class IdReader {
+ public:
+  explicit IdReader(std::function<void(TokenId)> take) : take_(std::move(take)) {}
+
+  void push(std::string_view part) {
+    text_ += part;
+    const size_t last_separator = text_.find_last_of(kIdSeparators);
+    if (last_separator == std::string::npos && text_.size() < kMaxIdBytes) return;
+    for (const TokenId id : parse_ids(text_.substr(0, last_separator))) take_(id);
+    text_.erase(0, std::min(last_separator, text_.size()));
+  }
+  void finish() {
+    for (const TokenId id : parse_ids(text_)) take_(id);
+  }
+
+ private:
+  static constexpr size_t kMaxIdBytes = 64;
+  std::function<void(TokenId)> take_;
+  std::string text_;
+};
+
+void decode_input(const std::shared_ptr<const text::Tokenizer>& tokenizer, const TokenizeOptions& options, const Terminal& terminal) {
+  std::string text;  // all of it for --json, else what is not printed yet
+  text::DetokenizerStream stream(tokenizer, !options.special);
+  IdReader reader([&](TokenId id) {
+    if (id >= tokenizer->end_id()) tokenizer->decode({&id, 1});  // throws
+    text += stream.push(id);
+  });
+  for_each_part(options, [&](std::string_view part) {
+    reader.push(part);
+    if (terminal.json) return;
+    print_text(text);
+    text.clear();
+  });
+  reader.finish();
+  text += stream.flush();
+  print_result("{}\n", terminal.json ? json_line({{"text", text}}) : text);
+}
+
+void encode_input(const text::Tokenizer& tokenizer, const TokenizeOptions& options, const Terminal& terminal) {
+  text::EncodeOptions whole, middle;
+  whole.side = middle.side = options.target ? text::Side::kTarget : text::Side::kSource;
+  whole.add_special = options.special;
+  whole.language = options.language;
+  middle.add_special = false;
+  print_text(terminal.json ? "{\"ids\":[" : "");
+  const char* separator = "";
+  EncodeStream stream([&](std::string_view text,
+                          EncodeStream::Part part) { return tokenizer.encode(text, part == EncodeStream::Part::kWhole ? whole : middle); },
+                      [&](std::span<const TokenId> ids) {
+                        for (const TokenId id : ids) {
+                          print_result("{}{}", separator, id);
+                          separator = terminal.json ? "," : " ";
+                        }
+                      });
+  for_each_part(options, [&](std::string_view part) { stream.push(part); });
+  stream.finish();
+  print_text(terminal.json ? "]}\n" : "\n");
+}
+
+int tokenize_input(const TokenizeOptions& options, const Terminal& terminal) {
   const auto tokenizer = text::Tokenizer::load(api::find_model(options.model, terminal.environment).folder);
+  const Interrupt interrupt;
   if (options.json_lines) {
-    for (std::string line; std::getline(std::cin, line);) {
-      if (!line.empty()) std::cout << answer(tokenizer, options, line) << '\n' << std::flush;
+    StandardInput input;
+    while (const std::optional<std::string> line = input.next_line()) {
+      if (line->empty()) continue;
+      print_result("{}\n", answer_line(tokenizer, options, *line));
+      flush_output();
     }
-    return 0;
+  } else if (options.decode) {
+    decode_input(tokenizer, options, terminal);
+  } else {
+    encode_input(*tokenizer, options, terminal);
   }
-  if (options.decode) {
-    const std::string text = tokenizer->decode(parse_ids(read_input(options)), !options.special);
-    std::cout << (terminal.json ? json_line({{"text", text}}) : text) << '\n';
-    return 0;
-  }
-  text::EncodeOptions how;
-  how.add_special = options.special;
-  how.side = options.target ? text::Side::kTarget : text::Side::kSource;
-  how.language = options.language;
-  const std::vector<TokenId> ids = tokenizer->encode(read_input(options), how);
-  if (terminal.json) {
-    std::cout << ids_line(ids) << '\n';
-    return 0;
-  }
-  for (size_t i = 0; i < ids.size(); ++i) std::cout << (i == 0 ? "" : " ") << ids[i];
-  std::cout << '\n';
   return 0;
 }
 
 }  // namespace
 
 void add_tokenize(Commands commands) {
-  CLI::App* command = commands.app.add_subcommand("tokenize", "Text to token ids and back");
+  CLI::App* command = commands.app.add_subcommand("tokenize", "Convert text to token ids and back");
   auto options = std::make_shared<TokenizeOptions>();
-  command->add_option("MODEL", options->model, "A folder with tokenizer files, an .onnx file beside them, or the name of a model")
-      ->required();
-  command->add_option("TEXT", options->text, "What to encode, or ids to decode; standard input where it is absent or -");
-  command->add_flag("-d,--decode", options->decode, "Ids to text");
+  command->add_option("MODEL", options->model, "Folder with tokenizer files, .onnx file in such a folder, or name of a model")->required();
+  command->add_option("TEXT", options->text, "Text to encode, or ids to decode; - or nothing reads standard input");
+  command->add_flag("-d,--decode", options->decode, "Decode ids to text");
   command->add_flag(
       "--json-lines", options->json_lines,
-      "Read a JSON object a line, {\"text\":…,\"special\":true} or {\"ids\":[…],\"skip_special\":false}, and answer each with a line");
+      "Read one JSON object per line, {\"text\":…,\"special\":true} or {\"ids\":[…],\"skip_special\":false}, and print one line for each");
   command->add_flag("--special,!--no-special", options->special, "Add special tokens when encoding, keep them when decoding (the default)");
-  command->add_flag("--target", options->target, "The text is on the target side of a translation");
-  command->add_flag("--stream", options->stream, "Decode token by token, as generation does");
-  command->add_option("--language", options->language, "The language of the text, for models that mark it");
+  command->add_flag("--target", options->target, "Encode as target text of a translation model");
+  command->add_flag("--stream", options->stream, "With --json-lines: decode token by token, as generation does");
+  command->add_option("--language", options->language, "Language of the text, for models that mark it");
   add_common_options(*command, commands.terminal);
-  command->callback([commands, options] { commands.run = [options, &terminal = commands.terminal] { return run(*options, terminal); }; });
+  command->callback(
+      [commands, options] { commands.run = [options, &terminal = commands.terminal] { return tokenize_input(*options, terminal); }; });
 }
 
 }  // namespace kvik::cli

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <iostream>
 
 #include "api/load.h"
 #include "api/state.h"
 #include "base/json.h"
-#include "cli/made_up_features.h"
+#include "cli/interrupt.h"
 #include "cli/model_options.h"
+#include "cli/output.h"
+#include "cli/synthetic_features.h"
 #include "cli/target_options.h"
+#include "cli/validators.h"
 #include "engine/sequence.h"
 #include "engine/verify_translator.h"
 
@@ -29,7 +31,7 @@ struct VerifyCommand {
 };
 
 // Ids all over the vocabulary, the same each time.
-std::vector<TokenId> made_up_prompt(int vocab, int limit) {
+std::vector<TokenId> synthetic_prompt(int vocab, int limit) {
   std::vector<TokenId> ids;
   const int n = limit > 0 ? std::min(kPromptTokens, limit) : kPromptTokens;
   for (int i = 0; i < n; ++i) ids.push_back(static_cast<TokenId>((int64_t{i} * 7919 + 31) % vocab));
@@ -74,14 +76,15 @@ double honest_tolerance(const analysis::Signature& signature, const LoadOptions&
 }
 
 void print_law(const engine::LawResult& law, const Terminal& terminal) {
-  const char* green = terminal.colour ? "\033[32m" : "";
-  const char* red = terminal.colour ? "\033[31m" : "";
-  const char* plain = terminal.colour ? "\033[0m" : "";
+  const char* green = terminal.color ? "\033[32m" : "";
+  const char* red = terminal.color ? "\033[31m" : "";
+  const char* plain = terminal.color ? "\033[0m" : "";
   const std::string how =
       law.exact ? "equal bits" : fmt::format("differs by {:.2g} ({:.2g} of the spread)", law.max_difference, law.relative_difference);
-  fmt::print("{}{:<7}{} {:<28} {:>4} cases  {}\n", law.holds ? green : red, law.holds ? "holds" : "FAILS", plain, law.name, law.cases, how);
-  if (!law.holds) fmt::print("        {}\n", law.detail);
-  std::cout << std::flush;
+  print_result("{}{:<7}{} {:<28} {:>4} cases  {}\n", law.holds ? green : red, law.holds ? "holds" : "FAILS", plain, law.name, law.cases,
+               how);
+  if (!law.holds) print_result("        {}\n", law.detail);
+  flush_output();
 }
 
 // The model once more with other options; null, and a warning with the reason, where that cannot be.
@@ -108,7 +111,7 @@ bool runs(const std::shared_ptr<backend::Backend>& backend, const Log& log) {
   const backend::Traits& traits = backend->traits();
   if (traits.needs_source || traits.vocab <= 0) return true;
   try {
-    const std::vector<TokenId> tokens = made_up_prompt(traits.vocab, 1);
+    const std::vector<TokenId> tokens = synthetic_prompt(traits.vocab, 1);
     engine::Sequence(backend, 0).append(tokens);
     return true;
   } catch (const Error& e) { log.warning(fmt::format("nothing to compare with: {}", e.what())); }
@@ -158,9 +161,10 @@ Terms terms_for(const VerifyCommand& options, const Model& model, const Terminal
 
 void say_terms(const Model& model, const Terms& terms, const std::string& what, const Terminal& terminal) {
   if (terminal.json) return;
-  fmt::print(
+  print_result(
       "{} on {}, {}; {}\n", model.backend(), model.device(), what,
       terms.tolerance == 0 ? "equal bits are demanded" : fmt::format("logits may differ by {:.3g} of their spread", terms.tolerance));
+  flush_output();
 }
 
 std::vector<TokenId> wanted_ids(const VerifyCommand& options, const Model& model) {
@@ -182,7 +186,7 @@ std::vector<engine::LawResult> verify_decoder(const VerifyCommand& options, cons
   engine::VerifyOptions laws;
   laws.context = options.model.load.context;
   laws.prompt = wanted_ids(options, model);
-  if (laws.prompt.empty()) laws.prompt = made_up_prompt(model.vocab_size(), model.max_positions());
+  if (laws.prompt.empty()) laws.prompt = synthetic_prompt(model.vocab_size(), model.max_positions());
   laws.tolerance = terms.tolerance = tolerance_in_company(options, model, terms, laws.prompt);
   laws.peers = terms.peers;
   laws.report = terms.report;
@@ -196,11 +200,11 @@ Tensor as_source(std::span<const TokenId> ids) {
 
 std::vector<Tensor> sources_of(const analysis::Port& port, const std::filesystem::path& folder, const std::string& features) {
   if (!features.empty()) return read_features(features, port.dims.size());
-  return {made_up_features(port, folder, 0), made_up_features(port, folder, 1), made_up_features(port, folder, 2)};
+  return {synthetic_features(port, folder, 0), synthetic_features(port, folder, 1), synthetic_features(port, folder, 2)};
 }
 
 // Three sources; of unequal length where they are texts.
-std::vector<Tensor> made_up_sources(const VerifyCommand& options, const Model& model) {
+std::vector<Tensor> synthetic_sources(const VerifyCommand& options, const Model& model) {
   const auto& state = ModelAccess::state(model);
   const analysis::File* encoder = state.signature.encoder();
   for (const analysis::Role role : {analysis::Role::kAudioFeatures, analysis::Role::kPixelValues}) {
@@ -208,7 +212,7 @@ std::vector<Tensor> made_up_sources(const VerifyCommand& options, const Model& m
     if (port != nullptr) return sources_of(*port, state.signature.folder, options.features);
   }
   std::vector<TokenId> ids = wanted_ids(options, model);
-  if (ids.size() < 2) ids = made_up_prompt(model.vocab_size(), state.backend->traits().max_source_positions);
+  if (ids.size() < 2) ids = synthetic_prompt(model.vocab_size(), state.backend->traits().max_source_positions);
   const std::vector<TokenId> reversed(ids.rbegin(), ids.rend());
   return {as_source(ids), as_source(std::span(ids).first(std::max<size_t>(1, ids.size() / 3))), as_source(reversed)};
 }
@@ -217,9 +221,9 @@ std::vector<engine::LawResult> verify_translator(const VerifyCommand& options, c
   const auto& state = ModelAccess::state(model);
   const sample::Sampler sampler(state.config.sampling, static_cast<size_t>(model.vocab_size()));
   engine::VerifyTranslatorOptions laws;
-  laws.sources = made_up_sources(options, model);
+  laws.sources = synthetic_sources(options, model);
   laws.start = {state.config.decoder_start.value_or(0)};
-  laws.target = made_up_prompt(model.vocab_size(), model.max_positions() > 2 ? std::min(8, model.max_positions() - 1) : 8);
+  laws.target = synthetic_prompt(model.vocab_size(), model.max_positions() > 2 ? std::min(8, model.max_positions() - 1) : 8);
   laws.sampler = &sampler;
   const int most = model.max_positions() > 0 ? std::min(24, model.max_positions()) : 24;
   laws.beams = {.num_beams = 4, .max_length = static_cast<size_t>(most), .eos_token_id = state.config.sampling.eos_token_id};
@@ -248,7 +252,7 @@ int verify(const VerifyCommand& options, const Terminal& terminal) {
     if (!law.detail.empty()) entry["detail"] = law.detail;
     list.push_back(std::move(entry));
   }
-  if (terminal.json) std::cout << Json{{"backend", model.backend()}, {"tolerance", terms.tolerance}, {"laws", list}}.dump() << "\n";
+  if (terminal.json) print_result("{}\n", Json{{"backend", model.backend()}, {"tolerance", terms.tolerance}, {"laws", list}}.dump());
   return all ? 0 : 1;
 }
 
@@ -272,7 +276,7 @@ void add_verify(Commands commands) {
       ->check(CLI::IsMember({"auto", "none"}))
       ->option_text("auto|none");
   command->add_option("--tolerance", options->tolerance, "How much logits may differ, as a share of their spread")
-      ->check(CLI::PositiveNumber)
+      ->check(greater_than_zero())
       ->option_text("X");
   command->callback([=] { commands.run = [=] { return verify(*options, commands.terminal); }; });
 }

@@ -1,4 +1,4 @@
-#include "cli/made_up_features.h"
+#include "cli/synthetic_features.h"
 
 #include <algorithm>
 
@@ -45,7 +45,7 @@ int64_t guess(const analysis::Port& port, const std::filesystem::path& folder, s
 
 }  // namespace
 
-Tensor made_up_features(const analysis::Port& port, const std::filesystem::path& folder, int seed) {
+Tensor synthetic_features(const analysis::Port& port, const std::filesystem::path& folder, int seed) {
   Dims dims;
   for (size_t i = 1; i < port.dims.size(); ++i) dims.push_back(port.dims[i].value >= 0 ? port.dims[i].value : guess(port, folder, i));
   Tensor features(DType::kF32, dims);

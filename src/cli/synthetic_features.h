@@ -9,6 +9,6 @@ namespace kvik::cli {
 
 // Numbers between -1 and 1 that are all different things to a model, of a shape that its encoder reads, without a batch axis. Sizes that
 // the port does not say come from the config files of the folder, or are usual ones.
-Tensor made_up_features(const analysis::Port& port, const std::filesystem::path& folder, int seed);
+Tensor synthetic_features(const analysis::Port& port, const std::filesystem::path& folder, int seed);
 
 }  // namespace kvik::cli

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace kvik::cli {
+
+// One sentence about a command line that could not be parsed, with the nearest command or option if one was misspelled.
+std::string usage_sentence(const CLI::App& app, const CLI::ParseError& error);
+
+// The candidate that `word` most likely means: few letters changed, added, left out or swapped. Empty if none is near.
+std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
+
+}  // namespace kvik::cli

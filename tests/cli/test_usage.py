@@ -1,0 +1,58 @@
+"""Wrong usage gets one sentence that says what was expected, and the nearest word if one was misspelled."""
+import json
+import re
+
+import pytest
+from command_line import FABLE, FORMS, KVIK, kvik, refusal, succeed
+
+
+@pytest.mark.parametrize("arguments,sentence", [
+    (("run", FABLE, "x", "--max-tokns", "5"), "'run' has no option '--max-tokns'; did you mean --max-tokens? kvik run --help lists them"),
+    (("run", FABLE, "x", "--temprature=0"), "'run' has no option '--temprature'; did you mean --temperature? kvik run --help lists them"),
+    (("run", FABLE, "x", "--temp", "0"), "'run' has no option '--temp'; did you mean --temperature? kvik run --help lists them"),
+    (("run", FABLE, "x", "--frobnicate"), "'run' has no option '--frobnicate'; kvik run --help lists them"),
+    (("inpsect", FABLE), "there is no command 'inpsect'; did you mean inspect? kvik --help lists them"),
+    (("frobnicate",), "there is no command 'frobnicate'; kvik --help lists them"),
+    (("--versoin",), "there is no option '--versoin'; did you mean --version? kvik --help lists them"),
+    (("run", FABLE, "x", "y"), "run: unexpected argument 'y'; see kvik run --help"),
+    (("run", FABLE, "x", "-n", "-5"), "run: --max-tokens: -5 is out of range; 0 or more was expected; see kvik run --help"),
+    (("run", FABLE, "x", "--context", "-1"), "run: --context: -1 is out of range; 0 or more was expected; see kvik run --help"),
+    (("run", FABLE, "x", "--threads", "5000"), "run: --threads: 5000 is out of range; 0 to 1024 was expected; see kvik run --help"),
+    (("bench", FABLE, "--rounds", "0"), "bench: --rounds: 0 is out of range; 1 to 1000 was expected; see kvik bench --help"),
+    ((), "a command was expected; kvik --help lists commands and options"),
+])
+def test_wrong_usage_is_one_sentence(arguments, sentence):
+    assert refusal(*arguments, status=2) == f"kvik: {sentence}\n"
+
+
+@pytest.mark.parametrize("arguments", [("run", FABLE, "x", "-n", "1" * 400), ("bench", FABLE, "--depth", "x"), ("translate", "en-zh", "x", "--batch", "-3")])
+def test_no_sentence_about_a_number_is_longer_than_the_number_and_a_line(arguments):
+    assert len(refusal(*arguments, status=2)) < len(arguments[-1]) + 160
+
+
+def test_help_says_what_the_options_choose():
+    text = re.sub(r"\s+", " ", succeed("run", "--help"))
+    assert "Backend to use" in text and "Device to run on" in text
+    assert "f16 if the file keeps its cache in 16 bits, else f32" in text
+    assert "130 interrupted by Ctrl-C" in re.sub(r"\s+", " ", succeed("--help"))
+
+
+def test_a_cache_is_kept_in_16_bits_if_the_file_does_and_else_in_32():
+    def bytes_per_token(model, *options):
+        return json.loads(succeed("inspect", model, "--json", *options))["plan"]["stages"][0]["kv_bytes_per_token"]
+
+    assert bytes_per_token(FORMS / "plain") == bytes_per_token(FORMS / "plain", "--kv", "f32")
+    assert bytes_per_token(FORMS / "half-cache") == bytes_per_token(FORMS / "half-cache", "--kv", "f16")
+
+
+def test_cuda_that_is_not_there_falls_back_to_the_native_backend_on_the_cpu():
+    done = kvik("run", FABLE, "The king", "-n", 2, "--device", "cuda", "--json", "--weights", "q8")
+    answer = json.loads(done.stdout)
+    assert answer["backend"] == "native" and answer["device"] == "cpu"
+    assert "falling back to the CPU" in done.stderr and "native backend" not in done.stderr
+
+
+def test_bench_says_from_cache_for_weights_that_no_memory_bus_delivers():
+    table = succeed("bench", FORMS / "plain", "--prompt", 4, "--tokens", 2, "--rounds", 1)
+    decode = next(line for line in table.splitlines() if line.startswith("decode at depth 4"))
+    assert decode.endswith("from cache") and "%" not in decode
