@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,9 @@ std::vector<Move> best_moves(std::vector<Branch>& branches, size_t width) {
   std::vector<Move> moves;
   for (size_t b = 0; b < branches.size(); ++b) {
     const std::span<const float> logits = branches[b].session.logits();
-    const double normaliser = log_of_sum(logits);
+    const double normalizer = log_of_sum(logits);
     for (size_t id = 0; id < logits.size(); ++id)
-      moves.push_back({b, static_cast<kvik::TokenId>(id), branches[b].log_probability + logits[id] - normaliser});
+      moves.push_back({b, static_cast<kvik::TokenId>(id), branches[b].log_probability + logits[id] - normalizer});
   }
   const auto better = [](const Move& a, const Move& b) { return a.log_probability > b.log_probability; };
   width = std::min(width, moves.size());
@@ -54,7 +55,7 @@ int main(int argc, char** argv) try {
 
   std::vector<Branch> branches;
   branches.push_back({model.session()});
-  branches.front().session.append(model.tokenize(text));
+  if (branches.front().session.append(model.tokenize(text)) != kvik::AppendStatus::kDone) throw std::length_error("the text is too long");
   const int start = branches.front().session.length();
 
   // Forks are cheap: they share the past and copy nothing.
@@ -69,10 +70,9 @@ int main(int argc, char** argv) try {
       tokens.push_back(move.token);
       ++n_forks;
     }
-    std::vector<kvik::Session> sessions;
-    for (Branch& branch : next) sessions.push_back(std::move(branch.session));
-    model.step(sessions, tokens);  // one run for all branches
-    for (size_t i = 0; i < next.size(); ++i) next[i].session = std::move(sessions[i]);
+    std::vector<kvik::Session*> sessions;
+    for (Branch& branch : next) sessions.push_back(&branch.session);
+    if (model.step(sessions, tokens) != kvik::AppendStatus::kDone) break;  // one run for all branches
     branches = std::move(next);
   }
   for (Branch& branch : branches) {

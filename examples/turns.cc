@@ -12,7 +12,7 @@ int main(int argc, char** argv) try {
   for (std::string line; std::getline(std::cin, line);) {
     story += line;
     kvik::Generation answer =
-        model.generate(session, model.tokenize(story), {.max_tokens = 24, .temperature = 0.7, .seed = 1, .stop = {"\n"}});
+        model.generate(session, model.tokenize(story), {.max_tokens = 24, .sampling = {.temperature = 0.7, .seed = 1}, .stop = {"\n"}});
     for (const std::string_view piece : answer) {
       story += piece;
       std::cout << piece << std::flush;

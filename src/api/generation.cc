@@ -1,4 +1,8 @@
-#include "api/state.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "api/generation_state.h"
+#include "api/target_setup.h"
 
 namespace kvik {
 
@@ -16,30 +20,126 @@ Generation::Generation(Generation&&) noexcept = default;
 Generation& Generation::operator=(Generation&&) noexcept = default;
 Generation::~Generation() = default;
 
+Generation::State::State(std::shared_ptr<Session::State> continued, std::span<const TokenId> prompt, const GenerateOptions& options)
+    : session(std::move(continued)),
+      cancelled(options.cancelled),
+      prompt_ids(prompt.begin(), prompt.end()),
+      setup(api::make_target_setup(*session->model, api::request_of(options), static_cast<int>(prompt.size()))) {
+  if (prompt.empty()) throw Error(Code::kBadArgument, "the prompt is empty; at least one token was expected");
+  engine::Sequence& sequence = session->sequence();
+  const int capacity = sequence.capacity();
+  if (capacity > 0 && prompt.size() > static_cast<size_t>(capacity))
+    throw Error(Code::kTooLarge, fmt::format("the prompt has {} tokens; the context has room for {}", prompt.size(), capacity));
+  if (setup.searches_beams() && !options.use_cache)
+    throw Error(Code::kBadArgument, "use_cache = false (--no-cache) and beams exclude each other: beams are forks of the cache");
+  session->end_generation();
+  session->generation = this;
+  if (!compute_prompt(options)) return;
+  if (setup.max_new_tokens == 0) {
+    finish = Finish::kLength;
+    return;
+  }
+  begin(options);
+}
+
+Generation::State::~State() {
+  if (session->generation == this) session->end_generation();
+}
+
+// Leading tokens that the session holds already are kept. False if it was cancelled.
+bool Generation::State::compute_prompt(const GenerateOptions& options) {
+  engine::Sequence& sequence = session->sequence();
+  engine::Stream& stream = session->stream;
+  stream.timing = {};
+  stream.started = std::chrono::steady_clock::now();
+  const std::span<const TokenId> held = sequence.tokens();
+  int n_shared = static_cast<int>(std::mismatch(held.begin(), held.end(), prompt_ids.begin(), prompt_ids.end()).first - held.begin());
+  if (n_shared < sequence.length() && !session->model->traits().can_rewind) n_shared = 0;
+  sequence.rewind(n_shared);
+  stream.timing.n_reused = n_shared;
+  sequence.reserve(prompt_ids.size() + static_cast<size_t>(setup.max_new_tokens));
+  const std::span<const TokenId> rest = std::span(prompt_ids).subspan(static_cast<size_t>(n_shared));
+  const AppendStatus status = session->model->decoder->append(stream, rest, {options.progress, options.cancelled});
+  if (status == AppendStatus::kCancelled) finish = Finish::kCancelled;
+  // A prompt of one token counts as a prompt.
+  stream.timing.prefill_ms += std::exchange(stream.timing.decode_ms, 0.0);
+  stream.timing.n_prompt += std::exchange(stream.timing.n_decoded, 0);
+  return status == AppendStatus::kDone;
+}
+
+void Generation::State::begin(const GenerateOptions& options) {
+  const Model::State& model = *session->model;
+  engine::TargetOptions& target = setup.options;
+  target.scores = false;
+  target.beams.max_length = prompt_ids.size() + static_cast<size_t>(setup.max_new_tokens);
+  if (setup.searches_beams()) {
+    // Every token of a beam is computed, so that all of them need room.
+    if (const int capacity = session->sequence().capacity(); capacity > 0)
+      target.beams.max_length = std::min(target.beams.max_length, static_cast<size_t>(capacity));
+    if (target.beams.max_length <= prompt_ids.size())
+      throw Error(Code::kTooLarge, fmt::format("the prompt has {} tokens; the context has no room for another", prompt_ids.size()));
+    beams.emplace(session->sequence().fork(), engine::new_strategy(setup.sampler, target, {prompt_ids.size(), {}, 0}));
+    beams->started = session->stream.started;
+    return;
+  }
+  if (model.tokenizer != nullptr) {
+    target.text = [tokenizer = model.tokenizer, stop = setup.stop] { return std::make_unique<engine::TextOutput>(tokenizer, stop); };
+  }
+  std::unique_ptr<engine::Strategy> strategy = engine::new_strategy(setup.sampler, target, {prompt_ids.size(), {}, 0});
+  sampling = static_cast<engine::SampleStrategy*>(strategy.get());
+  ids.reserve(std::min<size_t>(static_cast<size_t>(setup.max_new_tokens), 4096));
+  session->stream.strategy = std::move(strategy);
+  session->stream.recompute = !options.use_cache;
+}
+
+// One token; `piece` gets the text that it made certain.
+void Generation::State::next_token() {
+  engine::Stream& stream = session->stream;
+  engine::Stream* const streams[] = {&stream};
+  const int n_before = stream.timing.n_generated;
+  while (!stream.finish && stream.timing.n_generated == n_before) {
+    if (cancelled && cancelled()) {
+      finish = Finish::kCancelled;
+      piece += sampling->flush();
+      return;
+    }
+    session->model->decoder->step(streams);
+  }
+  if (stream.error) std::rethrow_exception(std::exchange(stream.error, nullptr));
+  ids.push_back(sampling->last_token());
+  piece += sampling->piece();
+  finish = stream.finish;
+  if (finish) piece += sampling->flush();
+}
+
+// All of it: with beams nothing is certain before the end.
+void Generation::State::search() {
+  session->model->decoder->finish({&*beams, 1}, cancelled);
+  finish = beams->finish;
+  if (finish == Finish::kCancelled) return;
+  const Hypothesis best = api::describe(*session->model, setup, beams->strategy->targets().front());
+  ids = best.ids;
+  piece = best.text;
+  finish = best.finish;
+}
+
 std::optional<std::string_view> Generation::next() {
   State& state = *state_;
   if (state.ended) return std::nullopt;
-  const std::optional<TokenId> token = state.generator->next();
   state.piece.clear();
-  const std::vector<TokenId>& ends = state.generator->options().stop_ids;
-  if (token) {
-    state.ids.push_back(*token);
-    const bool is_end = std::find(ends.begin(), ends.end(), *token) != ends.end();
-    if (!is_end && state.stream) state.piece = state.stops.push(state.stream->push(*token));
+  if (!state.finish) {
+    if (state.session->generation != &state)
+      throw Error(Code::kBadArgument, "the session was changed while a generation continued it; begin another generation");
+    state.beams ? state.search() : state.next_token();
   }
-  if (state.stops.stopped()) state.generator->stop();
-  if (state.generator->finish()) {
-    state.ended = true;
-    if (state.stream && !state.stops.stopped()) {
-      state.piece += state.stops.push(state.stream->flush());
-      state.piece += state.stops.flush();
-    }
-  }
+  state.ended = state.finish.has_value();
+  if (state.ended) state.metrics = metrics();
+  if (state.ended && state.session->generation == &state) state.session->end_generation();
   return state.piece;
 }
 
 Generation::Iterator& Generation::Iterator::operator++() {
-  // Empty pieces (half a character, a held back beginning of a stop text) are of no use to a loop.
+  // Empty pieces (half a character, the possible beginning of a stop text) are of no use to a loop.
   while (const std::optional<std::string_view> piece = generation_->next()) {
     if (piece->empty()) continue;
     piece_ = *piece;
@@ -57,25 +157,22 @@ std::string Generation::text() {
 
 const std::vector<TokenId>& Generation::prompt_ids() const { return state_->prompt_ids; }
 const std::vector<TokenId>& Generation::ids() const { return state_->ids; }
-
-Finish Generation::finish() const {
-  switch (state_->generator->finish().value_or(engine::Finish::kCancelled)) {
-    case engine::Finish::kStop: return Finish::kStop;
-    case engine::Finish::kLength: return Finish::kLength;
-    case engine::Finish::kCancelled: break;
-  }
-  return Finish::kCancelled;
-}
+Finish Generation::finish() const { return state_->finish.value_or(Finish::kCancelled); }
 
 Metrics Generation::metrics() const {
-  const engine::Timing& timing = state_->generator->timing();
-  return {.prefill_ms = timing.prefill_ms,
-          .first_token_ms = timing.first_token_ms,
-          .decode_ms = timing.decode_ms,
-          .prompt_tokens = timing.n_prompt,
-          .reused_tokens = timing.n_reused,
-          .generated_tokens = timing.n_generated,
-          .cache_bytes = state_->sequence->cache_bytes()};
+  if (state_->metrics) return *state_->metrics;
+  const engine::Timing& prompt = state_->session->stream.timing;
+  const engine::Timing& steps = state_->beams ? state_->beams->timing : prompt;
+  size_t cache_bytes = state_->session->sequence().cache_bytes();
+  for (size_t i = 0; state_->beams && i < state_->beams->branches.size(); ++i) cache_bytes += state_->beams->branches[i].cache_bytes();
+  return {.prefill_ms = prompt.prefill_ms,
+          .first_token_ms = steps.first_token_ms,
+          .decode_ms = steps.decode_ms,
+          .prompt_tokens = prompt.n_prompt,
+          .reused_tokens = prompt.n_reused,
+          .decode_tokens = steps.n_decoded,
+          .generated_tokens = static_cast<int>(state_->ids.size()),
+          .cache_bytes = cache_bytes};
 }
 
 }  // namespace kvik

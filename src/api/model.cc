@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <fmt/format.h>
-#include <random>
 
 #include "api/environment.h"
+#include "api/generation_state.h"
 #include "api/load.h"
-#include "api/state.h"
 #include "base/hash.h"
+#include "engine/score.h"
 #include "engine/speech_tokens.h"
 #include "kv/cache_file.h"
 #include "onnx/identity.h"
@@ -25,40 +25,6 @@ void complete_config(engine::GenerationConfig& config, const analysis::Signature
 
 }  // namespace
 
-SampleOptions GenerateOptions::sampling() const { return sampling_of(*this); }
-
-sample::SamplingOptions Model::State::sampling(const SampleOptions& wanted) const {
-  sample::SamplingOptions chosen = config.sampling;
-  set_where_given(chosen.temperature, wanted.temperature);
-  set_where_given(chosen.top_k, wanted.top_k);
-  set_where_given(chosen.top_p, wanted.top_p);
-  set_where_given(chosen.min_p, wanted.min_p);
-  set_where_given(chosen.repetition_penalty, wanted.repetition_penalty);
-  set_where_given(chosen.presence_penalty, wanted.presence_penalty);
-  set_where_given(chosen.frequency_penalty, wanted.frequency_penalty);
-  set_where_given(chosen.no_repeat_ngram_size, wanted.no_repeat_ngram_size);
-  if (!wanted.logit_bias.empty()) chosen.logit_bias = wanted.logit_bias;
-  set_where_given(chosen.seed, wanted.seed);
-  ban_unreadable(chosen);
-  return chosen;
-}
-
-void Model::State::ban_unreadable(sample::SamplingOptions& chosen) const {
-  const std::vector<TokenId>& unreadable = backend->traits().unreadable_tokens;
-  chosen.suppress_tokens.insert(chosen.suppress_tokens.end(), unreadable.begin(), unreadable.end());
-}
-
-int Model::State::max_new_tokens(const GenerateOptions& wanted, int n_prompt) const {
-  if (wanted.max_tokens) {
-    if (*wanted.max_tokens < 0)
-      throw Error(Code::kBadArgument, fmt::format("max_tokens is {}; 0 or more was expected", *wanted.max_tokens));
-    return *wanted.max_tokens;
-  }
-  if (config.max_new_tokens) return *config.max_new_tokens;
-  if (config.max_length && *config.max_length > n_prompt) return *config.max_length - n_prompt;
-  return kDefaultNewTokens;
-}
-
 const std::string& Model::State::identity() const {
   std::call_once(identified_, [this] {
     Hash hash;
@@ -74,6 +40,10 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
   if (options.threads < 0 || options.threads > 1024)
     throw Error(Code::kBadArgument, fmt::format("threads is {}; 0 to 1024 was expected", options.threads));
   if (options.context < 0) throw Error(Code::kBadArgument, fmt::format("context is {}; 0 or more was expected", options.context));
+  api::check_enum(options.backend, BackendChoice::kReference, "backend");
+  api::check_enum(options.device, Device::kCuda, "device");
+  api::check_enum(options.weights, Weights::kQ4, "weights");
+  api::check_enum(options.kv, KvStorage::kQ8, "kv");
   const api::Environment environment = api::read_environment();
   const Log log(options.log);
   const api::ModelPath found = api::find_model(path_or_name, environment);
@@ -81,27 +51,26 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
   state->options = options;
   state->signature = analysis::analyse(found.path(), {options.variant}, log);
   for (const std::string& problem : state->signature.problems) log.warning(problem);
-  state->backend = api::open_backend(state->signature, options, environment, log);
+  state->decoder = std::make_shared<engine::Decoder>(api::open_backend(state->signature, options, environment, log));
   state->config = engine::read_generation_config(state->signature);
   if (text::Tokenizer::is_in(found.folder)) state->tokenizer = text::Tokenizer::load(found.folder);
   complete_config(state->config, state->signature, state->tokenizer.get());
   state->chat_template = text::ChatTemplate::load(found.folder);
-  state->weights_bytes = state->backend->traits().weights_bytes;
+  state->weights_bytes = state->traits().weights_bytes;
   if (state->weights_bytes == 0) state->weights_bytes = api::weights_bytes_of(state->signature);
   state->load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return Model(std::move(state));
 }
 
 void Model::State::check_continues_prompts() const {
-  if (!backend->traits().needs_source) return;
-  throw Error(Code::kUnsupported,
-              fmt::format("{}: this model starts from a source; use translate, or transcribe for sound", signature.folder.string()));
+  if (!traits().needs_source) return;
+  throw Error(Code::kUnsupported, fmt::format("{}: this model needs a source to start from; use translate, or transcribe for audio",
+                                              signature.folder.string()));
 }
 
 Session Model::session() const {
   state_->check_continues_prompts();
-  return Session(std::make_unique<Session::State>(
-      Session::State{state_, engine::Sequence(state_->backend, state_->options.context), {}, {}, {}, {}, {}}));
+  return Session(std::make_shared<Session::State>(state_, engine::Sequence(state_->decoder, state_->options.context)));
 }
 
 Session Model::load_session(const std::filesystem::path& file) const {
@@ -109,14 +78,13 @@ Session Model::load_session(const std::filesystem::path& file) const {
   const auto expect = [&](const std::string& found, const std::string& expected, const std::string& otherwise) {
     if (found != expected) throw Error(Code::kBadArgument, fmt::format("{}: {}", file.string(), otherwise));
   };
-  const std::string& form = state_->backend->traits().cache_form;
-  expect(saved.model, state_->identity(), "the session was saved with another model; load that one, or begin anew");
+  const std::string& form = state_->traits().cache_form;
+  expect(saved.model, state_->identity(), "the session was saved with another model; load that one, or start a new session");
   expect(saved.form, form,
-         fmt::format("the session was saved as '{}', and the model is loaded as '{}'; load it the same way", saved.form, form));
+         fmt::format("the session was saved as '{}' and the model is loaded as '{}'; load it the same way", saved.form, form));
   try {
-    engine::Sequence sequence =
-        engine::Sequence::restored(state_->backend, state_->options.context, saved.tokens, saved.contents, saved.logits);
-    auto state = std::make_unique<Session::State>(Session::State{state_, std::move(sequence), {}, {}, {}, {}, {}});
+    auto state = std::make_shared<Session::State>(
+        state_, engine::Sequence::restored(state_->decoder, state_->options.context, saved.tokens, saved.contents, saved.logits));
     if (saved.random) {
       state->seed = saved.random->seed;
       state->rng.emplace(saved.random->seed).seek(saved.random->position);
@@ -132,56 +100,40 @@ Generation Model::generate(std::string_view prompt, const GenerateOptions& optio
 }
 
 Generation Model::generate(std::span<const TokenId> prompt, const GenerateOptions& options) const {
-  return begin(nullptr, prompt, options);
+  Session own = session();
+  return Generation(std::make_unique<Generation::State>(std::move(own.state_), prompt, options));
 }
 
 Generation Model::generate(Session& session, std::span<const TokenId> prompt, const GenerateOptions& options) const {
-  if (session.state_->model != state_) throw Error(Code::kBadArgument, "the session belongs to another model");
-  return begin(&session, prompt, options);
+  if (session.state_ == nullptr || session.state_->model != state_)
+    throw Error(Code::kBadArgument, "the session belongs to another model, or was moved from");
+  return Generation(std::make_unique<Generation::State>(session.state_, prompt, options));
 }
 
-Generation Model::begin(Session* session, std::span<const TokenId> prompt, const GenerateOptions& options) const {
-  state_->check_continues_prompts();
-  const sample::SamplingOptions sampling = state_->sampling(options.sampling());
-  const uint64_t seed = options.seed ? *options.seed : std::random_device()();
-  const auto vocab = static_cast<size_t>(state_->backend->traits().vocab);
-  auto state = std::make_unique<Generation::State>(Generation::State{state_,
-                                                                     {},
-                                                                     nullptr,
-                                                                     sample::Sampler(sampling, vocab),
-                                                                     sample::Rng(seed),
-                                                                     {},
-                                                                     {},
-                                                                     text::StopMatcher(options.stop),
-                                                                     {},
-                                                                     {},
-                                                                     {},
-                                                                     false});
-  if (session == nullptr) state->own.emplace(state_->backend, state_->options.context);
-  state->sequence = session != nullptr ? &session->state_->sequence : &*state->own;
-  state->prompt_ids.assign(prompt.begin(), prompt.end());
-  if (state_->tokenizer != nullptr) state->stream.emplace(state_->tokenizer);
-
-  engine::GeneratorOptions loop;
-  loop.max_new_tokens = state_->max_new_tokens(options, static_cast<int>(prompt.size()));
-  loop.stop_ids = options.stop_ids;
-  if (!options.ignore_eos) loop.stop_ids.insert(loop.stop_ids.end(), sampling.eos_token_id.begin(), sampling.eos_token_id.end());
-  loop.use_cache = options.use_cache;
-  loop.watch = {options.progress, options.cancelled};
-  state->generator.emplace(*state->sequence, state->sampler, state->rng, std::move(loop));
-  state->generator->start(state->prompt_ids);
-  return Generation(std::move(state));
-}
-
-std::vector<std::vector<float>> Model::step(std::span<Session> sessions, std::span<const TokenId> tokens) const {
-  std::vector<engine::Sequence*> sequences;
-  for (Session& session : sessions) sequences.push_back(&session.state_->sequence);
-  if (engine::Sequence::append_each(sequences, tokens) == engine::Appended::kContextFull) {
-    throw Error(Code::kTooLarge, "the context of a session is full; nothing was run");
+AppendStatus Model::step(std::span<Session* const> sessions, std::span<const TokenId> tokens) const {
+  std::vector<engine::Stream*> streams;
+  streams.reserve(sessions.size());
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    if (sessions[i] == nullptr || sessions[i]->state_ == nullptr || sessions[i]->state_->model != state_)
+      throw Error(Code::kBadArgument, fmt::format("session {} of a step is null, was moved from, or belongs to another model", i));
+    sessions[i]->state_->end_generation();
+    streams.push_back(&sessions[i]->state_->stream);
   }
-  std::vector<std::vector<float>> result;
-  for (engine::Sequence* sequence : sequences) result.emplace_back(sequence->logits().begin(), sequence->logits().end());
-  return result;
+  return state_->decoder->append_each(streams, tokens);
+}
+
+Score Model::score(std::span<const TokenId> ids, const ScoreOptions& options) const {
+  constexpr int kDefaultWindow = 512;
+  state_->check_continues_prompts();
+  for (const TokenId id : ids) {
+    if (id < 0 || id >= vocab_size())
+      throw Error(Code::kBadArgument, fmt::format("token id {} is outside the vocabulary of {}", id, vocab_size()));
+  }
+  if (options.window < 0) throw Error(Code::kBadArgument, fmt::format("a window is {} tokens; 0 or more was expected", options.window));
+  engine::Sequence sequence(state_->decoder, state_->options.context);
+  int window = options.window > 0 ? options.window : kDefaultWindow;
+  if (options.window == 0 && sequence.capacity() > 0) window = std::min(window, sequence.capacity());
+  return engine::score_windows(sequence, ids, window, {options.progress, options.cancelled});
 }
 
 bool Model::has_tokenizer() const { return state_->tokenizer != nullptr; }
@@ -189,16 +141,17 @@ bool Model::has_tokenizer() const { return state_->tokenizer != nullptr; }
 std::vector<TokenId> Model::State::tokenize(std::string_view text, const text::EncodeOptions& how) const {
   if (tokenizer == nullptr)
     throw Error(Code::kBadArgument,
-                fmt::format("{}: there are no tokenizer files, so text cannot be read; give token ids", signature.folder.string()));
+                fmt::format("{}: there are no tokenizer files, so text cannot be tokenized; pass token ids", signature.folder.string()));
   return tokenizer->encode(text, how);
 }
 
 std::string Model::State::detokenize(std::span<const TokenId> ids, bool skip_special) const {
   if (tokenizer == nullptr)
-    throw Error(Code::kBadArgument, fmt::format("{}: there are no tokenizer files, so ids cannot become text", signature.folder.string()));
-  // A padded vocabulary has ids that no tokenizer knows; they are no text.
+    throw Error(Code::kBadArgument,
+                fmt::format("{}: there are no tokenizer files, so ids cannot be decoded to text", signature.folder.string()));
+  // A padded vocabulary has ids that no tokenizer knows; they have no text.
   std::vector<TokenId> known(ids.begin(), ids.end());
-  std::erase_if(known, [&](TokenId id) { return id >= tokenizer->end_id() && id < backend->traits().vocab; });
+  std::erase_if(known, [&](TokenId id) { return id >= tokenizer->end_id() && id < traits().vocab; });
   return tokenizer->decode(known, skip_special);
 }
 
@@ -219,13 +172,30 @@ std::string Model::apply_chat_template(std::string_view messages_json, bool add_
   return state_->chat_template.render(request);
 }
 
-int Model::vocab_size() const { return state_->backend->traits().vocab; }
-int Model::max_positions() const { return state_->backend->traits().max_positions; }
-std::string Model::backend() const { return state_->backend->traits().name; }
-std::string Model::device() const { return state_->backend->traits().device; }
+bool Model::has_encoder() const { return state_->traits().needs_source; }
+int Model::vocab_size() const { return state_->traits().vocab; }
+int Model::max_positions() const { return state_->traits().max_positions; }
+std::string Model::backend() const { return state_->traits().name; }
+std::string Model::device() const { return state_->traits().device; }
 size_t Model::weights_bytes() const { return state_->weights_bytes; }
+
+size_t Model::weights_bytes_per_token() const {
+  const size_t kept = state_->traits().weights_bytes_per_token;
+  return kept > 0 ? kept : state_->weights_bytes;
+}
+
+size_t Model::cache_bytes_per_token() const {
+  const size_t kept = state_->traits().cache_bytes_per_token;
+  return kept > 0 ? kept : static_cast<size_t>(state_->signature.cache_bytes_per_token());
+}
+
+SourceWork Model::source_work() const {
+  const backend::SourceWork work = state_->backend().source_work();
+  return {work.encoded, work.cross_projected};
+}
+
 double Model::load_ms() const { return state_->load_ms; }
-std::vector<TokenId> Model::eos_ids() const { return state_->config.sampling.eos_token_id; }
+std::vector<TokenId> Model::eos_ids() const { return state_->config.eos; }
 
 std::vector<TokenId> Model::start_ids() const {
   if (!state_->signature.special.bos) return {};

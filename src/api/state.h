@@ -7,52 +7,34 @@
 #include "analysis/signature.h"
 #include "backend/backend.h"
 #include "base/log.h"
+#include "engine/decoder.h"
 #include "engine/generation_config.h"
-#include "engine/generator.h"
 #include "kvik/kvik.h"
 #include "text/chat_template.h"
-#include "text/stop.h"
-#include "text/stream.h"
 #include "text/tokenizer.h"
 
-// What stands behind the handles of kvik.h.
+// What is behind the handles of kvik.h.
 namespace kvik {
-
-inline constexpr int kDefaultNewTokens = 256;  // where neither the caller nor the model says
-
-template <class T, class U>
-void set_where_given(T& target, const std::optional<U>& wanted) {
-  if (wanted) target = *wanted;
-}
-
-// Of options that hold them beside others: flat, so that a caller can name any of them in one initialiser.
-template <class Options>
-SampleOptions sampling_of(const Options& o) {
-  return {o.temperature,          o.top_k,      o.top_p, o.min_p, o.repetition_penalty, o.presence_penalty, o.frequency_penalty,
-          o.no_repeat_ngram_size, o.logit_bias, o.seed};
-}
 
 struct Model::State {
   LoadOptions options;
   analysis::Signature signature;
-  std::shared_ptr<backend::Backend> backend;
+  std::shared_ptr<engine::Decoder> decoder;  // the one decode loop, shared by all sessions
   engine::GenerationConfig config;
-  std::shared_ptr<const text::Tokenizer> tokenizer;  // null where the folder has none
-  text::ChatTemplate chat_template;                  // empty where the folder has none
+  std::shared_ptr<const text::Tokenizer> tokenizer;  // null if the folder has none
+  text::ChatTemplate chat_template;                  // empty if the folder has none
   size_t weights_bytes = 0;
   double load_ms = 0;
 
-  // The config's sampling with what the caller set on top, checked.
-  sample::SamplingOptions sampling(const SampleOptions& wanted) const;
-  void ban_unreadable(sample::SamplingOptions& chosen) const;  // what the backend cannot continue from
-  int max_new_tokens(const GenerateOptions& options, int n_prompt) const;
-  const std::string& identity() const;  // tells its files from those of other models
+  backend::Backend& backend() const { return decoder->backend(); }
+  const backend::Traits& traits() const { return backend().traits(); }
+  const std::string& identity() const;  // differs between models with different files
 
-  // Throw Error(kBadArgument) where there is no tokenizer.
+  // Throw Error(kBadArgument) if there is no tokenizer.
   std::vector<TokenId> tokenize(std::string_view text, const text::EncodeOptions& options) const;
   std::string detokenize(std::span<const TokenId> ids, bool skip_special = true) const;
 
-  // Throws Error(kUnsupported) for a model that continues a source and not a prompt.
+  // Throws Error(kUnsupported) for a model that needs a source and does not continue prompts.
   void check_continues_prompts() const;
 
  private:
@@ -61,34 +43,19 @@ struct Model::State {
 };
 
 struct Session::State {
+  State(std::shared_ptr<const Model::State> of, engine::Sequence sequence) : model(std::move(of)), stream(std::move(sequence), nullptr) {}
+
   std::shared_ptr<const Model::State> model;
-  engine::Sequence sequence;
+  engine::Stream stream;             // one branch; a strategy only while a generation continues it
+  const void* generation = nullptr;  // the one that continues it
   sample::Workspace workspace;
-  std::vector<float> row;          // the sampler writes into it
   std::optional<sample::Rng> rng;  // of sample(); made from the first seed it is given
   std::optional<uint64_t> seed;
-  Metrics metrics;
-};
 
-struct Generation::State {
-  std::shared_ptr<const Model::State> model;
-  std::optional<engine::Sequence> own;  // when it does not continue a session
-  engine::Sequence* sequence = nullptr;
-  sample::Sampler sampler;
-  sample::Rng rng;
-  std::optional<engine::Generator> generator;
-  std::optional<text::DetokenizerStream> stream;
-  text::StopMatcher stops;
-  std::vector<TokenId> prompt_ids;
-  std::vector<TokenId> ids;
-  std::string piece;
-  bool ended = false;
-};
-
-// For the command line and the tests, which look inside.
-struct ModelAccess {
-  using State = Model::State;
-  static const Model::State& state(const Model& model) { return *model.state_; }
+  engine::Sequence& sequence() { return stream.branches.front(); }
+  const engine::Sequence& sequence() const { return stream.branches.front(); }
+  // Takes the session from a generation that continues it; that one ends with an error if it is asked for more.
+  void end_generation();
 };
 
 }  // namespace kvik

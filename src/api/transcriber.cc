@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "api/translator.h"
 #include "audio/resample.h"
 #include "engine/speech_tokens.h"
 
@@ -11,17 +12,17 @@ namespace {
 
 constexpr int kMostWindowsPerBatch = 1024;
 
-const analysis::Port& audio_port(const ModelAccess::State& state) {
+const analysis::Port& audio_port(const Model::State& state) {
   const analysis::File* encoder = state.signature.encoder();
   const analysis::Port* port = encoder == nullptr ? nullptr : encoder->input_of(analysis::Role::kAudioFeatures);
   if (port != nullptr) return *port;
   throw Error(Code::kBadArgument,
-              fmt::format("{}: this model does not listen: it has no encoder that reads sound; use translate or generate "
+              fmt::format("{}: this model has no encoder that reads audio and does not transcribe; use translate or generate "
                           "(kvik translate, kvik run)",
                           state.signature.folder.string()));
 }
 
-std::optional<std::string> where_said(const std::string& text) { return text.empty() ? std::nullopt : std::optional(text); }
+std::optional<std::string> if_set(const std::string& text) { return text.empty() ? std::nullopt : std::optional(text); }
 
 // Samples that the caller keeps.
 class Samples final : public audio::Sound {
@@ -44,89 +45,94 @@ class Samples final : public audio::Sound {
 
 }  // namespace
 
-Transcriber::Transcriber(const Model& model, TranscribeOptions options)
-    : model_(model),
+Transcriber::Transcriber(std::shared_ptr<const Model::State> state, TranscribeOptions options)
+    : state_(std::move(state)),
       options_(std::move(options)),
-      state_(ModelAccess::state(model_)),
-      port_(audio_port(state_)),
-      target_(make_target(state_, options_.search)),
-      sampler_(target_.sampling, static_cast<size_t>(model.vocab_size())),
-      config_(state_.config) {
+      port_(audio_port(*state_)),
+      setup_(make_target_setup(*state_, request_of(options_.decoding), static_cast<int>(1 + state_->config.forced_decoder_ids.size()))),
+      config_(state_->config) {
   if (options_.batch < 1 || options_.batch > kMostWindowsPerBatch)
     throw Error(Code::kBadArgument, fmt::format("batch is {}; 1 to {} was expected", options_.batch, kMostWindowsPerBatch));
-  if (options_.search.decoder_start_token_id) config_.decoder_start = options_.search.decoder_start_token_id;
+  if (setup_.max_new_tokens < 1) throw Error(Code::kBadArgument, "max_tokens is 0; at least 1 was expected");
+  if (options_.decoding.decoder_start_token_id) config_.decoder_start = options_.decoding.decoder_start_token_id;
 }
 
 const audio::FeatureExtractor& Transcriber::extractor() {
   if (extractor_) return *extractor_;
   Dims shape;
   for (size_t i = 1; i < port_.dims.size(); ++i) shape.push_back(port_.dims[i].value);
-  return extractor_.emplace(audio::read_feature_options(state_.signature.folder, shape));
+  return extractor_.emplace(audio::read_feature_options(state_->signature.folder, shape));
 }
 
-int Transcriber::rate() { return extractor().rate(); }
-
-HeardWindow Transcriber::described(const engine::HeardWindow& window) const {
-  // Times between the words, where a model writes such, are no text.
-  const Skips is_time = [&](TokenId id) { return engine::is_time(state_.tokenizer->piece_of(id)); };
-  HeardWindow heard;
-  heard.start_s = window.start_s;
-  heard.end_s = window.end_s;
-  for (const sample::Hypothesis& one : window.found) heard.hypotheses.push_back(describe(state_, target_, one, is_time));
-  if (!heard.hypotheses.empty()) static_cast<Hypothesis&>(heard) = heard.hypotheses.front();
-  return heard;
+Segment Transcriber::describe_window(const engine::TranscribedWindow& window) const {
+  const Skip is_time = [&](TokenId id) { return engine::is_time(state_->tokenizer->piece_of(id)); };
+  Segment segment;
+  segment.start_s = window.start_s;
+  segment.end_s = window.end_s;
+  for (const engine::Target& target : window.targets) segment.hypotheses.push_back(describe(*state_, setup_, target, is_time));
+  if (!segment.hypotheses.empty()) static_cast<Hypothesis&>(segment) = segment.hypotheses.front();
+  return segment;
 }
 
-engine::TranscribeOptions Transcriber::listening(Transcription& heard) const {
-  return {.translate = target_.translate,
-          .max_new_tokens = target_.max_new_tokens,
-          .wish = {where_said(options_.language), where_said(options_.task)},
-          .batch = options_.batch,
-          .heard = [&](const engine::HeardWindow& window, int total) {
-            heard.windows.push_back(described(window));
-            if (options_.heard) options_.heard(heard.windows.back(), total);
-          }};
-}
-
-Transcription Transcriber::finished(Transcription heard, const std::vector<TokenId>* start) const {
-  for (const HeardWindow& window : heard.windows) {
-    heard.text += window.text;
-    heard.ids.insert(heard.ids.end(), window.ids.begin(), window.ids.end());
-    if (window.finish == Finish::kLength) heard.finish = Finish::kLength;
+Transcription Transcriber::run(const engine::AudioWindows& windows) {
+  Transcription result;
+  const engine::TranscribeOptions options{.target = setup_.options,
+                                          .max_new_tokens = setup_.max_new_tokens,
+                                          .request = {if_set(options_.language), if_set(options_.task)},
+                                          .batch = options_.batch,
+                                          .on_window =
+                                              [&](const engine::TranscribedWindow& window, int total) {
+                                                result.segments.push_back(describe_window(window));
+                                                if (options_.on_segment) options_.on_segment(result.segments.back(), total);
+                                              },
+                                          .cancelled = options_.decoding.cancelled};
+  const engine::Transcript transcript = engine::transcribe(state_->decoder, windows, config_, setup_.sampler, options);
+  for (const Segment& segment : result.segments) {
+    result.text += segment.text;
+    result.ids.insert(result.ids.end(), segment.ids.begin(), segment.ids.end());
+    if (segment.finish == Finish::kLength) result.finish = Finish::kLength;
   }
-  heard.text.erase(0, std::min(heard.text.find_first_not_of(' '), heard.text.size()));
-  if (start == nullptr) heard.finish = Finish::kCancelled;
-  if (start != nullptr) heard.start_ids = *start;
-  heard.language = engine::language_of(config_, heard.start_ids);
-  return heard;
+  result.text.erase(0, std::min(result.text.find_first_not_of(' '), result.text.size()));
+  if (transcript.cancelled) result.finish = Finish::kCancelled;
+  result.start_ids = transcript.start;
+  result.language = engine::language_of(config_, result.start_ids);
+  return result;
 }
 
-Transcription Transcriber::hear(const std::shared_ptr<const audio::Sound>& sound) {
-  Transcription heard;
-  try {
-    const std::shared_ptr<const audio::Sound> at_rate = audio::at_rate(sound, rate());
-    const engine::Transcript all = engine::transcribe(*state_.backend, *at_rate, extractor(), config_, sampler_, listening(heard));
-    return finished(std::move(heard), &all.start);
-  } catch (const engine::Cancelled&) { return finished(std::move(heard), nullptr); }
+Transcription Transcriber::run(const std::shared_ptr<const audio::Sound>& sound) {
+  const std::shared_ptr<const audio::Sound> resampled = audio::at_rate(sound, sample_rate());
+  return run(*engine::windows_of(*resampled, extractor()));
 }
 
-Transcription Transcriber::hear(std::span<const Tensor> windows) {
-  Transcription heard;
-  try {
-    const engine::Transcript all = engine::transcribe(*state_.backend, windows, config_, sampler_, listening(heard));
-    return finished(std::move(heard), &all.start);
-  } catch (const engine::Cancelled&) { return finished(std::move(heard), nullptr); }
-}
+Transcription Transcriber::run(std::span<const Tensor> windows) { return run(*engine::windows_of(windows)); }
 
 }  // namespace kvik::api
 
 namespace kvik {
 
-Transcription Model::transcribe(std::span<const float> samples, int rate, const TranscribeOptions& options) const {
-  if (rate < audio::kLowestRate || rate > audio::kHighestRate)
+Transcription Model::transcribe(std::span<const float> samples, int sample_rate, const TranscribeOptions& options) const {
+  if (sample_rate < audio::kLowestRate || sample_rate > audio::kHighestRate)
     throw Error(Code::kBadArgument,
-                fmt::format("the rate is {} samples a second; {} to {} were expected", rate, audio::kLowestRate, audio::kHighestRate));
-  return api::Transcriber(*this, options).hear(std::make_shared<api::Samples>(samples, rate));
+                fmt::format("the sample rate is {} Hz; {} to {} was expected", sample_rate, audio::kLowestRate, audio::kHighestRate));
+  return api::Transcriber(state_, options).run(std::make_shared<api::Samples>(samples, sample_rate));
+}
+
+Transcription Model::transcribe(const std::filesystem::path& wave_file, const TranscribeOptions& options) const {
+  api::Transcriber transcriber(state_, options);
+  const std::shared_ptr<const audio::Wav> wav = audio::Wav::open(wave_file);
+  std::string changes;
+  if (wav->n_channels() > 1) changes += fmt::format("; its {} channels are mixed into one", wav->n_channels());
+  if (wav->rate() != transcriber.sample_rate())
+    changes += fmt::format("; it is resampled from {} to {} Hz", wav->rate(), transcriber.sample_rate());
+  if (!changes.empty()) Log(state_->options.log).warning(fmt::format("{}: {}", wave_file.string(), changes.substr(2)));
+  return transcriber.run(wav);
+}
+
+Transcription Model::transcribe(std::span<const Features> windows, const TranscribeOptions& options) const {
+  api::Transcriber transcriber(state_, options);
+  std::vector<Tensor> tensors;
+  for (const Features& window : windows) tensors.push_back(api::to_tensor(window));
+  return transcriber.run(tensors);
 }
 
 }  // namespace kvik

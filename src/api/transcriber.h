@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "api/target.h"
+#include "api/target_setup.h"
 #include "audio/features.h"
 #include "audio/wav.h"
 #include "engine/speech.h"
@@ -11,32 +11,27 @@
 
 namespace kvik::api {
 
-// Listens to a sound. Used by one thread at a time.
+// One call of Model::transcribe(). Used by one thread.
 class Transcriber {
  public:
-  // Throws Error(kBadArgument) where the model does not listen or the options cannot be.
-  Transcriber(const Model& model, TranscribeOptions options);
+  // Throws Error(kBadArgument) if the model does not transcribe or options are out of range.
+  Transcriber(std::shared_ptr<const Model::State> state, TranscribeOptions options);
 
-  // Samples a second that the model hears; a sound of another rate is resampled.
-  int rate();
-  size_t feature_rank() const { return port_.dims.size(); }  // axes of what the encoder reads, batch included
-
-  Transcription hear(const std::shared_ptr<const audio::Sound>& sound);
-  // From features that were made elsewhere, one tensor a window.
-  Transcription hear(std::span<const Tensor> windows);
+  Transcription run(const std::shared_ptr<const audio::Sound>& sound);
+  // From features that were computed elsewhere, one tensor per window.
+  Transcription run(std::span<const Tensor> windows);
+  // Samples per second that the model reads; audio of another rate is resampled.
+  int sample_rate() { return extractor().rate(); }
 
  private:
   const audio::FeatureExtractor& extractor();
-  engine::TranscribeOptions listening(Transcription& heard) const;
-  Transcription finished(Transcription heard, const std::vector<TokenId>* start) const;
-  HeardWindow described(const engine::HeardWindow& window) const;
+  Transcription run(const engine::AudioWindows& windows);
+  Segment describe_window(const engine::TranscribedWindow& window) const;
 
-  const Model model_;
-  const TranscribeOptions options_;
-  const ModelAccess::State& state_;
+  std::shared_ptr<const Model::State> state_;
+  TranscribeOptions options_;
   const analysis::Port& port_;
-  const Target target_;
-  const sample::Sampler sampler_;
+  TargetSetup setup_;
   engine::GenerationConfig config_;
   std::optional<audio::FeatureExtractor> extractor_;
 };

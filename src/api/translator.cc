@@ -4,22 +4,27 @@
 #include <fmt/format.h>
 #include <numeric>
 
+#include "backend/graph/convert.h"
+#include "tensor/npy.h"
+
 namespace kvik {
 
-SampleOptions TranslateOptions::sampling() const { return sampling_of(*this); }
-
 std::vector<Translation> Model::translate(std::span<const std::string> texts, const TranslateOptions& options) const {
-  api::Translator translator(*this, options);
-  std::vector<api::TranslationSource> sources;
-  for (const std::string& text : texts) sources.push_back(translator.read_text(text));
-  return translator.translate(std::move(sources));
+  api::Translator translator(state_, options);
+  for (const std::string& text : texts) translator.add_text(text);
+  return translator.run();
 }
 
-std::vector<Translation> Model::translate(std::span<const std::vector<TokenId>> ids, const TranslateOptions& options) const {
-  api::Translator translator(*this, options);
-  std::vector<api::TranslationSource> sources;
-  for (const std::vector<TokenId>& source : ids) sources.push_back(translator.read_ids(source));
-  return translator.translate(std::move(sources));
+std::vector<Translation> Model::translate(std::span<const std::vector<TokenId>> sources, const TranslateOptions& options) const {
+  api::Translator translator(state_, options);
+  for (const std::vector<TokenId>& source : sources) translator.add_ids(source);
+  return translator.run();
+}
+
+std::vector<Translation> Model::translate(std::span<const Features> sources, const TranslateOptions& options) const {
+  api::Translator translator(state_, options);
+  for (const Features& source : sources) translator.add_features(api::to_tensor(source));
+  return translator.run();
 }
 
 Translation Model::translate(std::span<const TokenId> source, const TranslateOptions& options) const {
@@ -32,168 +37,182 @@ Translation Model::translate(std::string_view text, const TranslateOptions& opti
   return std::move(translate(texts, options).front());
 }
 
+Features read_npy_features(const std::filesystem::path& file) {
+  const Tensor floats = backend::cast_float(read_npy(file), DType::kF32);
+  const std::span<const float> values = floats.data<float>();
+  return {{floats.dims().begin(), floats.dims().end()}, {values.begin(), values.end()}};
+}
+
+int Model::feature_rank() const {
+  const analysis::Port* port = api::feature_port(*state_);
+  return port == nullptr ? 0 : static_cast<int>(port->dims.size()) - 1;
+}
+
 }  // namespace kvik
 
 namespace kvik::api {
 namespace {
 
+// Sources of similar length share a batch among so many batches: enough to pad little, few enough that a long input is answered early.
 constexpr size_t kBatchesSorted = 16;
 constexpr int kMostTextsPerBatch = 4096;
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
-TranslateOptions checked(const Model& model, TranslateOptions options) {
-  const ModelAccess::State& state = ModelAccess::state(model);
-  if (!state.backend->traits().needs_source)
-    throw Error(Code::kBadArgument, fmt::format("{}: this model does not translate: it has no encoder; generate (kvik run) continues texts",
+TranslateOptions checked(const Model::State& state, TranslateOptions options) {
+  if (!state.traits().needs_source)
+    throw Error(Code::kBadArgument, fmt::format("{}: this model has no encoder and does not translate; use generate (kvik run)",
                                                 state.signature.folder.string()));
   if (options.batch < 1 || options.batch > kMostTextsPerBatch)
     throw Error(Code::kBadArgument, fmt::format("batch is {}; 1 to {} was expected", options.batch, kMostTextsPerBatch));
   if (options.language.empty()) return options;
-  options.forced_bos_token_id = state.tokenizer != nullptr ? state.tokenizer->language_id(options.language) : std::nullopt;
-  if (!options.forced_bos_token_id)
+  options.sampling.forced_bos_token_id = state.tokenizer != nullptr ? state.tokenizer->language_id(options.language) : std::nullopt;
+  if (!options.sampling.forced_bos_token_id)
     throw Error(Code::kBadArgument, fmt::format("the model's tokenizer has no token for the language '{}'; write it as its files do "
                                                 "(fr, fra_Latn …)",
                                                 options.language));
   return options;
 }
 
-}  // namespace
-
-Translator::Translator(const Model& model, TranslateOptions options)
-    : model_(model),
-      options_(checked(model, std::move(options))),
-      state_(ModelAccess::state(model_)),
-      target_(make_target(state_, options_)),
-      sampler_(target_.sampling, static_cast<size_t>(model.vocab_size())) {
-  if (target_.translate.search.start.empty())
+// max_length is limited by the decoder's positions.
+TargetSetup setup_of(const Model::State& state, const TranslateOptions& options) {
+  TargetSetup setup = make_target_setup(state, request_of(options), static_cast<int>(1 + state.config.forced_decoder_ids.size()));
+  engine::TargetOptions& target = setup.options;
+  if (target.start.empty())
     throw Error(Code::kBadModel,
                 "the config files do not say what the decoder starts with; set decoder_start_token_id (--decoder-start-token-id)");
+  if (setup.max_new_tokens < 1) throw Error(Code::kBadArgument, "max_tokens is 0; at least 1 was expected");
+  target.beams.max_length = target.start.size() + static_cast<size_t>(setup.max_new_tokens);
+  if (const int limit = state.traits().max_positions; limit > 1)
+    target.beams.max_length = std::min(target.beams.max_length, static_cast<size_t>(limit));
+  if (!setup.stop.empty() && state.tokenizer != nullptr) {
+    target.text = [tokenizer = state.tokenizer, stop = setup.stop] { return std::make_unique<engine::TextOutput>(tokenizer, stop); };
+  }
+  return setup;
 }
 
-// What the encoder reads where that is no text; null for token ids.
-const analysis::Port* Translator::feature_port() const {
-  const analysis::File* encoder = state_.signature.encoder();
+}  // namespace
+
+const analysis::Port* feature_port(const Model::State& state) {
+  const analysis::File* encoder = state.signature.encoder();
   if (encoder == nullptr) return nullptr;
   const analysis::Port* audio = encoder->input_of(analysis::Role::kAudioFeatures);
   return audio != nullptr ? audio : encoder->input_of(analysis::Role::kPixelValues);
 }
 
+Tensor to_tensor(const Features& features) {
+  const Dims dims(features.shape.begin(), features.shape.end());
+  const bool fits = std::ranges::all_of(dims, [](int64_t size) { return size >= 0 && size <= INT32_MAX; }) && dims.size() <= 8 &&
+                    features.values.size() <= INT32_MAX && element_count(dims) == static_cast<int64_t>(features.values.size());
+  if (!fits)
+    throw Error(Code::kBadArgument, fmt::format("features of the shape {} have {} values", to_string(dims), features.values.size()));
+  return Tensor::of(dims, std::span<const float>(features.values));
+}
+
+Translator::Translator(std::shared_ptr<const Model::State> state, TranslateOptions options)
+    : state_(std::move(state)), options_(checked(*state_, std::move(options))), setup_(setup_of(*state_, options_)) {}
+
 void Translator::check_reads_text() const {
-  const analysis::Port* port = feature_port();
+  const analysis::Port* port = feature_port(*state_);
   if (port == nullptr) return;
   throw Error(Code::kBadArgument,
-              fmt::format("the encoder of this model reads '{}', not text; use transcribe (kvik transcribe) for sound, or features "
+              fmt::format("the encoder of this model reads '{}', not text; use transcribe (kvik transcribe) for audio, or features "
                           "(--features FILE.npy)",
                           port->name));
 }
 
-size_t Translator::feature_rank() const {
-  const analysis::Port* port = feature_port();
-  if (port == nullptr) throw Error(Code::kBadArgument, "the encoder of this model reads token ids, not features; give a text or ids");
-  return port->dims.size();
-}
-
-TranslationSource Translator::read_text(std::string_view text) {
+void Translator::add_text(std::string_view text) {
   check_reads_text();
-  std::vector<TokenId> ids;
-  if (!is_blank(text)) ids = state_.tokenize(text, {.language = options_.source_language});
-  ++n_read_;
-  fit(ids);
-  return {std::move(ids), {}};
+  add(is_blank(text) ? std::vector<TokenId>() : state_->tokenize(text, {.language = options_.source_language}));
 }
 
-TranslationSource Translator::read_ids(std::vector<TokenId> ids) {
+void Translator::add_ids(std::vector<TokenId> ids) {
   check_reads_text();
-  ++n_read_;
-  if (ids.empty()) throw Error(Code::kBadArgument, fmt::format("source {} has no tokens; at least one was expected", n_read_));
-  fit(ids);
-  return {std::move(ids), {}};
+  if (ids.empty()) throw Error(Code::kBadArgument, fmt::format("source {} has no tokens; at least one was expected", index_of_next() + 1));
+  add(std::move(ids));
 }
 
-TranslationSource Translator::read_features(Tensor features) {
-  ++n_read_;
-  return {{}, std::move(features)};
+void Translator::add_features(Tensor features) {
+  if (feature_port(*state_) == nullptr)
+    throw Error(Code::kBadArgument, "the encoder of this model reads token ids, not features; pass a text or ids");
+  sources_.push_back({{}, std::move(features)});
 }
 
-void Translator::fit(std::vector<TokenId>& source) const {
-  const int limit = state_.backend->traits().max_source_positions;
-  if (limit <= 0 || source.size() <= static_cast<size_t>(limit)) return;
-  if (!options_.truncate)
-    throw Error(Code::kTooLarge, fmt::format("source {} has {} tokens; the model has positions for {}; truncate (--truncate) cuts it",
-                                             n_read_, source.size(), limit));
-  Log(state_.options.log).warning(fmt::format("source {} had {} tokens and was cut to {}", n_read_, source.size(), limit));
-  const TokenId end = source.back();
-  source.resize(static_cast<size_t>(limit));
-  source.back() = end;  // the end of the sentence stays its end
+void Translator::add(std::vector<TokenId> ids) {
+  const int limit = state_->traits().max_source_positions;
+  if (limit > 0 && ids.size() > static_cast<size_t>(limit)) {
+    if (!options_.truncate)
+      throw Error(Code::kTooLarge, fmt::format("source {} has {} tokens; the model has positions for {}; truncate (--truncate) cuts it",
+                                               index_of_next() + 1, ids.size(), limit));
+    Log(state_->options.log).warning(fmt::format("source {} had {} tokens and was cut to {}", index_of_next() + 1, ids.size(), limit));
+    const TokenId end = ids.back();
+    ids.resize(static_cast<size_t>(limit));
+    ids.back() = end;  // the end of the sentence stays its end
+  }
+  if (!ids.empty()) engine::check_source(ids, state_->traits());
+  sources_.push_back({std::move(ids), {}});
 }
 
-size_t Translator::n_sorted_together() const { return kBatchesSorted * static_cast<size_t>(options_.batch); }
-
-std::vector<Translation> Translator::translate(std::vector<TranslationSource> sources) {
-  sources_ = std::move(sources);
+std::vector<Translation> Translator::run() {
   results_.assign(sources_.size(), {});
   done_.assign(sources_.size(), false);
-  n_reported_ = 0;
+  for (size_t i = 0; i < sources_.size(); ++i) results_[i].source_ids = sources_[i].tokens;
   std::vector<size_t> order(sources_.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  for (size_t i = 0; i < sources_.size(); ++i) results_[i].source_ids = sources_[i].tokens;
-  bool goes_on = true;
-  for (size_t first = 0; goes_on && first < order.size(); first += n_sorted_together()) {
-    const std::span<size_t> sorted = std::span(order).subspan(first, std::min(n_sorted_together(), order.size() - first));
+  const auto batch = static_cast<size_t>(options_.batch);
+  for (size_t first = 0; first < order.size(); first += kBatchesSorted * batch) {
+    const std::span<size_t> sorted = std::span(order).subspan(first, std::min(kBatchesSorted * batch, order.size() - first));
     std::ranges::stable_sort(sorted, {}, [&](size_t i) { return sources_[i].length(); });
-    const auto batch = static_cast<size_t>(options_.batch);
-    for (size_t from = 0; goes_on && from < sorted.size(); from += batch) {
-      goes_on = translate_batch(sorted.subspan(from, std::min(batch, sorted.size() - from)));
-      if (!goes_on) break;
-      report();
-      if (options_.progress)
-        options_.progress(static_cast<int>(first + std::min(from + batch, sorted.size())), static_cast<int>(order.size()));
-    }
+  }
+  for (size_t from = 0; from < order.size(); from += batch) {
+    const size_t n = std::min(batch, order.size() - from);
+    if (!run_batch(std::span(order).subspan(from, n))) break;
+    report();
+    if (options_.progress) options_.progress(static_cast<int>(from + n), static_cast<int>(order.size()));
   }
   for (size_t i = 0; i < results_.size(); ++i) {
     if (!done_[i]) results_[i].finish = Finish::kCancelled;
   }
-  n_translated_ += sources_.size();
   return std::move(results_);
 }
 
-// Says whether it came to its end.
-bool Translator::translate_batch(std::span<const size_t> members) {
+// False if it was cancelled.
+bool Translator::run_batch(std::span<const size_t> members) {
+  if (options_.cancelled && options_.cancelled()) return false;
   std::vector<std::vector<TokenId>> tokens;
   std::vector<Tensor> features;
   std::vector<size_t> places;
   for (const size_t i : members) {
     done_[i] = sources_[i].is_blank();
     if (done_[i]) continue;
+    places.push_back(i);
     if (sources_[i].features.defined()) {
       features.push_back(std::move(sources_[i].features));
     } else {
       tokens.push_back(std::move(sources_[i].tokens));
     }
-    places.push_back(i);
   }
   if (places.empty()) return true;
-  backend::Backend& backend = *state_.backend;
+  backend::Backend& backend = state_->backend();
   std::vector<engine::EncodedSource> encoded =
       features.empty() ? engine::encode_tokens(backend, tokens) : engine::encode_features(backend, features);
-  for (size_t i = 0; i < places.size(); ++i) encoded[i].stream = n_translated_ + places[i];
-  std::vector<engine::Hypotheses> found;
-  try {
-    found = engine::translate(backend, encoded, sampler_, target_.translate);
-  } catch (const engine::Cancelled&) { return false; }
+  for (size_t i = 0; i < places.size(); ++i) encoded[i].stream = options_.first_index + places[i];
+  const std::vector<engine::FoundTargets> found =
+      engine::find_targets(state_->decoder, setup_.sampler, encoded, setup_.options, options_.cancelled);
+  bool all_done = true;
   for (size_t i = 0; i < places.size(); ++i) {
     Translation& result = results_[places[i]];
-    for (const sample::Hypothesis& one : found[i]) result.hypotheses.push_back(describe(state_, target_, one));
+    done_[places[i]] = found[i].finish != Finish::kCancelled;
+    all_done = all_done && done_[places[i]];
+    for (const engine::Target& target : found[i].targets) result.hypotheses.push_back(describe(*state_, setup_, target));
     if (!result.hypotheses.empty()) static_cast<Hypothesis&>(result) = result.hypotheses.front();
-    done_[places[i]] = true;
   }
-  return true;
+  return all_done;
 }
 
 void Translator::report() {
   for (; n_reported_ < done_.size() && done_[n_reported_]; ++n_reported_) {
-    if (options_.translated) options_.translated(n_reported_, results_[n_reported_]);
+    if (options_.on_translation) options_.on_translation(n_reported_, results_[n_reported_]);
   }
 }
 

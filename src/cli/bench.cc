@@ -77,8 +77,7 @@ Json results_json(const std::vector<Figure>& figures, const Setting& setting) {
 
 int bench(const BenchOptions& options, const Terminal& terminal) {
   const Model model = load_model(options.model, terminal);
-  if (ModelAccess::state(model).backend->traits().needs_source)
-    throw Error(Code::kUnsupported, "bench measures decoders; this model translates from a source");
+  if (model.has_encoder()) throw Error(Code::kUnsupported, "bench measures decoders; this model translates from a source");
   const int n_threads =
       options.model.load.threads > 0 ? options.model.load.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const Interrupt interrupt;

@@ -33,8 +33,8 @@ Figure figure_of(std::string what, int n_tokens, const std::vector<double>& ms) 
 }  // namespace
 
 BenchRuns::BenchRuns(const Model& model, const BenchOptions& options, const Terminal& terminal)
-    : model_(model), options_(options), progress_(terminal, "measuring"), backend_(ModelAccess::state(model).backend) {
-  capacity_ = new_sequence().capacity();
+    : model_(model), options_(options), progress_(terminal, "measuring") {
+  capacity_ = model_.session().capacity();
   n_prompt_ = capacity_ > 0 ? std::clamp(capacity_ - options.tokens, 1, options.prompt) : options.prompt;
   n_tokens_ = capacity_ > 0 ? std::clamp(capacity_ - n_prompt_, 1, options.tokens) : options.tokens;
 }
@@ -56,9 +56,7 @@ std::vector<Figure> BenchRuns::run() {
   return std::move(figures_);
 }
 
-size_t BenchRuns::cache_bytes_by_formula() const {
-  return static_cast<size_t>(ModelAccess::state(model_).signature.cache_bytes_per_token()) * static_cast<size_t>(cache_positions_);
-}
+size_t BenchRuns::cache_bytes_by_formula() const { return model_.cache_bytes_per_token() * static_cast<size_t>(cache_positions_); }
 
 std::vector<TokenId> BenchRuns::prompt(int n, int salt) const {
   std::vector<TokenId> ids;
@@ -66,42 +64,38 @@ std::vector<TokenId> BenchRuns::prompt(int n, int salt) const {
   return ids;
 }
 
-TokenId BenchRuns::greedy(engine::Sequence& sequence) {
-  const std::span<const float> logits = sequence.logits();
+TokenId BenchRuns::greedy(Session& session) {
+  const std::span<const float> logits = session.logits();
   return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-void BenchRuns::append(engine::Sequence& sequence, std::span<const TokenId> tokens) const {
-  if (sequence.append(tokens) != engine::Appended::kDone)
+void BenchRuns::append(Session& session, std::span<const TokenId> tokens) {
+  if (session.append(tokens) != AppendStatus::kDone)
     throw Error(Code::kTooLarge,
-                fmt::format("the context of {} positions is too small for this; use --prompt, --tokens and --depth", sequence.capacity()));
+                fmt::format("the context of {} positions is too small for this; use --prompt, --tokens and --depth", session.capacity()));
 }
 
 // Weights once, and the keys and values of everything before.
 double BenchRuns::step_bytes(double depth) const {
-  const backend::Traits& traits = ModelAccess::state(model_).backend->traits();
-  const size_t weights = traits.weights_bytes_per_token > 0 ? traits.weights_bytes_per_token : model_.weights_bytes();
-  const auto as_stored = static_cast<size_t>(ModelAccess::state(model_).signature.cache_bytes_per_token());
-  return static_cast<double>(weights) +
-         depth * static_cast<double>(traits.cache_bytes_per_token > 0 ? traits.cache_bytes_per_token : as_stored);
+  return static_cast<double>(model_.weights_bytes_per_token()) + depth * static_cast<double>(model_.cache_bytes_per_token());
 }
 
 void BenchRuns::prefill_and_decode() {
   std::vector<double> prefill_ms, first_ms, step_ms;
   const std::vector<TokenId> tokens = prompt(n_prompt_);
   for (int round = 0; round < options_.rounds; ++round) {
-    engine::Sequence sequence = new_sequence();
-    prefill_ms.push_back(ms_of([&] { append(sequence, tokens); }));
-    first_ms.push_back(prefill_ms.back() + ms_of([&] { greedy(sequence); }));
+    Session session = model_.session();
+    prefill_ms.push_back(ms_of([&] { append(session, tokens); }));
+    first_ms.push_back(prefill_ms.back() + ms_of([&] { greedy(session); }));
     for (int i = 0; i < n_tokens_; ++i) {
       if (Interrupt::happened()) return;
       step_ms.push_back(ms_of([&] {
-        const TokenId next = greedy(sequence);
-        append(sequence, {&next, 1});
+        const TokenId next = greedy(session);
+        append(session, {&next, 1});
       }));
     }
-    cache_bytes_ = sequence.cache_bytes();
-    cache_positions_ = sequence.length();
+    cache_bytes_ = session.metrics().cache_bytes;
+    cache_positions_ = session.length();
     progress_.show(round + 1, options_.rounds);
   }
   figures_.push_back(figure_of(fmt::format("prefill {} tokens", n_prompt_), n_prompt_, prefill_ms));
@@ -114,51 +108,51 @@ void BenchRuns::decode_at(int depth) {
   const int n_steps = std::min(kStepsAtDepth, n_tokens_);
   if (capacity_ > 0) depth = std::min(depth, capacity_ - n_steps);
   if (depth <= n_prompt_) return;  // already measured
-  engine::Sequence sequence = new_sequence();
-  append(sequence, prompt(depth));
+  Session session = model_.session();
+  append(session, prompt(depth));
   std::vector<double> step_ms;
   for (int i = 0; i < n_steps; ++i) {
     if (Interrupt::happened()) return;
     step_ms.push_back(ms_of([&] {
-      const TokenId next = greedy(sequence);
-      append(sequence, {&next, 1});
+      const TokenId next = greedy(session);
+      append(session, {&next, 1});
     }));
   }
   figures_.push_back(figure_of(fmt::format("decode at depth {}", depth), 1, step_ms));
   figures_.back().bytes_per_token = step_bytes(depth + n_steps / 2.0);
 }
 
-void BenchRuns::decode_batch(int n_sequences) {
-  std::vector<engine::Sequence> sequences;
-  std::vector<engine::Sequence*> pointers;
-  for (int i = 0; i < n_sequences; ++i) {
-    sequences.push_back(new_sequence());
-    append(sequences.back(), prompt(n_prompt_, i));
+void BenchRuns::decode_batch(int n_sessions) {
+  std::vector<Session> sessions;
+  std::vector<Session*> pointers;
+  for (int i = 0; i < n_sessions; ++i) {
+    sessions.push_back(model_.session());
+    append(sessions.back(), prompt(n_prompt_, i));
   }
-  for (engine::Sequence& sequence : sequences) pointers.push_back(&sequence);
+  for (Session& session : sessions) pointers.push_back(&session);
   std::vector<double> step_ms;
-  std::vector<TokenId> next(static_cast<size_t>(n_sequences));
+  std::vector<TokenId> next(static_cast<size_t>(n_sessions));
   for (int i = 0; i < n_tokens_; ++i) {
     if (Interrupt::happened()) return;
     step_ms.push_back(ms_of([&] {
-      for (size_t s = 0; s < next.size(); ++s) next[s] = greedy(sequences[s]);
-      engine::Sequence::append_each(pointers, next);
+      for (size_t s = 0; s < next.size(); ++s) next[s] = greedy(sessions[s]);
+      if (model_.step(pointers, next) != AppendStatus::kDone) throw Error(Code::kTooLarge, "the context is too small for this batch");
     }));
   }
-  figures_.push_back(figure_of(fmt::format("decode batch of {}", n_sequences), n_sequences, step_ms));
+  figures_.push_back(figure_of(fmt::format("decode batch of {}", n_sessions), n_sessions, step_ms));
 }
 
 void BenchRuns::generate(int length, bool cached) {
-  engine::Sequence sequence = new_sequence();
+  Session session = model_.session();
   std::vector<TokenId> tokens = prompt(1);
-  append(sequence, tokens);
+  append(session, tokens);
   while (static_cast<int>(tokens.size()) < length && !Interrupt::happened()) {
-    tokens.push_back(greedy(sequence));
+    tokens.push_back(greedy(session));
     if (cached) {
-      append(sequence, {&tokens.back(), 1});
+      append(session, {&tokens.back(), 1});
     } else {
-      sequence.rewind(0);
-      append(sequence, tokens);
+      session.rewind(0);
+      append(session, tokens);
     }
   }
 }
@@ -179,12 +173,11 @@ void BenchRuns::cached_against_uncached() {
 }
 
 void BenchRuns::forks() {
-  if (!backend_->traits().can_fork) return;
-  engine::Sequence trunk = new_sequence();
+  Session trunk = model_.session();
   append(trunk, prompt(n_prompt_));
   std::vector<double> fork_ms;
   for (int i = 0; i < kForks; ++i) {
-    fork_ms.push_back(ms_of([&] { const engine::Sequence branch = trunk.fork(); }));
+    fork_ms.push_back(ms_of([&] { const Session branch = trunk.fork(); }));
   }
   figures_.push_back(figure_of(fmt::format("fork at depth {}", n_prompt_), 0, fork_ms));
 }

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "api/state.h"
 #include "base/json.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
@@ -45,14 +44,13 @@ class BenchRuns {
 
  private:
   std::vector<TokenId> prompt(int n, int salt = 0) const;
-  engine::Sequence new_sequence() const { return {backend_, options_.model.load.context}; }
-  static TokenId greedy(engine::Sequence& sequence);
-  void append(engine::Sequence& sequence, std::span<const TokenId> tokens) const;
+  static TokenId greedy(Session& session);
+  static void append(Session& session, std::span<const TokenId> tokens);
   double step_bytes(double depth) const;
 
   void prefill_and_decode();
   void decode_at(int depth);
-  void decode_batch(int n_sequences);
+  void decode_batch(int n_sessions);
   void generate(int length, bool cached);
   void cached_against_uncached();
   void forks();
@@ -60,8 +58,7 @@ class BenchRuns {
   const Model& model_;
   const BenchOptions& options_;
   Progress progress_;
-  std::shared_ptr<backend::Backend> backend_;
-  int capacity_ = 0;  // 0: no limit is known
+  int capacity_ = 0;  // 0: unknown
   int n_prompt_ = 0, n_tokens_ = 0;
   int cache_positions_ = 0;
   size_t cache_bytes_ = 0;

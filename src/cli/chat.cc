@@ -6,9 +6,9 @@
 #include "base/new_file.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
-#include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/target_options.h"
 
 namespace kvik::cli {
 namespace {
@@ -228,7 +228,7 @@ void add_chat(Commands commands) {
   auto options = std::make_shared<ChatOptions>();
   add_model_options(*command, options->model, commands.terminal);
   command->add_option("--system", options->system, "System message")->option_text("TEXT");
-  add_sampling_options(*command, options->generate);
+  add_generation_options(*command, options->generate);
   command->callback(
       [=] { commands.run = [=] { return Chat(load_model(options->model, commands.terminal), *options, commands.terminal).run(); }; });
 }

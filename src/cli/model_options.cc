@@ -62,35 +62,6 @@ void add_load_options(CLI::App& command, ModelOptions& options, Terminal& termin
   add_common_options(command, terminal);
 }
 
-void add_sampling_options(CLI::App& command, GenerateOptions& options) {
-  command.add_option("-n,--max-tokens", options.max_tokens, "Maximum number of new tokens")->check(at_least(0))->option_text("N");
-  command.add_option("--temperature", options.temperature, "Sampling temperature; 0: greedy")->option_text("T");
-  command.add_option("--top-k", options.top_k, "Sample from the K most likely tokens; 0: from all")->option_text("K");
-  command.add_option("--top-p", options.top_p, "Sample from the most likely tokens whose probabilities add up to P")->option_text("P");
-  command.add_option("--min-p", options.min_p, "Sample from tokens at least P times as likely as the most likely one")->option_text("P");
-  command.add_option("--repetition-penalty", options.repetition_penalty, "Penalty for tokens that already occurred; 1: none")
-      ->option_text("X");
-  command.add_option("--presence-penalty", options.presence_penalty, "Subtracted from the logit of each token that was generated")
-      ->option_text("X");
-  command.add_option("--frequency-penalty", options.frequency_penalty, "Subtracted from a token's logit once per time it was generated")
-      ->option_text("X");
-  command.add_option("--no-repeat-ngram-size", options.no_repeat_ngram_size, "No sequence of N tokens occurs twice")->option_text("N");
-  command.add_option("--seed", options.seed, "Random seed; the same seed gives the same text on every machine")->option_text("N");
-  command.add_option("--stop", options.stop, "Text that ends generation (repeatable)")->option_text("TEXT");
-  command
-      .add_option(
-          "--stop-ids",
-          [&options](const CLI::results_t& values) {
-            for (const std::string& value : values) {
-              for (const TokenId id : parse_ids(value)) options.stop_ids.push_back(id);
-            }
-            return true;
-          },
-          "Token ids that end generation")
-      ->option_text("ID,ID…");
-  command.add_flag("--ignore-eos", options.ignore_eos, "Continue past the model's end tokens");
-}
-
 Model load_model(const ModelOptions& options, const Terminal& terminal) {
   LoadOptions load = options.load;
   const Log log = terminal.log();

@@ -19,9 +19,6 @@ void add_model_options(CLI::App& command, ModelOptions& options, Terminal& termi
 // Without the positional MODEL.
 void add_load_options(CLI::App& command, ModelOptions& options, Terminal& terminal);
 
-// Sampling and stopping, named as in Hugging Face.
-void add_sampling_options(CLI::App& command, GenerateOptions& options);
-
 // Loads the model and prints what the library logs.
 Model load_model(const ModelOptions& options, const Terminal& terminal);
 

@@ -1,9 +1,6 @@
-#include "engine/score.h"
-
 #include <cmath>
 #include <fmt/format.h>
 
-#include "api/state.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "cli/encode_stream.h"
@@ -17,7 +14,7 @@
 namespace kvik::cli {
 namespace {
 
-struct ScoreOptions {
+struct ScoreCommand {
   ModelOptions model;
   std::string file;
   std::string text;
@@ -30,14 +27,11 @@ constexpr int kDefaultWindow = 512;
 // Scores windows as their tokens arrive; each window is scored by itself.
 class ScoreRun {
  public:
-  ScoreRun(const Model& model, const ScoreOptions& options, const Terminal& terminal)
-      : model_(model),
-        options_(options),
-        terminal_(terminal),
-        progress_(terminal, "tokens scored"),
-        sequence_(ModelAccess::state(model).backend, options.model.load.context) {
+  ScoreRun(const Model& model, const ScoreCommand& options, const Terminal& terminal)
+      : model_(model), options_(options), terminal_(terminal), progress_(terminal, "tokens scored") {
+    const int capacity = model.session().capacity();
     window_ = options.window > 0 ? options.window : kDefaultWindow;
-    if (options.window == 0 && sequence_.capacity() > 0) window_ = std::min(window_, sequence_.capacity());
+    if (options.window == 0 && capacity > 0) window_ = std::min(window_, capacity);
   }
 
   int run() {
@@ -85,8 +79,8 @@ class ScoreRun {
   // A last window of one token has nothing to score.
   void score_waiting() {
     if (!(waiting_.size() == 1 && n_tokens_ > 1) && !Interrupt::happened()) {
-      const engine::Score score = engine::score_windows(sequence_, waiting_, window_);
-      sum_ += score.sum;
+      const Score score = model_.score(waiting_, {.window = window_});
+      sum_ += score.sum_logprob;
       n_scored_ += score.logprobs.size();
       if (terminal_.json) logprobs_.insert(logprobs_.end(), score.logprobs.begin(), score.logprobs.end());
     }
@@ -112,10 +106,9 @@ class ScoreRun {
   }
 
   const Model& model_;
-  const ScoreOptions& options_;
+  const ScoreCommand& options_;
   const Terminal& terminal_;
   Progress progress_;
-  engine::Sequence sequence_;
   int window_ = 0;
   std::vector<TokenId> waiting_;  // less than a window
   size_t n_tokens_ = 0, n_scored_ = 0;
@@ -127,7 +120,7 @@ class ScoreRun {
 
 void add_score(Commands commands) {
   CLI::App* command = commands.app.add_subcommand("score", "Score a text: log-probabilities and perplexity");
-  auto options = std::make_shared<ScoreOptions>();
+  auto options = std::make_shared<ScoreCommand>();
   add_model_options(*command, options->model, commands.terminal);
   command->add_option("FILE", options->file, "Text file to score; - or nothing reads standard input")->option_text(" ");
   command->add_option("--text", options->text, "Text to score, instead of a file")->option_text("TEXT");

@@ -1,52 +1,82 @@
 #include "cli/target_options.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
 
-#include "backend/graph/convert.h"
 #include "cli/validators.h"
-#include "kvik/error.h"
-#include "sample/beam.h"
-#include "tensor/npy.h"
 
 namespace kvik::cli {
 
-TranslateOptions TargetOptions::settled() const {
-  TranslateOptions all = search;
-  all.max_tokens = generate.max_tokens;
-  all.temperature = generate.temperature;
-  all.top_k = generate.top_k;
-  all.top_p = generate.top_p;
-  all.min_p = generate.min_p;
-  all.repetition_penalty = generate.repetition_penalty;
-  all.presence_penalty = generate.presence_penalty;
-  all.frequency_penalty = generate.frequency_penalty;
-  all.no_repeat_ngram_size = generate.no_repeat_ngram_size;
-  all.logit_bias = generate.logit_bias;
-  all.seed = generate.seed;
-  all.stop = generate.stop;
-  all.stop_ids = generate.stop_ids;
-  all.ignore_eos = generate.ignore_eos;
-  if (suppress) all.suppress_tokens = parse_ids(*suppress);
-  if (begin_suppress) all.begin_suppress_tokens = parse_ids(*begin_suppress);
-  if (!bad_words.empty()) all.bad_words_ids.emplace();
-  for (const std::string& ids : bad_words) {
-    if (std::vector<TokenId> sequence = parse_ids(ids); !sequence.empty()) all.bad_words_ids->push_back(std::move(sequence));
-  }
-  return all;
+namespace {
+
+constexpr int kMostBeams = 1024;
+
+// As "--top-k" for "top_k".
+std::string flag_of(std::string_view name) {
+  std::string flag = "--" + std::string(name);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
 }
 
-void add_beam_options(CLI::App& command, TargetOptions& options) {
-  command.add_option("--beams", options.search.beams, "Number of beams; 1: no beam search")
-      ->check(between(1, sample::kMostBeams))
-      ->option_text("N");
-  command
-      .add_option("--length-penalty", options.search.length_penalty,
-                  "Exponent of the length in a beam's score; above 0 favors long results")
+std::pair<TokenId, double> parse_bias(const std::string& text) {
+  const size_t colon = text.find(':');
+  char* end = nullptr;
+  const std::vector<TokenId> ids = parse_ids(text.substr(0, colon));
+  const double bias = colon == std::string::npos ? 0 : std::strtod(text.c_str() + colon + 1, &end);
+  if (ids.size() != 1 || colon + 1 >= text.size() || end == nullptr || *end != 0)
+    throw Error(Code::kBadArgument, fmt::format("'{}' is not a bias; ID:NUMBER was expected", text.substr(0, 60)));
+  return {ids.front(), bias};
+}
+
+// A list of ids, or several: each use of the flag adds one. An empty list clears what the model's files say.
+template <class T>
+void add_list(const std::vector<std::string>& values, std::optional<T>& target) {
+  if (!target) target.emplace();
+  for (const std::string& value : values) {
+    if constexpr (std::is_same_v<T, std::vector<TokenId>>) {
+      for (const TokenId id : parse_ids(value)) target->push_back(id);
+    } else if constexpr (std::is_same_v<T, std::vector<std::pair<TokenId, double>>>) {
+      target->push_back(parse_bias(value));
+    } else if (std::vector<TokenId> ids = parse_ids(value); !ids.empty()) {
+      target->push_back(std::move(ids));
+    }
+  }
+}
+
+template <class T>
+CLI::Option* add_field(CLI::App& command, const std::string& flag, std::optional<T>& target, const std::string& help) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return command.add_flag(flag, target, help);
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    return command.add_option(flag, target, help);
+  } else {
+    const auto read = [&target](const CLI::results_t& values) {
+      add_list(values, target);
+      return true;
+    };
+    return command.add_option(flag, read, help);
+  }
+}
+
+template <class Options>
+void add_shared_options(CLI::App& command, Options& options) {
+  command.add_option("-n,--max-tokens", options.max_tokens, "Maximum number of new tokens")->check(at_least(0))->option_text("N");
+  command.add_option("--stop", options.stop, "Text that ends generation (repeatable)")->option_text("TEXT");
+  const auto read_ids = [&options](const CLI::results_t& values) {
+    for (const std::string& value : values) {
+      for (const TokenId id : parse_ids(value)) options.stop_ids.push_back(id);
+    }
+    return true;
+  };
+  command.add_option("--stop-ids", read_ids, "Token ids that end generation")->option_text("ID,ID…");
+  command.add_flag("--ignore-eos", options.ignore_eos, "Continue past the model's end tokens");
+  command.add_option("--beams", options.beams, "Number of beams; 1: no beam search")->check(between(1, kMostBeams))->option_text("N");
+  command.add_option("--length-penalty", options.length_penalty, "Exponent of the length in a beam's score; above 0 favors long results")
       ->option_text("X");
-  command
-      .add_option("--early-stopping", options.search.early_stopping, "When a beam search ends: false, true or never, as in Hugging Face")
+  command.add_option("--early-stopping", options.early_stopping, "When a beam search ends: false, true or never, as in Hugging Face")
       ->transform(CLI::CheckedTransformer(
                       std::map<std::string, EarlyStopping>{
                           {"false", EarlyStopping::kFalse}, {"true", EarlyStopping::kTrue}, {"never", EarlyStopping::kNever}},
@@ -55,31 +85,36 @@ void add_beam_options(CLI::App& command, TargetOptions& options) {
       ->option_text("false|true|never");
 }
 
-void add_target_options(CLI::App& command, TargetOptions& options) {
-  add_sampling_options(command, options.generate);
-  add_beam_options(command, options);
-  command.add_option("--num-return-sequences", options.search.num_return_sequences, "Results per input (--json)")
+}  // namespace
+
+void add_sampling_options(CLI::App& command, Sampling& sampling, bool with_encoder) {
+  for (const SamplingField& field : sampling_fields()) {
+    if (field.help.empty()) continue;  // only in files
+    const bool needs_encoder = field.name.starts_with("encoder_") || field.name.starts_with("forced_");
+    if (needs_encoder && !with_encoder) continue;
+    std::visit(
+        [&]<class T>(std::optional<T> Sampling::*member) {
+          if constexpr (!std::is_same_v<T, std::vector<SequenceBias>> && !std::is_same_v<T, DecayLengthPenalty>) {
+            CLI::Option* option = add_field(command, flag_of(field.name), sampling.*member, std::string(field.help));
+            if (!field.placeholder.empty()) option->option_text(std::string(field.placeholder));
+          }
+        },
+        field.member);
+  }
+}
+
+void add_generation_options(CLI::App& command, GenerateOptions& options) {
+  add_shared_options(command, options);
+  add_sampling_options(command, options.sampling, false);
+}
+
+void add_generation_options(CLI::App& command, TranslateOptions& options) {
+  add_shared_options(command, options);
+  command.add_option("--num-return-sequences", options.num_return_sequences, "Results per input (--json)")
       ->check(at_least(1))
       ->option_text("N");
-  command.add_option("--min-length", options.search.min_length, "Minimum length in tokens, start tokens included")->option_text("N");
-  command.add_option("--min-new-tokens", options.search.min_new_tokens, "Minimum number of new tokens")->option_text("N");
-  command
-      .add_option("--encoder-no-repeat-ngram-size", options.search.encoder_no_repeat_ngram_size,
-                  "No sequence of N tokens of the source occurs in the result")
-      ->option_text("N");
-  command
-      .add_option("--encoder-repetition-penalty", options.search.encoder_repetition_penalty,
-                  "Above 1 makes tokens of the source more likely")
-      ->option_text("X");
-  command.add_option("--decoder-start-token-id", options.search.decoder_start_token_id, "First token of the decoder")->option_text("ID");
-  command.add_option("--forced-bos-token-id", options.search.forced_bos_token_id, "Forced first token; -1: none")->option_text("ID");
-  command.add_option("--forced-eos-token-id", options.search.forced_eos_token_id, "Forced last token at the maximum length; -1: none")
-      ->option_text("ID");
-  command.add_option("--bad-words-ids", options.bad_words, "Sequence of tokens that may not occur (repeatable); \"\": none")
-      ->option_text("ID,ID…");
-  command.add_option("--suppress-tokens", options.suppress, "Tokens that may not occur; \"\": none")->option_text("ID,ID…");
-  command.add_option("--begin-suppress-tokens", options.begin_suppress, "Tokens that may not come first; \"\": none")
-      ->option_text("ID,ID…");
+  command.add_option("--decoder-start-token-id", options.decoder_start_token_id, "First token of the decoder")->option_text("ID");
+  add_sampling_options(command, options.sampling, true);
 }
 
 std::string shown(const Model& model, const Hypothesis& hypothesis) {
@@ -96,18 +131,20 @@ void add_json(Json& entry, const std::vector<Hypothesis>& hypotheses) {
   for (const Hypothesis& one : hypotheses) entry["hypotheses"].push_back(to_json(one));
 }
 
-std::vector<Tensor> read_features(const std::string& path, size_t rank) {
-  const Tensor array = read_npy(std::filesystem::path(path));
-  if (array.rank() != static_cast<int>(rank) && array.rank() + 1 != static_cast<int>(rank))
-    throw Error(Code::kBadArgument,
-                fmt::format("{}: it has the shape {}; the encoder reads {} axes, batch included", path, to_string(array.dims()), rank));
-  const Tensor floats = backend::cast_float(array, DType::kF32);
-  if (array.rank() + 1 == static_cast<int>(rank)) return {floats};
-  std::vector<Tensor> sources;
-  const Dims dims(array.dims().begin() + 1, array.dims().end());
-  const int64_t size = element_count(dims);
-  for (int64_t i = 0; i < array.dims().front(); ++i)
-    sources.push_back(Tensor::of(dims, floats.data<float>().subspan(static_cast<size_t>(i * size), static_cast<size_t>(size))));
+std::vector<Features> read_features(const std::string& path, int rank) {
+  Features all = read_npy_features(path);
+  const int n_axes = static_cast<int>(all.shape.size());
+  if (n_axes != rank && n_axes != rank + 1)
+    throw Error(Code::kBadArgument, fmt::format("{}: it has the shape [{}]; the encoder reads {} axes, or {} with a batch", path,
+                                                fmt::join(all.shape, ", "), rank, rank + 1));
+  if (n_axes == rank) return {std::move(all)};
+  std::vector<Features> sources;
+  const auto n_sources = static_cast<size_t>(all.shape.front());
+  const size_t size = n_sources == 0 ? 0 : all.values.size() / n_sources;
+  for (size_t i = 0; i < n_sources; ++i) {
+    const auto first = all.values.begin() + static_cast<std::ptrdiff_t>(i * size);
+    sources.push_back({{all.shape.begin() + 1, all.shape.end()}, {first, first + static_cast<std::ptrdiff_t>(size)}});
+  }
   return sources;
 }
 

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "api/translator.h"
 #include "base/json.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
@@ -16,31 +15,34 @@ namespace {
 
 struct TranslateCommand {
   ModelOptions model;
-  TargetOptions target;
+  TranslateOptions options;
   std::string text, ids, features;
   bool has_text = false, has_ids = false;
 };
 
 // A line is translated with those that arrive within this time: a file fills whole batches, a user gets an answer at once.
 constexpr std::chrono::milliseconds kLongestWait{50};
+constexpr size_t kBatchesAtOnce = 16;  // lines of similar length among these share a batch
 
 // Lines of similar length share a batch; they are printed in the order of the input.
 class TranslationRun {
  public:
   TranslationRun(const Model& model, const TranslateCommand& command, const Terminal& terminal)
-      : model_(model), command_(command), terminal_(terminal), progress_(terminal, "translating"), translator_(model, options()) {}
+      : model_(model), command_(command), terminal_(terminal), progress_(terminal, "translating") {}
 
   int run() {
     terminal_.log().info("translating");
     const auto start = std::chrono::steady_clock::now();
-    for (std::vector<api::TranslationSource> sources = read_sources(); !sources.empty(); sources = read_sources()) {
-      for (Translation& result : translator_.translate(std::move(sources))) {
-        if (result.finish != Finish::kCancelled) ++n_translated_;
-        n_target_tokens_ += result.ids.size();
-        if (terminal_.json) results_.push_back(std::move(result));
-      }
-      flush_output();
-      if (Interrupt::happened()) break;
+    if (!command_.features.empty()) {
+      add(model_.translate(read_features(command_.features, model_.feature_rank()), options()));
+    } else if (command_.has_ids) {
+      const std::vector<TokenId> sources[] = {parse_ids(command_.ids)};
+      add(model_.translate(sources, options()));
+    } else if (command_.has_text && command_.text != "-") {
+      add(model_.translate({command_.text}, options()));
+    } else {
+      for (std::vector<std::string> lines = read_lines(); !lines.empty() && !Interrupt::happened(); lines = read_lines())
+        add(model_.translate(lines, options()));
     }
     progress_.clear();
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -54,45 +56,38 @@ class TranslationRun {
 
  private:
   TranslateOptions options() {
-    TranslateOptions options = command_.target.settled();
+    TranslateOptions options = command_.options;
+    options.first_index = n_sources_;
     options.cancelled = [] { return Interrupt::happened(); };
     options.progress = [this](int done, int total) {
       progress_.show(n_translated_ + done, n_translated_ + total);
       flush_output();
     };
-    options.translated = [this](size_t, const Translation& line) {
+    options.on_translation = [this](size_t, const Translation& line) {
       if (!terminal_.json) print_result("{}\n", shown(model_, line));
     };
     return options;
   }
 
-  // The next sources, at most as many as are sorted by length together; none at the end.
-  std::vector<api::TranslationSource> read_sources() {
-    std::vector<api::TranslationSource> sources;
-    const bool is_first = std::exchange(is_first_, false);
-    if (!command_.features.empty()) {
-      if (!is_first) return {};
-      for (Tensor& features : read_features(command_.features, translator_.feature_rank()))
-        sources.push_back(translator_.read_features(std::move(features)));
-    } else if (command_.has_ids) {
-      if (is_first) sources.push_back(translator_.read_ids(parse_ids(command_.ids)));
-    } else if (command_.has_text && command_.text != "-") {
-      if (is_first) sources.push_back(translator_.read_text(command_.text));
-    } else {
-      read_lines(sources);
+  void add(std::vector<Translation> found) {
+    n_sources_ += found.size();
+    for (Translation& result : found) {
+      if (result.finish != Finish::kCancelled) ++n_translated_;
+      n_target_tokens_ += result.ids.size();
+      if (terminal_.json) results_.push_back(std::move(result));
     }
-    return sources;
+    flush_output();
   }
 
-  // Waits for one line, then takes what arrives shortly after it.
-  void read_lines(std::vector<api::TranslationSource>& sources) {
+  // Waits for one line, then takes what arrives shortly after it; none at the end.
+  std::vector<std::string> read_lines() {
+    std::vector<std::string> lines;
     std::optional<std::string> line = input_.next_line();
     const auto deadline = std::chrono::steady_clock::now() + kLongestWait;
-    while (line) {
-      sources.push_back(translator_.read_text(*line));
-      if (sources.size() >= translator_.n_sorted_together()) return;
-      line = input_.next_line_before(deadline);
-    }
+    const size_t most = kBatchesAtOnce * static_cast<size_t>(command_.options.batch);
+    for (; line && lines.size() < most; line = lines.size() < most ? input_.next_line_before(deadline) : std::nullopt)
+      lines.push_back(std::move(*line));
+    return lines;
   }
 
   void print_timing(double ms) const {
@@ -111,7 +106,7 @@ class TranslationRun {
       results.push_back(std::move(entry));
     }
     const double seconds = ms / 1e3;
-    const backend::SourceWork work = ModelAccess::state(model_).backend->source_work();
+    const SourceWork work = model_.source_work();
     const Json timing = {{"load_ms", model_.load_ms()},
                          {"translate_ms", ms},
                          {"sentences_per_s", n_translated_ / seconds},
@@ -126,9 +121,8 @@ class TranslationRun {
   const TranslateCommand& command_;
   const Terminal& terminal_;
   Progress progress_;
-  api::Translator translator_;
   StandardInput input_;
-  bool is_first_ = true;
+  size_t n_sources_ = 0;
   int n_translated_ = 0;
   size_t n_target_tokens_ = 0;
   std::vector<Translation> results_;  // for --json
@@ -145,12 +139,12 @@ void add_translate(Commands commands) {
   CLI::Option* ids = command->add_option("--ids", options->ids, "Source token ids instead of text: 1,2,3")->option_text("IDS");
   command->add_option("--features", options->features, "Input features of an audio or image encoder, with or without a batch axis")
       ->option_text("FILE.npy");
-  command->add_option("--language", options->target.search.language, "Target language, if the model has several")->option_text("NAME");
-  command->add_option("--source-language", options->target.search.source_language, "Source language, if the model has several")
+  command->add_option("--language", options->options.language, "Target language, if the model has several")->option_text("NAME");
+  command->add_option("--source-language", options->options.source_language, "Source language, if the model has several")
       ->option_text("NAME");
-  command->add_option("--batch", options->target.search.batch, "Lines per batch")->check(between(1, 4096))->option_text("N");
-  command->add_flag("--truncate", options->target.search.truncate, "Truncate sources that are longer than the model allows");
-  add_target_options(*command, options->target);
+  command->add_option("--batch", options->options.batch, "Lines per batch")->check(between(1, 4096))->option_text("N");
+  command->add_flag("--truncate", options->options.truncate, "Truncate sources that are longer than the model allows");
+  add_generation_options(*command, options->options);
   command->callback([=] {
     options->has_text = text->count() > 0;
     options->has_ids = ids->count() > 0;

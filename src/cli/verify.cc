@@ -5,6 +5,7 @@
 
 #include "api/load.h"
 #include "api/state.h"
+#include "api/translator.h"
 #include "base/json.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
@@ -90,7 +91,7 @@ void print_law(const engine::LawResult& law, const Terminal& terminal) {
 // The model once more with other options; null, and a warning with the reason, where that cannot be.
 std::shared_ptr<backend::Backend> open_again(const Model& model, const LoadOptions& load, const Log& log) {
   try {
-    return api::open_backend(ModelAccess::state(model).signature, load, api::read_environment(), log);
+    return api::open_backend(model.state()->signature, load, api::read_environment(), log);
   } catch (const Error& e) { log.warning(fmt::format("nothing to compare with: {}", e.what())); }
   return nullptr;
 }
@@ -100,7 +101,7 @@ std::vector<engine::Peer> exact_peers(const Model& model, const LoadOptions& loa
   LoadOptions threads = load, scalar = load;
   threads.threads = load.threads == 1 ? 2 : 1;
   scalar.isa = "scalar";
-  if (ModelAccess::state(model).backend->traits().exact_sources) tolerance = 0;
+  if (model.state()->traits().exact_sources) tolerance = 0;
   return {{"one thread = many", open_again(model, threads, log), tolerance},
           {"scalar = vectors", open_again(model, scalar, log), tolerance}};
 }
@@ -112,8 +113,7 @@ bool runs(const std::shared_ptr<backend::Backend>& backend, const Log& log) {
   if (traits.needs_source || traits.vocab <= 0) return true;
   try {
     const std::vector<TokenId> tokens = synthetic_prompt(traits.vocab, 1);
-    engine::Sequence(backend, 0).append(tokens);
-    return true;
+    return engine::Sequence(backend, 0).append(tokens) == AppendStatus::kDone;
   } catch (const Error& e) { log.warning(fmt::format("nothing to compare with: {}", e.what())); }
   return false;
 }
@@ -136,7 +136,7 @@ std::vector<engine::Peer> peers_of(const VerifyCommand& options, const Model& mo
   std::vector<engine::Peer> peers;
   if (options.against == "none") return peers;
   LoadOptions load = options.model.load;
-  if (ModelAccess::state(model).backend->traits().exact) peers = exact_peers(model, load, tolerance, log);
+  if (model.state()->traits().exact) peers = exact_peers(model, load, tolerance, log);
   peers.push_back(other_backend(model, load, tolerance, log));
   std::erase_if(peers, [](const engine::Peer& peer) { return peer.backend == nullptr; });
   return peers;
@@ -150,10 +150,10 @@ struct Terms {
 };
 
 Terms terms_for(const VerifyCommand& options, const Model& model, const Terminal& terminal) {
-  const auto& state = ModelAccess::state(model);
+  const auto& state = *model.state();
   Terms terms;
   const double honest = options.tolerance > 0 ? options.tolerance : honest_tolerance(state.signature, options.model.load);
-  terms.tolerance = state.backend->traits().exact ? 0 : honest;
+  terms.tolerance = state.traits().exact ? 0 : honest;
   terms.peers = peers_of(options, model, honest, terminal.log());
   if (!terminal.json) terms.report = [&](const engine::LawResult& law) { print_law(law, terminal); };
   return terms;
@@ -176,10 +176,10 @@ std::vector<TokenId> wanted_ids(const VerifyCommand& options, const Model& model
 // A file that quantises its activations over all rows of a run moves a row by the company it is in; twice that is granted, as long as
 // a broken mask would still be seen.
 double tolerance_in_company(const VerifyCommand& options, const Model& model, const Terms& terms, std::span<const TokenId> prompt) {
-  const auto& state = ModelAccess::state(model);
+  const auto& state = *model.state();
   const bool asks = terms.tolerance > 0 && options.tolerance == 0 && quantises_activations(*state.signature.later_step()->model->graph);
   if (!asks) return terms.tolerance;
-  return std::clamp(2 * engine::moved_by_company(state.backend, prompt), terms.tolerance, kMostInCompany);
+  return std::clamp(2 * engine::moved_by_company(state.decoder->shared_backend(), prompt), terms.tolerance, kMostInCompany);
 }
 
 std::vector<engine::LawResult> verify_decoder(const VerifyCommand& options, const Model& model, Terms& terms, const Terminal& terminal) {
@@ -191,7 +191,7 @@ std::vector<engine::LawResult> verify_decoder(const VerifyCommand& options, cons
   laws.peers = terms.peers;
   laws.report = terms.report;
   say_terms(model, terms, fmt::format("{} tokens", laws.prompt.size()), terminal);
-  return engine::verify_decoder(ModelAccess::state(model).backend, laws);
+  return engine::verify_decoder(model.state()->decoder->shared_backend(), laws);
 }
 
 Tensor as_source(std::span<const TokenId> ids) {
@@ -199,45 +199,50 @@ Tensor as_source(std::span<const TokenId> ids) {
 }
 
 std::vector<Tensor> sources_of(const analysis::Port& port, const std::filesystem::path& folder, const std::string& features) {
-  if (!features.empty()) return read_features(features, port.dims.size());
+  std::vector<Tensor> read;
+  if (!features.empty()) {
+    for (const Features& source : read_features(features, static_cast<int>(port.dims.size()) - 1)) read.push_back(api::to_tensor(source));
+    return read;
+  }
   return {synthetic_features(port, folder, 0), synthetic_features(port, folder, 1), synthetic_features(port, folder, 2)};
 }
 
 // Three sources; of unequal length where they are texts.
 std::vector<Tensor> synthetic_sources(const VerifyCommand& options, const Model& model) {
-  const auto& state = ModelAccess::state(model);
+  const auto& state = *model.state();
   const analysis::File* encoder = state.signature.encoder();
   for (const analysis::Role role : {analysis::Role::kAudioFeatures, analysis::Role::kPixelValues}) {
     const analysis::Port* port = encoder != nullptr ? encoder->input_of(role) : nullptr;
     if (port != nullptr) return sources_of(*port, state.signature.folder, options.features);
   }
   std::vector<TokenId> ids = wanted_ids(options, model);
-  if (ids.size() < 2) ids = synthetic_prompt(model.vocab_size(), state.backend->traits().max_source_positions);
+  if (ids.size() < 2) ids = synthetic_prompt(model.vocab_size(), state.traits().max_source_positions);
   const std::vector<TokenId> reversed(ids.rbegin(), ids.rend());
   return {as_source(ids), as_source(std::span(ids).first(std::max<size_t>(1, ids.size() / 3))), as_source(reversed)};
 }
 
 std::vector<engine::LawResult> verify_translator(const VerifyCommand& options, const Model& model, Terms& terms, const Terminal& terminal) {
-  const auto& state = ModelAccess::state(model);
-  const sample::Sampler sampler(state.config.sampling, static_cast<size_t>(model.vocab_size()));
+  const auto& state = *model.state();
   engine::VerifyTranslatorOptions laws;
   laws.sources = synthetic_sources(options, model);
   laws.start = {state.config.decoder_start.value_or(0)};
   laws.target = synthetic_prompt(model.vocab_size(), model.max_positions() > 2 ? std::min(8, model.max_positions() - 1) : 8);
-  laws.sampler = &sampler;
+  laws.sampler = std::make_shared<sample::Sampler>(
+      state.config.sampling,
+      sample::TokenRules{static_cast<size_t>(model.vocab_size()), state.config.eos, state.traits().unreadable_tokens});
   const int most = model.max_positions() > 0 ? std::min(24, model.max_positions()) : 24;
-  laws.beams = {.num_beams = 4, .max_length = static_cast<size_t>(most), .eos_token_id = state.config.sampling.eos_token_id};
+  laws.beams = {.num_beams = 4, .max_length = static_cast<size_t>(most), .eos_token_id = state.config.eos};
   laws.tolerance = terms.tolerance;
   laws.peers = terms.peers;
   laws.report = terms.report;
   say_terms(model, terms, fmt::format("{} sources, {} tokens of target", laws.sources.size(), laws.target.size()), terminal);
-  return engine::verify_translator(state.backend, laws);
+  return engine::verify_translator(state.decoder->shared_backend(), laws);
 }
 
 int verify(const VerifyCommand& options, const Terminal& terminal) {
   const Model model = load_model(options.model, terminal);
   Terms terms = terms_for(options, model, terminal);
-  const bool translates = ModelAccess::state(model).backend->traits().needs_source;
+  const bool translates = model.state()->traits().needs_source;
   const std::vector<engine::LawResult> results = (translates ? verify_translator : verify_decoder)(options, model, terms, terminal);
   bool all = true;
   Json list = Json::array();

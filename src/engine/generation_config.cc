@@ -39,6 +39,13 @@ class ConfigFile {
     if (!value->is_number()) refuse(key, "a whole number");
     target = static_cast<int>(std::clamp(value->get<double>(), -1e9, 1e9));
   }
+  void read(const char* key, uint64_t& target) const {
+    const Json* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_number_unsigned()) refuse(key, "a whole number, 0 or more");
+    target = value->get<uint64_t>();
+  }
+  void read(const char* key, std::vector<std::pair<TokenId, double>>&) const { refuse(key, "sequence_bias instead"); }
   void read(const char* key, bool& target) const {
     const Json* value = find(key);
     if (value == nullptr) return;
@@ -81,7 +88,7 @@ class ConfigFile {
     target.clear();
     for (const Json& entry : *value) target.push_back(ids(entry, key));
   }
-  void read(const char* key, std::vector<sample::SequenceBias>& target) const {
+  void read(const char* key, std::vector<SequenceBias>& target) const {
     const Json* value = find(key);
     if (value == nullptr) return;
     constexpr const char* kWanted = "a list of [[ids], bias]";
@@ -92,7 +99,7 @@ class ConfigFile {
       target.push_back({ids(entry[0], key), entry[1].get<double>()});
     }
   }
-  void read(const char* key, std::optional<sample::DecayLengthPenalty>& target) const {
+  void read(const char* key, DecayLengthPenalty& target) const {
     const Json* value = find(key);
     if (value == nullptr) return;
     if (!value->is_array() || value->size() != 2 || !(*value)[0].is_number_integer() || !(*value)[1].is_number())
@@ -119,44 +126,24 @@ class ConfigFile {
   Json root_ = Json::object();
 };
 
-void read_sampling(const ConfigFile& file, sample::SamplingOptions& options) {
-  bool do_sample = options.temperature > 0;
+void read_sampling(const ConfigFile& file, Sampling& sampling) {
+  bool do_sample = sampling.temperature.value_or(0) > 0;
   file.read("do_sample", do_sample);
-  if (do_sample) {
-    // Hugging Face samples at temperature 1 among the 50 likeliest unless the file says otherwise.
-    if (options.temperature == 0) options.temperature = 1.0, options.top_k = 50;
-    file.read("temperature", options.temperature);
-    file.read("top_k", options.top_k);
-    file.read("top_p", options.top_p);
-    file.read("min_p", options.min_p);
-    file.read("typical_p", options.typical_p);
-    file.read("epsilon_cutoff", options.epsilon_cutoff);
-    file.read("eta_cutoff", options.eta_cutoff);
+  // Hugging Face samples at temperature 1 among the 50 likeliest unless the file says otherwise.
+  if (do_sample && !sampling.temperature) sampling.temperature = 1.0, sampling.top_k = 50;
+  for (const SamplingField& field : sampling_fields()) {
+    if (field.sampling_only && !do_sample) continue;
+    std::visit([&](auto member) { file.read(field.name.data(), sampling.*member); }, field.member);
   }
-  file.read("repetition_penalty", options.repetition_penalty);
-  file.read("encoder_repetition_penalty", options.encoder_repetition_penalty);
-  file.read("no_repeat_ngram_size", options.no_repeat_ngram_size);
-  file.read("encoder_no_repeat_ngram_size", options.encoder_no_repeat_ngram_size);
-  file.read("sequence_bias", options.sequence_bias);
-  file.read("bad_words_ids", options.bad_words_ids);
-  file.read("suppress_tokens", options.suppress_tokens);
-  file.read("begin_suppress_tokens", options.begin_suppress_tokens);
-  file.read("forced_bos_token_id", options.forced_bos_token_id);
-  file.read("forced_eos_token_id", options.forced_eos_token_id);
-  file.read("min_length", options.min_length);
-  file.read("min_new_tokens", options.min_new_tokens);
-  file.read("exponential_decay_length_penalty", options.exponential_decay_length_penalty);
-  file.read("remove_invalid_values", options.remove_invalid_values);
-  file.read("renormalize_logits", options.renormalize_logits);
 }
 
 void read_early_stopping(const ConfigFile& file, GenerationConfig& config) {
   const Json* value = file.find("early_stopping");
   if (value == nullptr) return;
   if (value->is_boolean()) {
-    config.early_stopping = value->get<bool>() ? sample::EarlyStopping::kYes : sample::EarlyStopping::kNo;
+    config.early_stopping = value->get<bool>() ? EarlyStopping::kTrue : EarlyStopping::kFalse;
   } else if (*value == "never") {
-    config.early_stopping = sample::EarlyStopping::kNever;
+    config.early_stopping = EarlyStopping::kNever;
   } else {
     file.refuse("early_stopping", "true, false or \"never\"");
   }
@@ -204,7 +191,7 @@ GenerationConfig read_generation_config(const analysis::Signature& signature) {
   const std::filesystem::path own = signature.folder / "generation_config.json";
   config.has_own_file = std::filesystem::exists(own);
   read_file(ConfigFile(own), config);
-  for (const int64_t id : signature.special.eos) config.sampling.eos_token_id.push_back(static_cast<TokenId>(id));
+  for (const int64_t id : signature.special.eos) config.eos.push_back(static_cast<TokenId>(id));
   if (!config.decoder_start && signature.special.decoder_start)
     config.decoder_start = static_cast<TokenId>(*signature.special.decoder_start);
   return config;

@@ -6,20 +6,20 @@
 #include <vector>
 
 #include "analysis/signature.h"
-#include "sample/beam.h"
-#include "sample/options.h"
+#include "kvik/options.h"
 
 namespace kvik::engine {
 
 // What a model's own files say about generating with it: generation_config.json, then config.json (older exports keep it there),
 // then genai_config.json. What none of them says keeps its default.
 struct GenerationConfig {
-  sample::SamplingOptions sampling;  // greedy unless the files ask for sampling
+  Sampling sampling;         // greedy unless the files ask for sampling
+  std::vector<TokenId> eos;  // end tokens
   std::optional<int> max_new_tokens;
   std::optional<int> max_length;  // prompt included
   int beams = 1;
   double length_penalty = 1.0;
-  sample::EarlyStopping early_stopping = sample::EarlyStopping::kNo;
+  EarlyStopping early_stopping = EarlyStopping::kFalse;
   int num_return_sequences = 1;
   std::optional<TokenId> decoder_start;
   std::vector<std::pair<int, std::optional<TokenId>>> forced_decoder_ids;  // position, token; none: the language, which is to be detected

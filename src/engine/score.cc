@@ -7,11 +7,15 @@
 #include "kvik/error.h"
 #include "sample/log_softmax.h"
 
+namespace kvik {
+
+double Score::perplexity() const { return std::exp(-sum_logprob / static_cast<double>(logprobs.size())); }
+
+}  // namespace kvik
+
 namespace kvik::engine {
 
-double Score::perplexity() const { return std::exp(-sum / static_cast<double>(logprobs.size())); }
-
-Score score_windows(Sequence& sequence, std::span<const TokenId> tokens, int window, const AppendWatch& watch) {
+Score score_windows(Sequence& sequence, std::span<const TokenId> tokens, int window, const Watch& watch) {
   if (tokens.size() < 2)
     throw Error(Code::kBadArgument,
                 fmt::format("{} tokens cannot be scored: the first has nothing before it; at least 2 were expected", tokens.size()));
@@ -20,21 +24,22 @@ Score score_windows(Sequence& sequence, std::span<const TokenId> tokens, int win
     throw Error(Code::kTooLarge, fmt::format("a window of {} tokens is longer than the context of {}", window, sequence.capacity()));
   }
   Score score;
+  score.window = window;
   const int n_tokens = static_cast<int>(tokens.size());
   for (int start = 0; start < n_tokens; start += window) {
     const std::span<const TokenId> part =
         tokens.subspan(static_cast<size_t>(start), static_cast<size_t>(std::min(window, n_tokens - start)));
     if (part.size() < 2) break;
     sequence.rewind(0);
-    // The last token predicts nothing that is scored, so it need not run.
-    const Appended appended =
-        sequence.append_and_see(part.first(part.size() - 1),
-                                [&](int i, std::span<const float> row) {
-                                  score.logprobs.push_back(sample::log_prob_of(row, part[static_cast<size_t>(i) + 1]));
-                                  score.sum += score.logprobs.back();
-                                },
-                                {nullptr, watch.cancelled});
-    if (appended == Appended::kCancelled) throw Error(Code::kBadArgument, "scoring was interrupted");
+    const auto add = [&](int i, std::span<const float> row) {
+      score.logprobs.push_back(sample::log_prob_of(row, part[static_cast<size_t>(i) + 1]));
+      score.sum_logprob += score.logprobs.back();
+    };
+    // The last token predicts nothing that is scored, so it does not run.
+    if (sequence.append_and_see(part.first(part.size() - 1), add, {nullptr, watch.cancelled}) == AppendStatus::kCancelled) {
+      score.finish = Finish::kCancelled;
+      break;
+    }
     if (watch.progress) watch.progress(std::min(start + window, n_tokens), n_tokens);
   }
   return score;

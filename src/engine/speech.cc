@@ -28,8 +28,8 @@ TokenId named(const NamedTokens& tokens, const std::string& wanted, const char* 
   }
   if (tokens.empty())
     throw Error(Code::kBadArgument,
-                fmt::format("the {} '{}' was asked for; this model's generation_config.json lists none, nor does its tokenizer, so it "
-                            "knows one only",
+                fmt::format("the {} '{}' was requested; this model has only one: neither its generation_config.json nor its tokenizer "
+                            "lists any",
                             what, wanted));
   throw Error(Code::kBadArgument, fmt::format("the {} '{}' is unknown; this model has: {}", what, wanted, names_of(tokens)));
 }
@@ -59,11 +59,11 @@ std::vector<TokenId> given(const std::vector<std::optional<TokenId>>& start) {
 
 }  // namespace
 
-std::vector<TokenId> speech_start(const GenerationConfig& config, const SpeechWish& wish, const DetectLanguage& detect) {
+std::vector<TokenId> speech_start(const GenerationConfig& config, const SpeechRequest& request, const DetectLanguage& detect) {
   if (!config.decoder_start)
     throw Error(Code::kBadModel, "the config files do not say what the decoder starts with (decoder_start_token_id)");
-  const std::optional<std::string> language = wish.language ? wish.language : config.language;
-  const std::optional<std::string> task = wish.task ? wish.task : config.task;
+  const std::optional<std::string> language = request.language ? request.language : config.language;
+  const std::optional<std::string> task = request.task ? request.task : config.task;
   std::vector<std::optional<TokenId>> start = {*config.decoder_start};
   if (!language && !task) add_forced(config, start);
   if (!language && !task && config.speech_tokens_only_if_asked) return given(start);
@@ -89,19 +89,15 @@ std::vector<TokenId> speech_start(const GenerationConfig& config, const SpeechWi
   return given(start);
 }
 
-TokenId likeliest_of(backend::Backend& backend, const EncodedSource& source, std::span<const TokenId> start,
+TokenId likeliest_of(const std::shared_ptr<Decoder>& decoder, const EncodedSource& source, std::span<const TokenId> start,
                      std::span<const TokenId> candidates) {
-  const std::unique_ptr<backend::Cache> cache = backend.new_cache(source.encoded);
-  std::vector<backend::Row> rows;
-  for (size_t i = 0; i < start.size(); ++i) rows.push_back({start[i], static_cast<int>(i), 0, i + 1 == start.size()});
-  backend::Cache* const caches[] = {cache.get()};
-  backend::Logits logits;
-  backend.run(rows, caches, logits);
-  const std::span<const float> row = logits.row(0);
+  Sequence sequence(decoder, 0, source.encoded);
+  if (sequence.append(start) != AppendStatus::kDone) throw Error(Code::kTooLarge, "the start tokens exceed the decoder's positions");
+  const std::span<const float> row = sequence.logits();
   TokenId best = candidates.front();
   for (const TokenId id : candidates) {
     if (id < 0 || static_cast<size_t>(id) >= row.size())
-      throw Error(Code::kBadModel, fmt::format("lang_to_id names token {}, and the vocabulary has {}", id, row.size()));
+      throw Error(Code::kBadModel, fmt::format("lang_to_id names token {}; the vocabulary has {}", id, row.size()));
     if (row[static_cast<size_t>(id)] > row[static_cast<size_t>(best)]) best = id;
   }
   return best;
@@ -116,80 +112,82 @@ std::string language_of(const GenerationConfig& config, std::span<const TokenId>
 
 namespace {
 
-// What both ways share: windows one batch after another.
-class Listening {
+class SoundWindows final : public AudioWindows {
  public:
-  Listening(backend::Backend& backend, const GenerationConfig& config, const sample::Sampler& sampler, const TranscribeOptions& options)
-      : backend_(backend), config_(config), sampler_(sampler), options_(options), translating_(options.translate) {}
+  SoundWindows(const audio::Sound& sound, const audio::FeatureExtractor& extractor)
+      : sound_(sound), extractor_(extractor), n_window_(static_cast<int64_t>(extractor.window_samples())) {}
 
-  std::vector<Hypotheses> hear(std::span<const Tensor> features) {
-    std::vector<EncodedSource> encoded = encode_features(backend_, features);
-    for (EncodedSource& source : encoded) source.stream = n_heard_++;
-    if (start_.empty()) begin(encoded.front());
-    return translate(backend_, encoded, sampler_, translating_);
+  int count() const override { return static_cast<int>((sound_.n_samples() + n_window_ - 1) / n_window_); }
+  Tensor features(int window) const override {
+    std::vector<float> samples(static_cast<size_t>(last_sample(window) - first_sample(window)));
+    sound_.read(first_sample(window), samples);
+    return extractor_.extract(samples);
   }
-
-  const std::vector<TokenId>& start() const { return start_; }
+  double start_s(int window) const override { return static_cast<double>(first_sample(window)) / sound_.rate(); }
+  double end_s(int window) const override { return static_cast<double>(last_sample(window)) / sound_.rate(); }
 
  private:
-  void begin(const EncodedSource& first) {
-    start_ = speech_start(config_, options_.wish, [&](std::span<const TokenId> start, std::span<const TokenId> languages) {
-      return likeliest_of(backend_, first, start, languages);
-    });
-    translating_.search.start = start_;
-    size_t& most = translating_.search.beams.max_length;
-    most = start_.size() + static_cast<size_t>(options_.max_new_tokens);
-    if (const int limit = backend_.traits().max_positions; limit > 0) most = std::min(most, static_cast<size_t>(limit));
-  }
+  int64_t first_sample(int window) const { return window * n_window_; }
+  int64_t last_sample(int window) const { return std::min((window + 1) * n_window_, sound_.n_samples()); }
 
-  backend::Backend& backend_;
-  const GenerationConfig& config_;
-  const sample::Sampler& sampler_;
-  const TranscribeOptions& options_;
-  TranslateOptions translating_;
-  std::vector<TokenId> start_;
-  uint64_t n_heard_ = 0;
+  const audio::Sound& sound_;
+  const audio::FeatureExtractor& extractor_;
+  int64_t n_window_;
 };
+
+class FeatureWindows final : public AudioWindows {
+ public:
+  explicit FeatureWindows(std::span<const Tensor> features) : features_(features) {}
+  int count() const override { return static_cast<int>(features_.size()); }
+  Tensor features(int window) const override { return features_[static_cast<size_t>(window)]; }
+
+ private:
+  std::span<const Tensor> features_;
+};
+
+size_t max_length_of(const backend::Traits& traits, size_t n_start, int max_new_tokens) {
+  const size_t length = n_start + static_cast<size_t>(max_new_tokens);
+  return traits.max_positions > 0 ? std::min(length, static_cast<size_t>(traits.max_positions)) : length;
+}
 
 }  // namespace
 
-Transcript transcribe(backend::Backend& backend, const audio::Sound& sound, const audio::FeatureExtractor& extractor,
-                      const GenerationConfig& config, const sample::Sampler& sampler, const TranscribeOptions& options) {
-  const auto window = static_cast<int64_t>(extractor.window_samples());
-  const int64_t n_windows = (sound.n_samples() + window - 1) / window;
-  Listening listening(backend, config, sampler, options);
-  Transcript transcript;
-  std::vector<float> samples;
-  for (int64_t first = 0; first < n_windows; first += options.batch) {
-    std::vector<Tensor> features;
-    for (int64_t w = first; w < std::min(n_windows, first + options.batch); ++w) {
-      samples.resize(static_cast<size_t>(std::min(window, sound.n_samples() - w * window)));
-      sound.read(w * window, samples);
-      features.push_back(extractor.extract(samples));
-    }
-    for (Hypotheses& found : listening.hear(features)) {
-      const int64_t begin = static_cast<int64_t>(transcript.windows.size()) * window;
-      const int64_t end = std::min(begin + window, sound.n_samples());
-      transcript.windows.push_back({static_cast<double>(begin) / sound.rate(), static_cast<double>(end) / sound.rate(), std::move(found)});
-      if (options.heard) options.heard(transcript.windows.back(), static_cast<int>(n_windows));
-    }
-  }
-  transcript.start = listening.start();
-  return transcript;
+std::unique_ptr<AudioWindows> windows_of(const audio::Sound& sound, const audio::FeatureExtractor& extractor) {
+  return std::make_unique<SoundWindows>(sound, extractor);
 }
 
-Transcript transcribe(backend::Backend& backend, std::span<const Tensor> windows, const GenerationConfig& config,
-                      const sample::Sampler& sampler, const TranscribeOptions& options) {
-  Listening listening(backend, config, sampler, options);
+std::unique_ptr<AudioWindows> windows_of(std::span<const Tensor> features) { return std::make_unique<FeatureWindows>(features); }
+
+Transcript transcribe(const std::shared_ptr<Decoder>& decoder, const AudioWindows& windows, const GenerationConfig& config,
+                      const std::shared_ptr<const sample::Sampler>& sampler, const TranscribeOptions& options) {
   Transcript transcript;
-  const auto batch = static_cast<size_t>(options.batch);
-  for (size_t first = 0; first < windows.size(); first += batch) {
-    for (Hypotheses& found : listening.hear(windows.subspan(first, std::min(batch, windows.size() - first)))) {
-      transcript.windows.push_back({0, 0, std::move(found)});
-      if (options.heard) options.heard(transcript.windows.back(), static_cast<int>(windows.size()));
+  TargetOptions target = options.target;
+  for (int first = 0; first < windows.count(); first += options.batch) {
+    if (options.cancelled && options.cancelled()) {
+      transcript.cancelled = true;
+      return transcript;
+    }
+    std::vector<Tensor> features;
+    for (int w = first; w < std::min(windows.count(), first + options.batch); ++w) features.push_back(windows.features(w));
+    std::vector<EncodedSource> encoded = encode_features(decoder->backend(), features);
+    for (EncodedSource& source : encoded) source.stream += static_cast<uint64_t>(first);
+    if (first == 0) {
+      target.start = speech_start(config, options.request, [&](std::span<const TokenId> start, std::span<const TokenId> languages) {
+        return likeliest_of(decoder, encoded.front(), start, languages);
+      });
+      target.beams.max_length = max_length_of(decoder->backend().traits(), target.start.size(), options.max_new_tokens);
+      transcript.start = target.start;
+    }
+    for (FoundTargets& found : find_targets(decoder, sampler, encoded, target, options.cancelled)) {
+      if (found.finish == Finish::kCancelled) {
+        transcript.cancelled = true;
+        return transcript;
+      }
+      const int w = static_cast<int>(transcript.windows.size());
+      transcript.windows.push_back({windows.start_s(w), windows.end_s(w), std::move(found.targets)});
+      if (options.on_window) options.on_window(transcript.windows.back(), windows.count());
     }
   }
-  transcript.start = listening.start();
   return transcript;
 }
 

@@ -9,55 +9,68 @@
 #include "audio/features.h"
 #include "audio/wav.h"
 #include "engine/generation_config.h"
-#include "engine/translate.h"
+#include "engine/targets.h"
 
-// From sound to text: what the decoder of a speech model begins with, and sounds of any length window by window.
+// Speech models: the start tokens of their decoder, and recordings of any length, window by window.
 namespace kvik::engine {
 
-// What the caller wants of what the config offers; nothing: what the config says, and the language is detected where it says none.
-struct SpeechWish {
+// What the caller asks for; not set: what the config says, and the language is detected if that says none.
+struct SpeechRequest {
   std::optional<std::string> language;  // "de", or as the config writes it ("<|de|>")
   std::optional<std::string> task;      // "transcribe", "translate"
 };
 
-// The start tokens: start of text, language, task, no timestamps, as far as the config knows them. `detect` is called where the language
-// has to be heard, with the tokens to choose from, after the start tokens so far.
-// Throws Error(kBadArgument) for a language or task that the config does not list, Error(kBadModel) where there is no start token.
+// The start tokens: start of text, language, task, no timestamps, as far as the config has them. `detect` is called if the language
+// has to be detected, with the tokens to choose from, after the start tokens so far.
+// Throws Error(kBadArgument) for a language or task that the config does not list, Error(kBadModel) if there is no start token.
 using DetectLanguage = std::function<TokenId(std::span<const TokenId> start, std::span<const TokenId> languages)>;
-std::vector<TokenId> speech_start(const GenerationConfig& config, const SpeechWish& wish, const DetectLanguage& detect);
+std::vector<TokenId> speech_start(const GenerationConfig& config, const SpeechRequest& request, const DetectLanguage& detect);
 
 // The likeliest of `candidates` after `start`.
-TokenId likeliest_of(backend::Backend& backend, const EncodedSource& source, std::span<const TokenId> start,
+TokenId likeliest_of(const std::shared_ptr<Decoder>& decoder, const EncodedSource& source, std::span<const TokenId> start,
                      std::span<const TokenId> candidates);
 
-// The name of a language token, as --language takes it; empty where the token is none.
+// The name of the language among start tokens, as --language takes it; empty if there is none.
 std::string language_of(const GenerationConfig& config, std::span<const TokenId> start);
 
-// One window of a sound and what was heard in it.
-struct HeardWindow {
+// What a speech encoder reads, one window after another.
+class AudioWindows {
+ public:
+  virtual ~AudioWindows() = default;
+  virtual int count() const = 0;
+  virtual Tensor features(int window) const = 0;
+  virtual double start_s(int) const { return 0; }
+  virtual double end_s(int) const { return 0; }
+};
+
+// Windows of a recording follow each other without overlap; the last one is padded with silence. Both must outlive it.
+std::unique_ptr<AudioWindows> windows_of(const audio::Sound& sound, const audio::FeatureExtractor& extractor);
+// Features that were computed elsewhere, one tensor per window. They must outlive it.
+std::unique_ptr<AudioWindows> windows_of(std::span<const Tensor> features);
+
+struct TranscribedWindow {
   double start_s = 0;
   double end_s = 0;
-  Hypotheses found;
+  std::vector<Target> targets;  // best first
 };
 
 struct TranscribeOptions {
-  TranslateOptions translate;  // search.start is set here; max_length is max_new_tokens more, bounded by the model's positions
+  TargetOptions target;  // start and max_length are set here
   int max_new_tokens = 0;
-  SpeechWish wish;
-  int batch = 4;                                                    // windows that are run together
-  std::function<void(const HeardWindow& window, int total)> heard;  // each window in order, as soon as it is known
+  SpeechRequest request;
+  int batch = 4;                                                              // windows per run
+  std::function<void(const TranscribedWindow& window, int total)> on_window;  // in order, as early as possible
+  std::function<bool()> cancelled;                                            // polled between steps
 };
 
 struct Transcript {
   std::vector<TokenId> start;
-  std::vector<HeardWindow> windows;
+  std::vector<TranscribedWindow> windows;
+  bool cancelled = false;  // `windows` are those before
 };
 
-// Windows follow each other without overlap; the last one is filled up with silence. The language is detected in the first one.
-Transcript transcribe(backend::Backend& backend, const audio::Sound& sound, const audio::FeatureExtractor& extractor,
-                      const GenerationConfig& config, const sample::Sampler& sampler, const TranscribeOptions& options);
-// The same from features that were made elsewhere, one tensor a window; their times are 0.
-Transcript transcribe(backend::Backend& backend, std::span<const Tensor> windows, const GenerationConfig& config,
-                      const sample::Sampler& sampler, const TranscribeOptions& options);
+// The language is detected in the first window.
+Transcript transcribe(const std::shared_ptr<Decoder>& decoder, const AudioWindows& windows, const GenerationConfig& config,
+                      const std::shared_ptr<const sample::Sampler>& sampler, const TranscribeOptions& options);
 
 }  // namespace kvik::engine

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "engine/sequence.h"
+#include "engine/decoder.h"
 #include "kvik/error.h"
 
 namespace kvik::engine {
@@ -14,7 +14,11 @@ using LogitsRow = std::vector<float>;
 class Verifier {
  public:
   Verifier(std::shared_ptr<backend::Backend> backend, const VerifyOptions& options)
-      : backend_(std::move(backend)), options_(options), prompt_(options.prompt), book_(options.report) {
+      : backend_(std::move(backend)),
+        decoder_(std::make_shared<Decoder>(backend_)),
+        options_(options),
+        prompt_(options.prompt),
+        book_(options.report) {
     // The truth: every beginning of the prompt computed alone, in one run, from nothing.
     for (size_t n = 1; n <= prompt_.size(); ++n) fresh_.push_back(logits_of(backend_, std::span(prompt_).first(n)));
   }
@@ -35,10 +39,10 @@ class Verifier {
  private:
   void law(const std::string& name, const std::function<void()>& body) { book_.law(name, options_.tolerance, body); }
 
-  Sequence new_sequence() const { return {backend_, options_.context}; }
+  Sequence new_sequence() const { return {decoder_, options_.context}; }
 
   static void feed(Sequence& sequence, std::span<const TokenId> tokens) {
-    if (sequence.append(tokens) != Appended::kDone) throw Error(Code::kTooLarge, "the prompt does not fit into the context");
+    if (sequence.append(tokens) != AppendStatus::kDone) throw Error(Code::kTooLarge, "the prompt does not fit into the context");
   }
 
   LogitsRow logits_of(const std::shared_ptr<backend::Backend>& backend, std::span<const TokenId> tokens) const {
@@ -116,7 +120,7 @@ class Verifier {
       Sequence left = new_sequence();
       feed(left, tokens(0, at));
       const std::vector<Tensor> contents = left.contents();
-      Sequence back = Sequence::restored(backend_, options_.context, left.tokens(), contents, {});
+      Sequence back = Sequence::restored(decoder_, options_.context, left.tokens(), contents, {});
       if (backend_->traits().can_rewind) compare(back, fresh_[at - 1], fmt::format("restored after {} tokens", at));
       feed(back, tokens(at, prompt_.size()));
       compare(back, fresh_.back(), fmt::format("restored after {} tokens and continued", at));
@@ -149,7 +153,7 @@ class Verifier {
         pointers.push_back(&sequence);
         next.push_back(prompt_[static_cast<size_t>(sequence.length())]);
       }
-      if (Sequence::append_each(pointers, next) != Appended::kDone)
+      if (Sequence::append_each(pointers, next) != AppendStatus::kDone)
         throw Error(Code::kTooLarge, "the prompt does not fit into the context");
       for (Sequence& sequence : sequences) {
         compare(sequence, fresh_[static_cast<size_t>(sequence.length()) - 1],
@@ -167,6 +171,7 @@ class Verifier {
   TokenId stranger() const { return (prompt_.back() + 1) % backend_->traits().vocab; }
 
   std::shared_ptr<backend::Backend> backend_;
+  std::shared_ptr<Decoder> decoder_;
   const VerifyOptions& options_;
   std::vector<TokenId> prompt_;
   std::vector<LogitsRow> fresh_;  // per number of tokens, less one
@@ -180,11 +185,12 @@ double moved_by_company(const std::shared_ptr<backend::Backend>& backend, std::s
   LawBook book([&](const LawResult& law) { moved = law.relative_difference; });
   book.law("alone = in company", 0, [&] {
     Sequence together(backend, 0);
-    together.append_and_see(prompt, [&](int i, std::span<const float> row) {
+    const auto compare_alone = [&](int i, std::span<const float> row) {
       Sequence alone(backend, 0);
-      alone.append(prompt.first(static_cast<size_t>(i) + 1));
-      book.compare(row, alone.logits(), "");
-    });
+      if (alone.append(prompt.first(static_cast<size_t>(i) + 1)) == AppendStatus::kDone) book.compare(row, alone.logits(), "");
+    };
+    if (together.append_and_see(prompt, compare_alone) != AppendStatus::kDone)
+      throw Error(Code::kTooLarge, "the prompt does not fit into the context");
   });
   return moved;
 }

@@ -36,7 +36,11 @@ LogitsRow feed(backend::Backend& backend, backend::Cache& cache, std::span<const
 class TranslatorVerifier {
  public:
   TranslatorVerifier(std::shared_ptr<backend::Backend> backend, const VerifyTranslatorOptions& options)
-      : backend_(std::move(backend)), options_(options), book_(options.report), tokens_(options.start) {
+      : backend_(std::move(backend)),
+        decoder_(std::make_shared<Decoder>(backend_)),
+        options_(options),
+        book_(options.report),
+        tokens_(options.start) {
     tokens_.insert(tokens_.end(), options.target.begin(), options.target.end());
     // The truth: every source encoded alone, every beginning of the target computed in one run, from nothing.
     for (const Tensor& source : options.sources) {
@@ -131,29 +135,29 @@ class TranslatorVerifier {
     return sources;
   }
 
-  TranslateOptions searching(int beams) const {
-    TranslateOptions options;
-    options.search.start = options_.start;
-    options.search.beams = options_.beams;
-    options.search.beams.num_beams = beams;
-    options.search.beams.num_return_sequences = 1;
+  TargetOptions searching(int beams) const {
+    TargetOptions options;
+    options.start = options_.start;
+    options.beams = options_.beams;
+    options.beams.num_beams = beams;
+    options.beams.num_return_sequences = 1;
     return options;
   }
 
   void narrow_beam_is_greedy() {
-    TranslateOptions options = searching(1);
-    const std::vector<Hypotheses> greedy = translate(*backend_, sources(), *options_.sampler, options);
+    TargetOptions options = searching(1);
+    const std::vector<FoundTargets> greedy = find_targets(decoder_, options_.sampler, sources(), options);
     options.always_beams = true;
-    const std::vector<Hypotheses> searched = translate(*backend_, sources(), *options_.sampler, options);
+    const std::vector<FoundTargets> searched = find_targets(decoder_, options_.sampler, sources(), options);
     for (size_t s = 0; s < greedy.size(); ++s)
-      book_.compare_ids(searched[s].front().ids, greedy[s].front().ids, fmt::format("source {}", s + 1));
+      book_.compare_ids(searched[s].targets.front().ids, greedy[s].targets.front().ids, fmt::format("source {}", s + 1));
   }
 
   void encoder_runs_once() {
     const backend::SourceWork before = backend_->source_work();
     std::vector<EncodedSource> encoded;
     for (Encoded& source : backend_->encode(options_.sources)) encoded.push_back({std::move(source), {}, encoded.size()});
-    translate(*backend_, encoded, *options_.sampler, searching(std::max(2, options_.beams.num_beams)));
+    find_targets(decoder_, options_.sampler, encoded, searching(std::max(2, options_.beams.num_beams)));
     const int64_t n_encoded = backend_->source_work().encoded - before.encoded;
     const auto n_sources = static_cast<int64_t>(encoded.size());
     book_.require(n_encoded == n_sources, fmt::format("{} sources went through the encoder for {}", n_encoded, n_sources));
@@ -169,6 +173,7 @@ class TranslatorVerifier {
   }
 
   std::shared_ptr<backend::Backend> backend_;
+  std::shared_ptr<Decoder> decoder_;
   const VerifyTranslatorOptions& options_;
   LawBook book_;
   std::vector<TokenId> tokens_;  // start and target

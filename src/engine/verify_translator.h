@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "engine/laws.h"
-#include "engine/translate.h"
+#include "engine/targets.h"
 
 namespace kvik::engine {
 
@@ -12,7 +12,7 @@ struct VerifyTranslatorOptions {
   std::vector<Tensor> sources;  // what the encoder reads, one tensor each; several, of unequal length where that can be
   std::vector<TokenId> start;   // what the decoder begins with
   std::vector<TokenId> target;  // goes on from there: the decoder's tokens on which it is proved; at least 2
-  const sample::Sampler* sampler = nullptr;
+  std::shared_ptr<const sample::Sampler> sampler;
   sample::BeamOptions beams;  // of the searches; max_length counts the start tokens
   double tolerance = 1e-3;    // see LawBook::law
   std::vector<Peer> peers;

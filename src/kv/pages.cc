@@ -17,6 +17,7 @@ struct PageBlock {
 
 namespace {
 
+constexpr size_t kFirstPages = 64;  // of a page table
 constexpr size_t kFirstBlock = size_t{1} << 20;
 constexpr size_t kLargestBlock = size_t{16} << 20;  // at most the reserve, so that a block more or less does not matter
 
@@ -96,7 +97,8 @@ void PageTable::prepare(int64_t end) {
   const size_t first = static_cast<size_t>(length_) / positions;
   const size_t n_pages = (static_cast<size_t>(end) + positions - 1) / positions;
   if (n_pages > pages_.capacity()) {
-    const size_t capacity = std::max(n_pages, 2 * pages_.capacity());  // an exact reserve() would copy the table at every page
+    // An exact reserve() would copy the table at every page; a thousand steps from an empty one allocate once.
+    const size_t capacity = std::max({n_pages, 2 * pages_.capacity(), kFirstPages});
     addresses_.reserve(capacity);
     pages_.reserve(capacity);
   }

@@ -6,72 +6,66 @@
 #include <vector>
 
 #include "base/token.h"
+#include "kvik/options.h"
 
 namespace kvik::sample {
-
-// When a search ends that has as many finished hypotheses as beams.
-enum class EarlyStopping {
-  kNo,     // when the best running beam, at its present length, scores below the worst of them
-  kYes,    // at once
-  kNever,  // when no running beam can score above the worst of them at any length up to the largest
-};
 
 // Names and meaning as in Hugging Face's GenerationConfig.
 struct BeamOptions {
   int num_beams = 1;             // 1 is greedy search
   int num_return_sequences = 1;  // at most num_beams
-  double length_penalty = 1.0;   // a hypothesis scores its sum of log-probabilities / length^penalty: above 0 favours long ones
-  EarlyStopping early_stopping = EarlyStopping::kNo;
+  double length_penalty = 1.0;   // a hypothesis scores its sum of log-probabilities / length^penalty: above 0 favors long ones
+  EarlyStopping early_stopping = EarlyStopping::kFalse;
   size_t max_length = 20;  // of a sequence, prompt included
   std::vector<TokenId> eos_token_id;
 
-  // A sentence for each value that is out of range, none when all is well.
-  std::vector<std::string> validate() const;
+  // A message for the first value that is out of range; empty if all are good.
+  std::string problem() const;
 };
 
 inline constexpr int kMostBeams = 1024;
+inline constexpr int kMostSamples = 1024;  // of one source or prompt
 
-// The new beam is the old beam `from` with one more token.
-struct BeamStep {
+// A sequence goes on with one more token: the old one at index `from`.
+struct Continuation {
   size_t from;
   TokenId token;
 };
 
-struct Hypothesis {
-  std::vector<TokenId> ids;  // what was generated, with the end token where there is one
-  float score;
+// A finished sequence.
+struct Candidate {
+  std::vector<TokenId> ids;  // what was generated, with the end token if there is one
+  float score = 0;
 };
 
-// Beam search for one source: which sequences to go on with, given the log-probabilities of their next tokens. Knows nothing of models or
-// caches; the caller forks those as the steps say. Sources of a batch are searched each by its own object, and each ends by itself.
+// The tokens of sequences, prompt included; views.
+using TokenLists = std::span<const std::span<const TokenId>>;
+
+// Beam search for one source: which sequences to continue, given the log-probabilities of their next tokens. Holds scores, not tokens or
+// caches: the caller keeps those and forks them as the continuations say. Each source of a batch has its own object.
 // Token for token the search of transformers 4.57, in float as there; of equal scores the lower beam, then the lower id comes first,
-// which that leaves open. Not for several threads at once.
+// which that leaves open. Used by one thread at a time.
 class BeamSearch {
  public:
-  // Throws Error(kBadArgument) where an option is out of range or the prompt leaves no room below max_length.
-  BeamSearch(BeamOptions options, std::span<const TokenId> prompt, size_t vocab_size);
+  // Throws Error(kBadArgument) if an option is out of range or the prompt leaves no room below max_length.
+  BeamSearch(BeamOptions options, size_t prompt_length, size_t vocab_size);
 
   bool done() const { return done_; }
+  const BeamOptions& options() const { return options_; }
 
   // How many sequences run, and so how many rows advance() wants: one at first, then up to num_beams.
-  size_t n_beams() const { return started_ ? running_.size() : 1; }
-  // Prompt and generated tokens of a running sequence; holds until the next advance().
-  std::span<const TokenId> tokens(size_t beam) const { return running_[beam].tokens; }
+  size_t n_beams() const { return started_ ? scores_.size() : 1; }
   size_t prompt_length() const { return prompt_length_; }
 
-  // One step, given [n_beams, vocab_size] log-probabilities (Sampler::log_probs() makes them). What comes back is one entry for each
-  // sequence that now runs, best first; it holds until the next advance(). Empty where nothing can go on. Precondition: not done().
-  std::span<const BeamStep> advance(std::span<const float> log_probs);
+  // One step, given [n_beams, vocab_size] log-probabilities (from Sampler::log_probs()) and the tokens of the beams. Returns one entry for
+  // each sequence that runs now, best first, valid until the next advance(). Empty if nothing can continue. Precondition: not done().
+  std::span<const Continuation> advance(std::span<const float> log_probs, TokenLists beams);
 
-  // The best finished hypotheses, best first: num_return_sequences, or fewer where so many do not exist. Meant for when done().
-  std::vector<Hypothesis> hypotheses() const;
+  // The best finished sequences, best first: num_return_sequences, or fewer if there are not so many. Meant for when done().
+  std::vector<Candidate> best() const;
 
  private:
-  struct Beam {
-    std::vector<TokenId> tokens;
-    float score = 0.0f;  // sum of log-probabilities
-  };
-  struct Candidate {
+  struct Extension {
     float score;
     size_t place;  // beam * vocab_size + token
     bool ends = false;
@@ -82,30 +76,30 @@ class BeamSearch {
     bool finished = false;
     bool sound = false;  // not a filler
   };
-  static bool ranks_before(const Candidate& a, const Candidate& b);
+  static bool ranks_before(const Extension& a, const Extension& b);
 
-  void select_candidates(std::span<const float> log_probs);
+  void select_extensions(std::span<const float> log_probs);
   void mark_ends();
-  void keep_finished();
+  void add_finished(TokenLists beams);
   void continue_running();
   void decide_whether_done();
-  size_t beam_of(const Candidate& candidate) const { return candidate.place / vocab_size_; }
-  TokenId token_of(const Candidate& candidate) const { return static_cast<TokenId>(candidate.place % vocab_size_); }
-  size_t length() const { return running_.front().tokens.size(); }
+  size_t beam_of(const Extension& extension) const { return extension.place / vocab_size_; }
+  TokenId token_of(const Extension& extension) const { return static_cast<TokenId>(extension.place % vocab_size_); }
   bool all_slots_finished() const;
 
   BeamOptions options_;
   size_t prompt_length_;
   size_t vocab_size_;
-  size_t n_candidates_;  // enough that num_beams are left when each end token takes its share
+  size_t length_;        // of the running sequences
+  size_t n_extensions_;  // enough that num_beams are left if each end token takes its share
   bool started_ = false;
   bool done_ = false;
   bool can_improve_ = true;
-  std::vector<Beam> running_;  // best first
-  std::vector<Beam> next_;
-  std::vector<Candidate> candidates_;  // best first
+  std::vector<float> scores_;  // of the running sequences, best first: sums of log-probabilities
+  std::vector<float> next_scores_;
+  std::vector<Extension> extensions_;  // best first
   std::vector<Slot> slots_;            // [num_beams], best first
-  std::vector<BeamStep> steps_;
+  std::vector<Continuation> continuations_;
 };
 
 }  // namespace kvik::sample

@@ -37,10 +37,10 @@ std::string why_no_choice(std::span<const float> logits) {
   const auto n_nan = std::ranges::count_if(logits, [](float x) { return std::isnan(x); });
   if (logits.empty()) return "no token can be chosen: the row of logits is empty";
   if (n_nan > 0) {
-    return fmt::format("no token can be chosen: {} of {} logits are not a number and the rest are minus infinity; the model overflows",
-                       n_nan, logits.size());
+    return fmt::format("no token can be chosen: {} of {} logits are NaN and the rest are minus infinity; the model overflows", n_nan,
+                       logits.size());
   }
-  return fmt::format("no token can be chosen: all {} are banned; allow one of them", logits.size());
+  return fmt::format("no token can be chosen: all {} are suppressed; allow at least one", logits.size());
 }
 
 }  // namespace kvik::sample

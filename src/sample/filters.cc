@@ -75,24 +75,19 @@ std::optional<uint64_t> key_that_reaches(double mass, std::vector<uint64_t>& key
   return std::nullopt;
 }
 
-double entropy_of(std::span<const float> logits, const Normaliser& normaliser, FilterScratch& scratch) {
+double entropy_of(std::span<const float> logits, const Normalizer& normalizer, FilterScratch& scratch) {
   scratch.weights.resize(logits.size());
-  weights_of(logits, normaliser.largest, scratch.weights);
+  weights_of(logits, normalizer.largest, scratch.weights);
   double sum = 0.0, mean = 0.0;
   for (size_t i = 0; i < logits.size(); ++i) {
     if (scratch.weights[i] == 0.0) continue;
     sum += scratch.weights[i];
-    mean += scratch.weights[i] * below_largest(logits[i], normaliser.largest);
+    mean += scratch.weights[i] * below_largest(logits[i], normalizer.largest);
   }
-  return normaliser.log_sum - mean / sum;
+  return normalizer.log_sum - mean / sum;
 }
 
 }  // namespace
-
-void divide_by_temperature(std::span<float> logits, double temperature) {
-  const auto divisor = static_cast<float>(temperature);
-  for (float& logit : logits) logit /= divisor;
-}
 
 float kth_largest(std::span<const float> logits, size_t k, FilterScratch& scratch) {
   if (k >= logits.size()) return kRemoved;
@@ -142,13 +137,13 @@ void keep_top_p(std::span<float> logits, double p, FilterScratch& scratch) {
 void keep_min_p(std::span<float> logits, double p) { remove_below(logits, largest_of(logits), deterministic_log(p)); }
 
 void keep_typical(std::span<float> logits, double mass, FilterScratch& scratch) {
-  const Normaliser normaliser = normaliser_of(logits);
-  const double entropy = entropy_of(logits, normaliser, scratch);
+  const Normalizer normalizer = normalizer_of(logits);
+  const double entropy = entropy_of(logits, normalizer, scratch);
   // In float, so that what is equally far to the precision of a logit counts as equal.
   std::vector<float>& distances = scratch.values;
   distances.resize(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) {
-    const double surprise = normaliser.log_sum - below_largest(logits[i], normaliser.largest);
+    const double surprise = normalizer.log_sum - below_largest(logits[i], normalizer.largest);
     distances[i] = logits[i] > kRemoved ? static_cast<float>(std::abs(surprise - entropy)) : -kRemoved;
   }
   scratch.keys.clear();
@@ -162,15 +157,15 @@ void keep_typical(std::span<float> logits, double mass, FilterScratch& scratch) 
 }
 
 void cut_epsilon(std::span<float> logits, double epsilon) {
-  const Normaliser normaliser = normaliser_of(logits);
-  remove_below(logits, normaliser.largest, std::min(0.0, deterministic_log(epsilon) + normaliser.log_sum));
+  const Normalizer normalizer = normalizer_of(logits);
+  remove_below(logits, normalizer.largest, std::min(0.0, deterministic_log(epsilon) + normalizer.log_sum));
 }
 
 void cut_eta(std::span<float> logits, double eta, FilterScratch& scratch) {
-  const Normaliser normaliser = normaliser_of(logits);
+  const Normalizer normalizer = normalizer_of(logits);
   const double log_eta = deterministic_log(eta);
-  const double lowest = std::min(log_eta, 0.5 * log_eta - entropy_of(logits, normaliser, scratch));
-  remove_below(logits, normaliser.largest, std::min(0.0, lowest + normaliser.log_sum));
+  const double lowest = std::min(log_eta, 0.5 * log_eta - entropy_of(logits, normalizer, scratch));
+  remove_below(logits, normalizer.largest, std::min(0.0, lowest + normalizer.log_sum));
 }
 
 }  // namespace kvik::sample

@@ -17,7 +17,8 @@ struct FilterScratch {
 // stays. Sums are made in double, in one order: the same everywhere. Of equal logits the one with the lower index ranks higher; the
 // reference implementation leaves that to an unstable sort.
 
-void divide_by_temperature(std::span<float> logits, double temperature);
+// In float, as in Hugging Face.
+inline float at_temperature(float logit, double temperature) { return logit / static_cast<float>(temperature); }
 
 // The k-th largest logit stays with all that equal it. k >= 1.
 void keep_top_k(std::span<float> logits, size_t k, FilterScratch& scratch);

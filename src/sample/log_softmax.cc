@@ -19,10 +19,10 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-double log_prob(float logit, const Normaliser& normaliser) {
+double log_prob(float logit, const Normalizer& normalizer) {
   if (!(logit > kMinusInfinity)) return -std::numeric_limits<double>::infinity();
-  const double above = logit == normaliser.largest ? 0.0 : static_cast<double>(logit) - static_cast<double>(normaliser.largest);
-  return above - normaliser.log_sum;
+  const double above = logit == normalizer.largest ? 0.0 : static_cast<double>(logit) - static_cast<double>(normalizer.largest);
+  return above - normalizer.log_sum;
 }
 
 KVIK_WIDEST void exponentials(const float* logits, double largest, double* weights, size_t n) {
@@ -58,7 +58,7 @@ void weights_of(std::span<const float> logits, float largest, std::span<double> 
   exponentials(logits.data(), static_cast<double>(largest), weights.data(), logits.size());
 }
 
-Normaliser normaliser_of(std::span<const float> logits) {
+Normalizer normalizer_of(std::span<const float> logits) {
   const float largest = largest_of(logits);
   std::array<double, 512> weights;  // a block at a time, so that the exponentials are vector code and the sum keeps its order
   double sum = 0.0;
@@ -71,10 +71,10 @@ Normaliser normaliser_of(std::span<const float> logits) {
 }
 
 void log_softmax(std::span<const float> logits, std::span<float> log_probs) {
-  const Normaliser normaliser = normaliser_of(logits);
-  for (size_t i = 0; i < logits.size(); ++i) log_probs[i] = static_cast<float>(log_prob(logits[i], normaliser));
+  const Normalizer normalizer = normalizer_of(logits);
+  for (size_t i = 0; i < logits.size(); ++i) log_probs[i] = static_cast<float>(log_prob(logits[i], normalizer));
 }
 
-double log_prob_of(std::span<const float> logits, TokenId id) { return log_prob(logits[static_cast<size_t>(id)], normaliser_of(logits)); }
+double log_prob_of(std::span<const float> logits, TokenId id) { return log_prob(logits[static_cast<size_t>(id)], normalizer_of(logits)); }
 
 }  // namespace kvik::sample

@@ -15,11 +15,11 @@ void log_softmax(std::span<const float> logits, std::span<float> log_probs);
 double log_prob_of(std::span<const float> logits, TokenId id);
 
 // The largest entry and the log of the sum of exp(entry - largest); both are -inf where no entry is above -inf.
-struct Normaliser {
+struct Normalizer {
   float largest;
   double log_sum;
 };
-Normaliser normaliser_of(std::span<const float> logits);
+Normalizer normalizer_of(std::span<const float> logits);
 
 // exp(logit - largest) for each logit, 0 for NaN; with largest = +inf: 1 for each +inf, 0 for the rest. Sizes are equal.
 void weights_of(std::span<const float> logits, float largest, std::span<double> weights);

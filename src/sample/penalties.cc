@@ -18,7 +18,7 @@ void TokenCounts::count(std::span<const TokenId> tokens, size_t vocab_size) {
   }
 }
 
-void penalise_repetition(std::span<float> logits, std::span<const TokenId> tokens, double penalty, TokenCounts& scratch) {
+void penalize_repetition(std::span<float> logits, std::span<const TokenId> tokens, double penalty, TokenCounts& scratch) {
   scratch.count(tokens, logits.size());
   const auto factor = static_cast<float>(penalty);
   for (const TokenId id : scratch.distinct()) {
@@ -27,7 +27,7 @@ void penalise_repetition(std::span<float> logits, std::span<const TokenId> token
   }
 }
 
-void penalise_counts(std::span<float> logits, std::span<const TokenId> tokens, CountPenalties penalties, TokenCounts& scratch) {
+void penalize_counts(std::span<float> logits, std::span<const TokenId> tokens, CountPenalties penalties, TokenCounts& scratch) {
   scratch.count(tokens, logits.size());
   const auto presence = static_cast<float>(penalties.presence);
   const auto frequency = static_cast<float>(penalties.frequency);
@@ -38,7 +38,7 @@ void penalise_counts(std::span<float> logits, std::span<const TokenId> tokens, C
   }
 }
 
-void favour_ends(std::span<float> logits, std::span<const TokenId> ends, double factor, size_t n_tokens) {
+void favor_ends(std::span<float> logits, std::span<const TokenId> ends, double factor, size_t n_tokens) {
   const auto growth = static_cast<float>(deterministic_pow(factor, static_cast<double>(n_tokens)) - 1.0);
   for (size_t i = 0; i < ends.size(); ++i) {
     const std::span<const TokenId> before = ends.first(i);

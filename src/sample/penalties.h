@@ -23,17 +23,17 @@ class TokenCounts {
 };
 
 // Each token that occurs has its logit divided by `penalty` where it is not negative, multiplied where it is.
-void penalise_repetition(std::span<float> logits, std::span<const TokenId> tokens, double penalty, TokenCounts& scratch);
+void penalize_repetition(std::span<float> logits, std::span<const TokenId> tokens, double penalty, TokenCounts& scratch);
 
 struct CountPenalties {
   double presence = 0.0;   // subtracted once from each token that occurs
   double frequency = 0.0;  // subtracted as often as it occurs
 };
 // Meant for the generated tokens only. The frequency is subtracted first.
-void penalise_counts(std::span<float> logits, std::span<const TokenId> tokens, CountPenalties penalties, TokenCounts& scratch);
+void penalize_counts(std::span<float> logits, std::span<const TokenId> tokens, CountPenalties penalties, TokenCounts& scratch);
 
 // The logits of `ends` grow by |logit| * (factor^n_tokens - 1).
-void favour_ends(std::span<float> logits, std::span<const TokenId> ends, double factor, size_t n_tokens);
+void favor_ends(std::span<float> logits, std::span<const TokenId> ends, double factor, size_t n_tokens);
 
 // NaN becomes 0, infinities the largest finite numbers of their sign.
 void replace_invalid(std::span<float> logits);

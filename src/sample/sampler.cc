@@ -12,9 +12,14 @@ namespace {
 
 constexpr float kNotChosen = -std::numeric_limits<float>::infinity();
 
-std::vector<SequenceBias> all_biases(const SamplingOptions& options) {
-  std::vector<SequenceBias> biases = options.sequence_bias;
-  for (const auto& [id, bias] : options.logit_bias) biases.push_back({{id}, bias});
+template <class T>
+T list_or_empty(const std::optional<T>& list) {
+  return list.value_or(T());
+}
+
+std::vector<SequenceBias> all_biases(const Sampling& options) {
+  std::vector<SequenceBias> biases = list_or_empty(options.sequence_bias);
+  for (const auto& [id, bias] : list_or_empty(options.logit_bias)) biases.push_back({{id}, bias});
   return biases;
 }
 
@@ -25,13 +30,14 @@ std::vector<std::vector<TokenId>> without_ends(std::vector<std::vector<TokenId>>
   return sequences;
 }
 
-// Collects the logits that are at least `lowest`, and their ids.
-void collect(std::span<const float> logits, float lowest, Workspace& workspace) {
+// Collects the logits that are at least `lowest` after division by the temperature, and their ids.
+void collect(std::span<const float> logits, double temperature, float lowest, Workspace& workspace) {
   workspace.values.clear();
   workspace.ids.clear();
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] >= lowest) || logits[i] == kNotChosen) continue;
-    workspace.values.push_back(logits[i]);
+    const float value = at_temperature(logits[i], temperature);
+    if (!(value >= lowest) || value == kNotChosen) continue;
+    workspace.values.push_back(value);
     workspace.ids.push_back(static_cast<TokenId>(i));
   }
 }
@@ -49,93 +55,116 @@ void drop_removed(Workspace& workspace) {
 
 }  // namespace
 
-Sampler::Sampler(SamplingOptions options, size_t vocab_size)
-    : options_(std::move(options)), biases_(all_biases(options_)), bad_words_(without_ends(options_.bad_words_ids, options_.eos_token_id)) {
-  const std::vector<std::string> problems = options_.validate(vocab_size);
-  if (!problems.empty()) throw Error(Code::kBadArgument, problems.front());
+Sampler::Sampler(const Sampling& sampling, TokenRules tokens)
+    : tokens_(std::move(tokens)),
+      options_(with_defaults(sampling)),
+      biases_(all_biases(options_)),
+      bad_words_(without_ends(list_or_empty(options_.bad_words_ids), tokens_.eos)),
+      processes_(changes_logits()) {
+  const std::string problem = problem_of(options_, tokens_.vocab_size);
+  if (!problem.empty()) throw Error(Code::kBadArgument, problem);
+}
+
+// Draw filters and the seed do not count: they act on candidates, not on the row.
+bool Sampler::changes_logits() const {
+  if (!biases_.empty() || !bad_words_.empty() || !tokens_.unsupported.empty() || options_.exponential_decay_length_penalty) return true;
+  const auto has_ids = [](const std::optional<std::vector<TokenId>>& ids) { return ids && !ids->empty(); };
+  if (has_ids(options_.suppress_tokens) || has_ids(options_.begin_suppress_tokens) || has_ids(options_.forced_eos_token_id)) return true;
+  return *options_.repetition_penalty != 1.0 || *options_.presence_penalty != 0.0 || *options_.frequency_penalty != 0.0 ||
+         *options_.encoder_repetition_penalty != 1.0 || *options_.no_repeat_ngram_size > 0 || *options_.encoder_no_repeat_ngram_size > 0 ||
+         *options_.min_length > 0 || *options_.min_new_tokens > 0 || *options_.forced_bos_token_id >= 0 || *options_.remove_invalid_values;
 }
 
 void Sampler::process(std::span<float> logits, const History& history, Workspace& workspace) const {
   biases_.apply(logits, history.tokens);
-  penalise(logits, history, workspace);
+  penalize(logits, history, workspace);
   ban_sequences_and_ends(logits, history);
   force_and_suppress(logits, history);
 }
 
-void Sampler::penalise(std::span<float> logits, const History& history, Workspace& workspace) const {
-  if (options_.encoder_repetition_penalty != 1.0 && !history.source.empty()) {
-    penalise_repetition(logits, history.source, 1.0 / options_.encoder_repetition_penalty, workspace.counts);
-  }
-  if (options_.repetition_penalty != 1.0) { penalise_repetition(logits, history.tokens, options_.repetition_penalty, workspace.counts); }
-  if (options_.presence_penalty != 0.0 || options_.frequency_penalty != 0.0) {
-    penalise_counts(logits, history.generated(), {options_.presence_penalty, options_.frequency_penalty}, workspace.counts);
-  }
+void Sampler::penalize(std::span<float> logits, const History& history, Workspace& workspace) const {
+  if (*options_.encoder_repetition_penalty != 1.0 && !history.source.empty())
+    penalize_repetition(logits, history.source, 1.0 / *options_.encoder_repetition_penalty, workspace.counts);
+  if (*options_.repetition_penalty != 1.0) penalize_repetition(logits, history.tokens, *options_.repetition_penalty, workspace.counts);
+  if (*options_.presence_penalty != 0.0 || *options_.frequency_penalty != 0.0)
+    penalize_counts(logits, history.generated(), {*options_.presence_penalty, *options_.frequency_penalty}, workspace.counts);
 }
 
 void Sampler::ban_sequences_and_ends(std::span<float> logits, const History& history) const {
-  ban_repeated_ngrams(logits, history.tokens, static_cast<size_t>(options_.no_repeat_ngram_size));
-  ban_ngrams_of(history.source, logits, history.tokens, static_cast<size_t>(options_.encoder_no_repeat_ngram_size));
+  ban_repeated_ngrams(logits, history.tokens, static_cast<size_t>(*options_.no_repeat_ngram_size));
+  ban_ngrams_of(history.source, logits, history.tokens, static_cast<size_t>(*options_.encoder_no_repeat_ngram_size));
   ban_sequences(logits, history.tokens, bad_words_);
-  const bool too_short = history.tokens.size() < static_cast<size_t>(options_.min_length) ||
-                         history.generated().size() < static_cast<size_t>(options_.min_new_tokens);
-  if (too_short) ban(logits, options_.eos_token_id);
+  const bool too_short = history.tokens.size() < static_cast<size_t>(*options_.min_length) ||
+                         history.generated().size() < static_cast<size_t>(*options_.min_new_tokens);
+  if (too_short) ban(logits, tokens_.eos);
 }
 
 void Sampler::force_and_suppress(std::span<float> logits, const History& history) const {
   const size_t length = history.tokens.size();
-  if (options_.forced_bos_token_id && length == 1) force(logits, std::span(&*options_.forced_bos_token_id, 1));
-  if (!options_.forced_eos_token_id.empty() && length + 1 == history.max_length) force(logits, options_.forced_eos_token_id);
-  if (options_.remove_invalid_values) replace_invalid(logits);
+  const TokenId forced_bos = *options_.forced_bos_token_id;
+  if (forced_bos >= 0 && length == 1) force(logits, std::span(&forced_bos, 1));
+  const auto& forced_eos = options_.forced_eos_token_id;
+  if (forced_eos && !forced_eos->empty() && length + 1 == history.max_length) force(logits, *forced_eos);
+  if (*options_.remove_invalid_values) replace_invalid(logits);
   if (options_.exponential_decay_length_penalty) {
     const auto& [start, factor] = *options_.exponential_decay_length_penalty;
     const size_t from = history.prompt_length + static_cast<size_t>(start);
-    if (length > from) favour_ends(logits, options_.eos_token_id, factor, length - from);
+    if (length > from) favor_ends(logits, tokens_.eos, factor, length - from);
   }
-  ban(logits, options_.suppress_tokens);
+  if (options_.suppress_tokens) ban(logits, *options_.suppress_tokens);
   // After a start token a forced one comes first, and what begins is the token after it.
-  const bool begins_later = history.prompt_length <= 1 && options_.forced_bos_token_id.has_value();
-  if (length == history.prompt_length + (begins_later ? 1 : 0)) ban(logits, options_.begin_suppress_tokens);
+  const bool begins_later = history.prompt_length <= 1 && forced_bos >= 0;
+  if (options_.begin_suppress_tokens && length == history.prompt_length + (begins_later ? 1 : 0))
+    ban(logits, *options_.begin_suppress_tokens);
+  ban(logits, tokens_.unsupported);
 }
 
 void Sampler::filter(std::span<float> logits, Workspace& workspace) const {
-  if (options_.greedy()) return;
+  if (is_greedy()) return;
   collect_candidates(logits, workspace);
   std::ranges::fill(logits, kNotChosen);
   for (size_t i = 0; i < workspace.ids.size(); ++i) logits[static_cast<size_t>(workspace.ids[i])] = workspace.values[i];
 }
 
-void Sampler::collect_candidates(std::span<float> logits, Workspace& workspace) const {
-  if (options_.temperature != 1.0) divide_by_temperature(logits, options_.temperature);
-  const auto k = static_cast<size_t>(options_.top_k);
-  collect(logits, k > 0 ? kth_largest(logits, k, workspace.filters) : kNotChosen, workspace);
+void Sampler::collect_candidates(std::span<const float> logits, Workspace& workspace) const {
+  const double temperature = *options_.temperature;
+  const auto k = static_cast<size_t>(*options_.top_k);
+  // Division keeps the order, so the k-th largest quotient is the quotient of the k-th largest.
+  const float lowest = k > 0 ? at_temperature(kth_largest(logits, k, workspace.filters), temperature) : kNotChosen;
+  collect(logits, temperature, lowest, workspace);
   std::vector<float>& values = workspace.values;
   const auto apply = [&](bool wanted, const auto& keep) {
     if (!wanted) return;
     keep();
-    drop_removed(workspace);  // what comes after has less to do
+    drop_removed(workspace);  // the next filter has less to do
   };
-  apply(options_.top_p < 1.0, [&] { keep_top_p(values, options_.top_p, workspace.filters); });
-  apply(options_.min_p > 0.0, [&] { keep_min_p(values, options_.min_p); });
-  apply(options_.typical_p < 1.0, [&] { keep_typical(values, options_.typical_p, workspace.filters); });
-  apply(options_.epsilon_cutoff > 0.0, [&] { cut_epsilon(values, options_.epsilon_cutoff); });
-  apply(options_.eta_cutoff > 0.0, [&] { cut_eta(values, options_.eta_cutoff, workspace.filters); });
+  apply(*options_.top_p < 1.0, [&] { keep_top_p(values, *options_.top_p, workspace.filters); });
+  apply(*options_.min_p > 0.0, [&] { keep_min_p(values, *options_.min_p); });
+  apply(*options_.typical_p < 1.0, [&] { keep_typical(values, *options_.typical_p, workspace.filters); });
+  apply(*options_.epsilon_cutoff > 0.0, [&] { cut_epsilon(values, *options_.epsilon_cutoff); });
+  apply(*options_.eta_cutoff > 0.0, [&] { cut_eta(values, *options_.eta_cutoff, workspace.filters); });
 }
 
-std::optional<TokenId> Sampler::sample(std::span<float> logits, const History& history, Rng& rng, Workspace& workspace) const {
-  process(logits, history, workspace);
-  if (options_.greedy()) {
-    const std::optional<size_t> index = choose_greedily(logits);
-    return index ? std::optional(static_cast<TokenId>(*index)) : std::nullopt;
+TokenId Sampler::sample(std::span<const float> logits, const History& history, Rng& rng, Workspace& workspace) const {
+  std::span<const float> row = logits;
+  if (processes_) {
+    workspace.row.assign(logits.begin(), logits.end());
+    process(workspace.row, history, workspace);
+    row = workspace.row;
   }
-  collect_candidates(logits, workspace);
-  const std::optional<size_t> index = choose_randomly(workspace.values, rng, workspace.filters);
-  return index ? std::optional(workspace.ids[*index]) : std::nullopt;
+  if (is_greedy()) {
+    if (const std::optional<size_t> index = choose_greedily(row)) return static_cast<TokenId>(*index);
+  } else {
+    collect_candidates(row, workspace);
+    if (const std::optional<size_t> index = choose_randomly(workspace.values, rng, workspace.filters)) return workspace.ids[*index];
+  }
+  throw Error(Code::kBadModel, why_no_choice(logits));
 }
 
-void Sampler::log_probs(std::span<float> row, const History& history, Workspace& workspace) const {
-  log_softmax(row, row);
-  process(row, history, workspace);
-  if (options_.renormalize_logits) log_softmax(row, row);
+void Sampler::log_probs(std::span<const float> logits, const History& history, std::span<float> result, Workspace& workspace) const {
+  log_softmax(logits, result);
+  process(result, history, workspace);
+  if (*options_.renormalize_logits) log_softmax(result, result);
 }
 
 }  // namespace kvik::sample

@@ -10,14 +10,14 @@
 #define LINE(line) TEXT_OF(line)
 #define CHECK(condition) \
   if (!(condition)) return "line " LINE(__LINE__) ": " #condition
-#define OK(call) CHECK((call) == KVIK_OK)
+#define OK(call) CHECK((call) == KVIK_STATUS_OK)
 
 static kvik_model* load(const char* folder) {
   kvik_load_options options;
   kvik_load_options_init(&options, sizeof options);
   options.threads = 2;
   kvik_model* model = NULL;
-  return kvik_model_load(folder, &options, &model) == KVIK_OK ? model : NULL;
+  return kvik_model_load(folder, &options, &model) == KVIK_STATUS_OK ? model : NULL;
 }
 
 static kvik_generate_options greedy(int32_t max_tokens) {
@@ -57,7 +57,7 @@ const char* c_generates(const char* fable) {
   OK(kvik_generate(model, "Once upon a time", &options, &generation));
   kvik_generated all = {.size = sizeof all};
   OK(kvik_generation_get(generation, &all));
-  CHECK(all.n_ids == 24 && all.finish == KVIK_LENGTH && all.n_prompt_ids > 0);
+  CHECK(all.n_ids == 24 && all.finish == KVIK_FINISH_LENGTH && all.n_prompt_ids > 0);
   CHECK(all.n_bytes == told.n_bytes && strcmp(all.text, told.text) == 0);
 
   char text[4096];
@@ -91,14 +91,14 @@ const char* c_callbacks_stop(const char* fable) {
   OK(kvik_generate(model, "Once upon a time", &options, &generation));
   kvik_generated all = {.size = sizeof all};
   OK(kvik_generation_get(generation, &all));
-  CHECK(all.finish == KVIK_CANCELLED && all.n_ids < 10 && told.n_pieces == 3);
+  CHECK(all.finish == KVIK_FINISH_CANCELLED && all.n_ids < 10 && told.n_pieces == 3);
   kvik_generation_free(generation);
 
   options = greedy(100);
   options.cancelled = always;
   OK(kvik_generate(model, "Once upon a time", &options, &generation));
   OK(kvik_generation_get(generation, &all));
-  CHECK(all.finish == KVIK_CANCELLED && all.n_ids <= 1);
+  CHECK(all.finish == KVIK_FINISH_CANCELLED && all.n_ids <= 1);
   kvik_generation_free(generation);
 
   const char* const stops[] = {"e"};
@@ -107,7 +107,7 @@ const char* c_callbacks_stop(const char* fable) {
   options.n_stop = 1;
   OK(kvik_generate(model, "Once upon a time", &options, &generation));
   OK(kvik_generation_get(generation, &all));
-  CHECK(all.finish == KVIK_STOP && strchr(all.text, 'e') == NULL);
+  CHECK(all.finish == KVIK_FINISH_STOP && strchr(all.text, 'e') == NULL);
   kvik_generation_free(generation);
   kvik_model_free(model);
   return NULL;
@@ -146,8 +146,8 @@ const char* c_forks_and_rewinds(const char* fable) {
   OK(kvik_tokenize(model, "Once upon a time", 16, true, ids, 8, &n));
   OK(kvik_session_append(session, ids, n));
   OK(kvik_session_fork(session, &branch));
-  kvik_sample_options likeliest;
-  kvik_sample_options_init(&likeliest, sizeof likeliest);
+  kvik_sampling likeliest;
+  kvik_sampling_init(&likeliest, sizeof likeliest);
   likeliest.temperature = 0;
   OK(kvik_session_sample(branch, &likeliest, &next));
   const float* logits = NULL;
@@ -164,15 +164,15 @@ const char* c_forks_and_rewinds(const char* fable) {
   size_t n_tokens = 0;
   OK(kvik_session_tokens(branch, &tokens, &n_tokens));
   CHECK(n_tokens == n && memcmp(tokens, ids, n * sizeof *ids) == 0);
-  CHECK(kvik_session_rewind(branch, -1) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_session_rewind(branch, 100) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_session_rewind(branch, -1) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_session_rewind(branch, 100) == KVIK_STATUS_BAD_ARGUMENT);
   OK(kvik_session_capacity(branch, &capacity));
   CHECK(capacity == 1024);
   int32_t* many = calloc(2000, sizeof *many);
-  CHECK(kvik_session_append(branch, many, 2000) == KVIK_CONTEXT_FULL && strstr(kvik_last_error(), "2000") != NULL);
+  CHECK(kvik_session_append(branch, many, 2000) == KVIK_STATUS_CONTEXT_FULL && strstr(kvik_last_error(), "2000") != NULL);
   free(many);
   OK(kvik_session_rewind(branch, 0));
-  CHECK(kvik_session_logits(branch, &logits, &n_logits) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_session_logits(branch, &logits, &n_logits) == KVIK_STATUS_BAD_ARGUMENT);
   kvik_session_free(session);
   kvik_session_free(branch);
   kvik_model_free(model);
@@ -193,11 +193,12 @@ const char* c_saves_and_loads(const char* fable, const char* file) {
   OK(kvik_session_logits(back, &found, &n));
   CHECK(memcmp(expected, found, n * sizeof *found) == 0);
   kvik_session_free(back);
-  CHECK(kvik_session_load(model, fable, &back) == KVIK_IO && back == NULL);
-  CHECK(kvik_session_save(session, "/no/such/folder/a.kv") == KVIK_IO);
-  CHECK(kvik_session_save(NULL, file) == KVIK_BAD_ARGUMENT && kvik_session_save(session, NULL) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_session_load(NULL, file, &back) == KVIK_BAD_ARGUMENT && kvik_session_load(model, NULL, &back) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_session_load(model, file, NULL) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_session_load(model, fable, &back) == KVIK_STATUS_IO && back == NULL);
+  CHECK(kvik_session_save(session, "/no/such/folder/a.kv") == KVIK_STATUS_IO);
+  CHECK(kvik_session_save(NULL, file) == KVIK_STATUS_BAD_ARGUMENT && kvik_session_save(session, NULL) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_session_load(NULL, file, &back) == KVIK_STATUS_BAD_ARGUMENT &&
+        kvik_session_load(model, NULL, &back) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_session_load(model, file, NULL) == KVIK_STATUS_BAD_ARGUMENT);
   kvik_session_free(session);
   kvik_model_free(model);
   return NULL;
@@ -214,7 +215,7 @@ const char* c_steps_many_sessions(const char* fable) {
   OK(kvik_session_fork(sessions[1], &alone));
   const size_t room = 3 * 4096;
   float* rows = calloc(room, sizeof *rows);
-  CHECK(kvik_step(model, sessions, tokens, 3, rows, room - 1) == KVIK_BUFFER_TOO_SMALL);
+  CHECK(kvik_step(model, sessions, tokens, 3, rows, room - 1) == KVIK_STATUS_BUFFER_TOO_SMALL);
   int32_t length = 0;
   OK(kvik_session_length(sessions[2], &length));
   CHECK(length == 1);
@@ -227,9 +228,9 @@ const char* c_steps_many_sessions(const char* fable) {
   OK(kvik_session_logits(sessions[1], &row, &n));
   CHECK(memcmp(row, rows + 4096, 4096 * sizeof *row) == 0);
   kvik_session* const twice[2] = {sessions[0], sessions[0]};
-  CHECK(kvik_step(model, twice, tokens, 2, NULL, 0) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_step(model, twice, tokens, 2, NULL, 0) == KVIK_STATUS_BAD_ARGUMENT);
   const int32_t outside[3] = {1, 2, 1 << 20};
-  CHECK(kvik_step(model, sessions, outside, 3, NULL, 0) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_step(model, sessions, outside, 3, NULL, 0) == KVIK_STATUS_BAD_ARGUMENT);
   OK(kvik_session_length(sessions[0], &length));  // it is still there, and as it was
   CHECK(length == 2);
   free(rows);
@@ -254,28 +255,28 @@ const char* c_translates(const char* translator) {
   OK(kvik_translations_get(found, 2, 0, &best));
   OK(kvik_translations_get(found, 2, 1, &second));
   CHECK(best.n_hypotheses == 2 && best.score >= second.score && best.n_bytes == strlen(best.text) && best.n_bytes > 0);
-  CHECK(best.finish == KVIK_STOP);
+  CHECK(best.finish == KVIK_FINISH_STOP);
   OK(kvik_translate_ids(model, &best.source_ids, &best.n_source_ids, 1, &options, &again));
   OK(kvik_translations_get(again, 0, 0, &same));
   CHECK(strcmp(same.text, best.text) == 0 && same.score == best.score);
   OK(kvik_translations_get(found, 1, 0, &best));
   CHECK(best.n_bytes == 0 && best.n_hypotheses == 1);
-  CHECK(kvik_translations_get(found, 3, 0, &best) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_translations_get(found, 0, 2, &best) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_translations_get(found, 3, 0, &best) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_translations_get(found, 0, 2, &best) == KVIK_STATUS_BAD_ARGUMENT);
   kvik_translations_free(again);
   kvik_translations_free(found);
 
   options.language = "klingon";
-  CHECK(kvik_translate(model, texts, 3, &options, &found) == KVIK_BAD_ARGUMENT && found == NULL);
+  CHECK(kvik_translate(model, texts, 3, &options, &found) == KVIK_STATUS_BAD_ARGUMENT && found == NULL);
   CHECK(strstr(kvik_last_error(), "klingon") != NULL);
   options.language = NULL;
   options.early_stopping = 9;
-  CHECK(kvik_translate(model, texts, 3, &options, &found) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_translate(model, texts, 3, &options, &found) == KVIK_STATUS_BAD_ARGUMENT);
   const char* const holes[] = {"a", NULL};
-  CHECK(kvik_translate(model, holes, 2, NULL, &found) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_translate(model, holes, 2, NULL, &found) == KVIK_STATUS_BAD_ARGUMENT);
   kvik_session* session = NULL;
-  CHECK(kvik_session_new(model, &session) == KVIK_UNSUPPORTED && session == NULL);
-  CHECK(kvik_generate(model, "a", NULL, NULL) == KVIK_UNSUPPORTED);
+  CHECK(kvik_session_new(model, &session) == KVIK_STATUS_UNSUPPORTED && session == NULL);
+  CHECK(kvik_generate(model, "a", NULL, NULL) == KVIK_STATUS_UNSUPPORTED);
   kvik_model_free(model);
   return NULL;
 }
@@ -287,19 +288,19 @@ const char* c_copies_into_buffers(const char* fable) {
   size_t n = 0, n_bytes = 0;
   OK(kvik_tokenize(model, "Once upon a time", 16, true, NULL, 0, &n));
   CHECK(n > 1);
-  CHECK(kvik_tokenize(model, "Once upon a time", 16, true, ids, n - 1, &n_bytes) == KVIK_BUFFER_TOO_SMALL);
+  CHECK(kvik_tokenize(model, "Once upon a time", 16, true, ids, n - 1, &n_bytes) == KVIK_STATUS_BUFFER_TOO_SMALL);
   CHECK(n_bytes == n && ids[0] == -7 && strlen(kvik_last_error()) > 0);
   OK(kvik_tokenize(model, "Once upon a time", 16, true, ids, n, &n));
   OK(kvik_detokenize(model, ids, n, true, NULL, 0, &n_bytes));
   CHECK(n_bytes == 16);
-  CHECK(kvik_detokenize(model, ids, n, true, text, 16, &n_bytes) == KVIK_BUFFER_TOO_SMALL);  // the zero byte has no room
+  CHECK(kvik_detokenize(model, ids, n, true, text, 16, &n_bytes) == KVIK_STATUS_BUFFER_TOO_SMALL);  // the zero byte has no room
   CHECK(strcmp(text, "untouched") == 0);
   OK(kvik_detokenize(model, ids, n, true, text, 17, &n_bytes));
   CHECK(strcmp(text, "Once upon a time") == 0);
-  CHECK(kvik_tokenize(model, "a", 1, true, ids, 8, NULL) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_tokenize(model, "a", 1, true, NULL, 8, &n) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_tokenize(model, "a", SIZE_MAX, true, NULL, 0, &n) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_apply_chat_template(model, "[]", true, text, sizeof text, &n_bytes) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_tokenize(model, "a", 1, true, ids, 8, NULL) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_tokenize(model, "a", 1, true, NULL, 8, &n) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_tokenize(model, "a", SIZE_MAX, true, NULL, 0, &n) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_apply_chat_template(model, "[]", true, text, sizeof text, &n_bytes) == KVIK_STATUS_BAD_ARGUMENT);
   kvik_model_free(model);
   return NULL;
 }
@@ -314,33 +315,39 @@ const char* c_refuses_null(const char* fable) {
   const int32_t* tokens = NULL;
   int32_t id = 0;
   size_t n = 0;
-  CHECK(kvik_model_load(NULL, NULL, &model) == KVIK_BAD_ARGUMENT && model == NULL);
-  CHECK(kvik_model_load(fable, NULL, NULL) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_model_load(NULL, NULL, &model) == KVIK_STATUS_BAD_ARGUMENT && model == NULL);
+  CHECK(kvik_model_load(fable, NULL, NULL) == KVIK_STATUS_BAD_ARGUMENT);
   model = load(fable);
-  CHECK(kvik_model_get_info(NULL, &info) == KVIK_BAD_ARGUMENT && kvik_model_get_info(model, NULL) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_model_get_info(NULL, &info) == KVIK_STATUS_BAD_ARGUMENT && kvik_model_get_info(model, NULL) == KVIK_STATUS_BAD_ARGUMENT);
   CHECK(strstr(kvik_last_error(), "NULL") != NULL);
-  CHECK(kvik_tokenize(NULL, "a", 1, true, &id, 1, &n) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_tokenize(model, NULL, 1, true, &id, 1, &n) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_detokenize(model, NULL, 3, true, NULL, 0, &n) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_generate(NULL, "a", NULL, NULL) == KVIK_BAD_ARGUMENT && kvik_generate(model, NULL, NULL, NULL) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_generate_ids(model, NULL, NULL, 2, NULL, NULL) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_generate_ids(model, NULL, NULL, 0, NULL, NULL) == KVIK_BAD_ARGUMENT);  // an empty prompt
-  CHECK(kvik_generation_get(NULL, &generated) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_session_new(NULL, &session) == KVIK_BAD_ARGUMENT && kvik_session_new(model, NULL) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_session_append(NULL, &id, 1) == KVIK_BAD_ARGUMENT && kvik_session_logits(NULL, &logits, &n) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_session_sample(NULL, NULL, &id) == KVIK_BAD_ARGUMENT && kvik_session_fork(NULL, &session) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_session_rewind(NULL, 0) == KVIK_BAD_ARGUMENT && kvik_session_length(NULL, &id) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_session_tokens(NULL, &tokens, &n) == KVIK_BAD_ARGUMENT && kvik_session_capacity(NULL, &id) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_tokenize(NULL, "a", 1, true, &id, 1, &n) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_tokenize(model, NULL, 1, true, &id, 1, &n) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_detokenize(model, NULL, 3, true, NULL, 0, &n) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_generate(NULL, "a", NULL, NULL) == KVIK_STATUS_BAD_ARGUMENT &&
+        kvik_generate(model, NULL, NULL, NULL) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_generate_ids(model, NULL, NULL, 2, NULL, NULL) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_generate_ids(model, NULL, NULL, 0, NULL, NULL) == KVIK_STATUS_BAD_ARGUMENT);  // an empty prompt
+  CHECK(kvik_generation_get(NULL, &generated) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_session_new(NULL, &session) == KVIK_STATUS_BAD_ARGUMENT && kvik_session_new(model, NULL) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_session_append(NULL, &id, 1) == KVIK_STATUS_BAD_ARGUMENT &&
+        kvik_session_logits(NULL, &logits, &n) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_session_sample(NULL, NULL, &id) == KVIK_STATUS_BAD_ARGUMENT && kvik_session_fork(NULL, &session) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_session_rewind(NULL, 0) == KVIK_STATUS_BAD_ARGUMENT && kvik_session_length(NULL, &id) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_session_tokens(NULL, &tokens, &n) == KVIK_STATUS_BAD_ARGUMENT && kvik_session_capacity(NULL, &id) == KVIK_STATUS_BAD_ARGUMENT);
   OK(kvik_session_new(model, &session));
-  CHECK(kvik_session_append(session, NULL, 4) == KVIK_BAD_ARGUMENT && kvik_session_sample(session, NULL, NULL) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_session_fork(session, NULL) == KVIK_BAD_ARGUMENT && kvik_session_length(session, NULL) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_session_logits(session, NULL, &n) == KVIK_BAD_ARGUMENT && kvik_session_tokens(session, &tokens, NULL) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_session_append(session, NULL, 4) == KVIK_STATUS_BAD_ARGUMENT &&
+        kvik_session_sample(session, NULL, NULL) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_session_fork(session, NULL) == KVIK_STATUS_BAD_ARGUMENT && kvik_session_length(session, NULL) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_session_logits(session, NULL, &n) == KVIK_STATUS_BAD_ARGUMENT &&
+        kvik_session_tokens(session, &tokens, NULL) == KVIK_STATUS_BAD_ARGUMENT);
   kvik_session* const holes[2] = {session, NULL};
   const int32_t two[2] = {1, 2};
-  CHECK(kvik_step(model, holes, two, 2, NULL, 0) == KVIK_BAD_ARGUMENT && kvik_step(model, NULL, two, 2, NULL, 0) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_step(model, holes, NULL, 2, NULL, 0) == KVIK_BAD_ARGUMENT && kvik_step(NULL, holes, two, 1, NULL, 0) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_translate(model, NULL, 1, NULL, NULL) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_translations_get(NULL, 0, 0, &translated) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_step(model, holes, two, 2, NULL, 0) == KVIK_STATUS_BAD_ARGUMENT &&
+        kvik_step(model, NULL, two, 2, NULL, 0) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_step(model, holes, NULL, 2, NULL, 0) == KVIK_STATUS_BAD_ARGUMENT &&
+        kvik_step(NULL, holes, two, 1, NULL, 0) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_translate(model, NULL, 1, NULL, NULL) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_translations_get(NULL, 0, 0, &translated) == KVIK_STATUS_BAD_ARGUMENT);
   OK(kvik_session_length(session, &id));
   CHECK(id == 0);
   kvik_session_free(session);
@@ -356,34 +363,38 @@ const char* c_refuses_what_cannot_be(const char* fable) {
   kvik_model* model = NULL;
   kvik_load_options load_options;
   kvik_load_options_init(&load_options, sizeof load_options);
-  CHECK(kvik_model_load("no-such-model", NULL, &model) == KVIK_IO && strstr(kvik_last_error(), "no-such-model") != NULL);
+  CHECK(kvik_model_load("no-such-model", NULL, &model) == KVIK_STATUS_IO && strstr(kvik_last_error(), "no-such-model") != NULL);
   load_options.backend = 77;
-  CHECK(kvik_model_load(fable, &load_options, &model) == KVIK_BAD_ARGUMENT && model == NULL);
+  CHECK(kvik_model_load(fable, &load_options, &model) == KVIK_STATUS_BAD_ARGUMENT && model == NULL);
   load_options.backend = KVIK_BACKEND_NATIVE;
   load_options.isa = "abacus";
-  CHECK(kvik_model_load(fable, &load_options, &model) != KVIK_OK && strstr(kvik_last_error(), "abacus") != NULL);
+  CHECK(kvik_model_load(fable, &load_options, &model) != KVIK_STATUS_OK && strstr(kvik_last_error(), "abacus") != NULL);
 
   model = load(fable);
   const int32_t outside[2] = {1, 1 << 20}, below[1] = {-1};
   kvik_session* session = NULL;
   OK(kvik_session_new(model, &session));
-  CHECK(kvik_session_append(session, outside, 2) == KVIK_BAD_ARGUMENT && kvik_session_append(session, below, 1) == KVIK_BAD_ARGUMENT);
-  CHECK(kvik_generate_ids(model, session, outside, 2, NULL, NULL) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_session_append(session, outside, 2) == KVIK_STATUS_BAD_ARGUMENT &&
+        kvik_session_append(session, below, 1) == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(kvik_generate_ids(model, session, outside, 2, NULL, NULL) == KVIK_STATUS_BAD_ARGUMENT);
   size_t n = 0;
-  CHECK(kvik_detokenize(model, outside, 2, true, NULL, 0, &n) == KVIK_BAD_ARGUMENT);
-  kvik_sample_options sampling;
-  kvik_sample_options_init(&sampling, sizeof sampling);
-  CHECK(isnan(sampling.top_p) && sampling.top_k == KVIK_UNSET);
+  CHECK(kvik_detokenize(model, outside, 2, true, NULL, 0, &n) == KVIK_STATUS_BAD_ARGUMENT);
+  kvik_sampling sampling;
+  kvik_sampling_init(&sampling, sizeof sampling);
+  CHECK(isnan(sampling.top_p) && isnan(sampling.top_k) && isnan(sampling.seed));
+  sampling.top_k = 1.5;
+  CHECK(kvik_session_sample(session, &sampling, &(int32_t){0}) == KVIK_STATUS_BAD_ARGUMENT && strstr(kvik_last_error(), "top_k") != NULL);
+  sampling.top_k = KVIK_UNSET;
   sampling.temperature = -1;
   kvik_generate_options options = greedy(4);
   options.sampling = &sampling;
-  CHECK(kvik_generate(model, "a", &options, NULL) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_generate(model, "a", &options, NULL) == KVIK_STATUS_BAD_ARGUMENT);
   const char* const texts[] = {"a"};
   kvik_translations* found = NULL;
-  CHECK(kvik_translate(model, texts, 1, NULL, &found) == KVIK_BAD_ARGUMENT && strstr(kvik_last_error(), "no encoder") != NULL);
+  CHECK(kvik_translate(model, texts, 1, NULL, &found) == KVIK_STATUS_BAD_ARGUMENT && strstr(kvik_last_error(), "no encoder") != NULL);
   kvik_model* other = load(fable);
   const int32_t one[1] = {5};
-  CHECK(kvik_generate_ids(other, session, one, 1, NULL, NULL) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_generate_ids(other, session, one, 1, NULL, NULL) == KVIK_STATUS_BAD_ARGUMENT);
   kvik_session_free(session);
   kvik_model_free(other);
   kvik_model_free(model);
@@ -417,8 +428,8 @@ const char* c_refuses_sessions_in_use(const char* fable) {
   options.user = &meddler;
   const int32_t prompt[2] = {10, 11};
   OK(kvik_generate_ids(meddler.model, meddler.session, prompt, 2, &options, NULL));
-  CHECK(meddler.append == KVIK_BAD_ARGUMENT && meddler.fork == KVIK_BAD_ARGUMENT);
-  CHECK(meddler.step == KVIK_BAD_ARGUMENT && meddler.nested == KVIK_BAD_ARGUMENT);
+  CHECK(meddler.append == KVIK_STATUS_BAD_ARGUMENT && meddler.fork == KVIK_STATUS_BAD_ARGUMENT);
+  CHECK(meddler.step == KVIK_STATUS_BAD_ARGUMENT && meddler.nested == KVIK_STATUS_BAD_ARGUMENT);
   kvik_model_free(meddler.model);
   return NULL;
 }
@@ -435,17 +446,17 @@ const char* c_structs_grow(const char* fable) {
   kvik_generation* generation = NULL;
   OK(kvik_generate(model, "The king", &older, &generation));
   kvik_generated all = {.size = offsetof(kvik_generated, finish)};
-  all.finish = KVIK_CANCELLED;
+  all.finish = KVIK_FINISH_CANCELLED;
   OK(kvik_generation_get(generation, &all));
-  CHECK(all.n_ids == 3 && all.finish == KVIK_CANCELLED);
+  CHECK(all.n_ids == 3 && all.finish == KVIK_FINISH_CANCELLED);
   kvik_generation_free(generation);
   // A newer one is refused, as is one that was never filled.
   older.size = sizeof older + 8;
-  CHECK(kvik_generate(model, "The king", &older, NULL) == KVIK_BAD_ARGUMENT && strstr(kvik_last_error(), "_init") != NULL);
+  CHECK(kvik_generate(model, "The king", &older, NULL) == KVIK_STATUS_BAD_ARGUMENT && strstr(kvik_last_error(), "_init") != NULL);
   older.size = 0;
-  CHECK(kvik_generate(model, "The king", &older, NULL) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_generate(model, "The king", &older, NULL) == KVIK_STATUS_BAD_ARGUMENT);
   kvik_model_info info = {0};
-  CHECK(kvik_model_get_info(model, &info) == KVIK_BAD_ARGUMENT);
+  CHECK(kvik_model_get_info(model, &info) == KVIK_STATUS_BAD_ARGUMENT);
   kvik_load_options_init(NULL, 100);
   kvik_model_free(model);
   return NULL;

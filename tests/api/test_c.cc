@@ -28,7 +28,7 @@ TEST(C, StructsMayGrow) { EXPECT_STREQ(c_structs_grow(folder_of("fable").c_str()
 
 TEST(C, EachThreadHasItsOwnLastError) {
   kvik_model* model = nullptr;
-  ASSERT_EQ(kvik_model_load("no-such-model", nullptr, &model), KVIK_IO);
+  ASSERT_EQ(kvik_model_load("no-such-model", nullptr, &model), KVIK_STATUS_IO);
   std::string elsewhere = "unread";
   std::thread([&] { elsewhere = kvik_last_error(); }).join();
   EXPECT_EQ(elsewhere, "");
@@ -37,11 +37,11 @@ TEST(C, EachThreadHasItsOwnLastError) {
 
 TEST(C, NoExceptionLeavesACall) {
   kvik_model* model = nullptr;
-  ASSERT_EQ(kvik_model_load(folder_of("fable").c_str(), nullptr, &model), KVIK_OK);
+  ASSERT_EQ(kvik_model_load(folder_of("fable").c_str(), nullptr, &model), KVIK_STATUS_OK);
   kvik_generate_options options;
   kvik_generate_options_init(&options, sizeof options);
   options.piece = [](void*, const char*, size_t) -> bool { throw 7; };
-  EXPECT_EQ(kvik_generate(model, "The king", &options, nullptr), KVIK_INTERNAL);
+  EXPECT_EQ(kvik_generate(model, "The king", &options, nullptr), KVIK_STATUS_INTERNAL);
   kvik_model_free(model);
 }
 

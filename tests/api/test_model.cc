@@ -1,3 +1,4 @@
+#include <cmath>
 #include <gmock/gmock.h>
 #include <thread>
 
@@ -33,7 +34,9 @@ TEST(Model, TellsTheStoryThatItsFrameworkTells) {
 }
 
 TEST(Model, TheSameSeedTellsTheSameStory) {
-  const auto tell = [](uint64_t seed) { return fable().generate("The king", {.max_tokens = 12, .temperature = 1.0, .seed = seed}).text(); };
+  const auto tell = [](uint64_t seed) {
+    return fable().generate("The king", {.max_tokens = 12, .sampling = {.temperature = 1.0, .seed = seed}}).text();
+  };
   EXPECT_EQ(tell(7), tell(7));
   EXPECT_NE(tell(7), tell(8));
 }
@@ -81,11 +84,99 @@ TEST(Model, APromptThatIsEmptyTooLongOrOutsideTheVocabularyIsASentence) {
 }
 
 TEST(Model, OptionsOutOfRangeAreSentences) {
-  EXPECT_THROW(fable().generate("a", {.temperature = -1.0}), Error);
-  EXPECT_THROW(fable().generate("a", {.top_p = 2.0}), Error);
+  EXPECT_THROW(fable().generate("a", {.sampling = {.temperature = -1.0}}), Error);
+  EXPECT_THROW(fable().generate("a", {.sampling = {.top_p = 2.0}}), Error);
   EXPECT_THROW(fable().generate("a", {.max_tokens = -3}), Error);
   EXPECT_THROW(Model::load(fable_folder(), {.threads = -1}), Error);
   EXPECT_THROW(Model::load("no-such-model"), Error);
+}
+
+TEST(Model, EnumValuesOutOfRangeAreErrors) {
+  const auto expect_error = [](const char* name, const LoadOptions& options) {
+    EXPECT_THAT([&] { Model::load(fable_folder(), options); }, testing::ThrowsMessage<Error>(testing::HasSubstr(name)));
+  };
+  expect_error("backend is 77", {.backend = static_cast<BackendChoice>(77)});
+  expect_error("device is -1", {.device = static_cast<Device>(-1)});
+  expect_error("weights is 5", {.weights = static_cast<Weights>(5)});
+  expect_error("kv is 4", {.kv = static_cast<KvStorage>(4)});
+  EXPECT_THAT([] { fable().generate("a", {.beams = 2, .early_stopping = static_cast<EarlyStopping>(3)}); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("early_stopping is 3")));
+}
+
+TEST(Model, BeamsOfADecoderGiveOneTextAtTheEnd) {
+  Generation generation = fable().generate("The king", {.max_tokens = 6, .beams = 3});
+  std::vector<std::string> pieces;
+  for (const std::string_view piece : generation) pieces.emplace_back(piece);
+  ASSERT_EQ(pieces.size(), 1u);
+  EXPECT_EQ(pieces.front(), fable().detokenize(generation.ids()));
+  EXPECT_EQ(generation.ids().size(), 6u);
+  Session session = fable().session();
+  ASSERT_EQ(session.append(fable().tokenize("The")), AppendStatus::kDone);
+  Generation continued = fable().generate(session, fable().tokenize("The king"), {.max_tokens = 6, .beams = 3});
+  EXPECT_EQ(continued.text(), pieces.front());
+  EXPECT_EQ(session.tokens().size(), continued.prompt_ids().size());
+  EXPECT_THAT([] { fable().generate("a", {.beams = 2, .use_cache = false}); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("exclude each other")));
+}
+
+TEST(Model, ScoreIsTheLogProbabilityOfEachTokenGivenThoseBefore) {
+  const std::vector<TokenId> ids = fable().tokenize("The old king sat down.");
+  const Score score = fable().score(ids);
+  ASSERT_EQ(score.logprobs.size(), ids.size() - 1);
+  Session session = fable().session();
+  double sum = 0;
+  for (size_t i = 0; i + 1 < ids.size(); ++i) {
+    ASSERT_EQ(session.append(ids[i]), AppendStatus::kDone);
+    double total = 0;
+    for (const float logit : session.logits()) total += std::exp(static_cast<double>(logit));
+    const double expected = session.logits()[static_cast<size_t>(ids[i + 1])] - std::log(total);
+    EXPECT_NEAR(score.logprobs[i], expected, 1e-3) << i;
+    sum += expected;
+  }
+  EXPECT_NEAR(score.sum_logprob, sum, 1e-2);
+  EXPECT_NEAR(score.perplexity(), std::exp(-sum / static_cast<double>(ids.size() - 1)), 1e-1);
+  EXPECT_EQ(fable().score(ids, {.cancelled = [] { return true; }}).finish, Finish::kCancelled);
+  EXPECT_THROW(fable().score(std::vector<TokenId>{1, -5}), Error);
+}
+
+TEST(Generation, OutlivesItsSessionAndItsModel) {
+  const auto begin = [] {
+    const Model model = Model::load(fable_folder(), {.backend = BackendChoice::kNative});
+    Session session = model.session();
+    return model.generate(session, model.tokenize("The king"), {.max_tokens = 6});
+  };
+  Generation generation = begin();
+  EXPECT_EQ(generation.text(), Model::load(fable_folder()).generate("The king", {.max_tokens = 6}).text());
+}
+
+TEST(Generation, OfASessionThatWasChangedIsAnError) {
+  Session session = fable().session();
+  Generation generation = fable().generate(session, fable().tokenize("The king"), {.max_tokens = 6});
+  ASSERT_TRUE(generation.next().has_value());
+  ASSERT_EQ(session.append(5), AppendStatus::kDone);
+  EXPECT_THAT([&] { generation.next(); }, testing::ThrowsMessage<Error>(testing::HasSubstr("the session was changed")));
+  EXPECT_EQ(session.tokens().back(), 5);
+}
+
+TEST(Session, MetricsCountSingleTokensAsDecoding) {
+  Session session = fable().session();
+  ASSERT_EQ(session.append(fable().tokenize("Once upon a time")), AppendStatus::kDone);
+  const int n_prompt = session.length();
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(session.append(5), AppendStatus::kDone);
+  EXPECT_EQ(session.metrics().prompt_tokens, n_prompt);
+  EXPECT_EQ(session.metrics().decode_tokens, 3);
+}
+
+TEST(Session, ThatWasMovedFromCannotTakePartInAStep) {
+  Session session = fable().session(), moved = fable().session(), taken = std::move(moved);
+  Session* const sessions[] = {&session, &moved};
+  Session* const missing[] = {&session, nullptr};
+  Session* const twice[] = {&session, &session};
+  const TokenId tokens[] = {1, 2};
+  EXPECT_THAT([&] { (void)fable().step(sessions, tokens); }, testing::ThrowsMessage<Error>(testing::HasSubstr("session 1 of a step")));
+  EXPECT_THAT([&] { (void)fable().step(missing, tokens); }, testing::ThrowsMessage<Error>(testing::HasSubstr("session 1 of a step")));
+  EXPECT_THAT([&] { (void)fable().step(twice, tokens); }, testing::ThrowsMessage<Error>(testing::HasSubstr("twice")));
+  EXPECT_EQ(session.length(), 0);
 }
 
 TEST(Model, NumbersOfAnyLengthReachItsChatTemplate) {
@@ -103,10 +194,10 @@ TEST(Model, NumbersOfAnyLengthReachItsChatTemplate) {
 TEST(Session, GoesOnRewindsAndForksAsIfNothingElseHappened) {
   Session session = fable().session();
   const std::vector<TokenId> prompt = fable().tokenize("Once upon a time");
-  ASSERT_EQ(session.append(prompt), Appended::kDone);
+  ASSERT_EQ(session.append(prompt), AppendStatus::kDone);
   Session branch = session.fork();
   const TokenId next = branch.sample({.temperature = 0.0});
-  ASSERT_EQ(branch.append(next), Appended::kDone);
+  ASSERT_EQ(branch.append(next), AppendStatus::kDone);
   EXPECT_EQ(branch.length(), session.length() + 1);
   EXPECT_EQ(session.sample({.temperature = 0.0}), next);
   branch.rewind(session.length());
@@ -133,16 +224,18 @@ TEST(Session, ManyInOneStepAreAsEachAlone) {
   std::vector<Session> sessions;
   for (int i = 0; i < 3; ++i) {
     sessions.push_back(fable().session());
-    ASSERT_EQ(sessions.back().append(std::span(prompt).first(static_cast<size_t>(i) + 1)), Appended::kDone);
+    ASSERT_EQ(sessions.back().append(std::span(prompt).first(static_cast<size_t>(i) + 1)), AppendStatus::kDone);
   }
   const std::vector<TokenId> tokens = {10, 20, 30};
   std::vector<Session> alone;
   for (const Session& session : sessions) alone.push_back(session.fork());
-  const std::vector<std::vector<float>> together = fable().step(sessions, tokens);
+  std::vector<Session*> pointers;
+  for (Session& session : sessions) pointers.push_back(&session);
+  ASSERT_EQ(fable().step(pointers, tokens), AppendStatus::kDone);
   for (size_t i = 0; i < 3; ++i) {
-    ASSERT_EQ(alone[i].append(tokens[i]), Appended::kDone);
+    ASSERT_EQ(alone[i].append(tokens[i]), AppendStatus::kDone);
     const std::vector<float> row(alone[i].logits().begin(), alone[i].logits().end());
-    EXPECT_THAT(together[i], testing::Pointwise(testing::FloatNear(1e-3f), row)) << i;
+    EXPECT_THAT(sessions[i].logits(), testing::Pointwise(testing::FloatNear(1e-3f), row)) << i;
   }
 }
 

@@ -38,14 +38,14 @@ TEST_F(SavedSession, GoesOnAsIfItHadNeverLeft) {
     const Model model = native(kv), other = native(kv);
     for (const int length : {0, 1, 31, 32, 33, 70}) {
       Session stayed = model.session();
-      stayed.append(some_tokens(length, model.vocab_size()));
+      ASSERT_EQ(stayed.append(some_tokens(length, model.vocab_size())), AppendStatus::kDone);
       stayed.save(file_);
       Session back = other.load_session(file_);
       ASSERT_EQ(back.length(), length);
       EXPECT_EQ(logits_of(back), logits_of(stayed)) << length;
       for (const TokenId token : some_tokens(5, model.vocab_size())) {
-        stayed.append(token);
-        back.append(token);
+        ASSERT_EQ(stayed.append(token), AppendStatus::kDone);
+        ASSERT_EQ(back.append(token), AppendStatus::kDone);
         EXPECT_EQ(logits_of(back), logits_of(stayed)) << length;
       }
     }
@@ -56,8 +56,8 @@ TEST_F(SavedSession, ARewoundOneIsSavedAsIfNothingElseHadHappened) {
   const Model model = native();
   const std::vector<TokenId> tokens = some_tokens(40, model.vocab_size());
   Session plain = model.session(), rewound = model.session();
-  plain.append(std::span(tokens).first(10));
-  rewound.append(tokens);
+  ASSERT_EQ(plain.append(std::span(tokens).first(10)), AppendStatus::kDone);
+  ASSERT_EQ(rewound.append(tokens), AppendStatus::kDone);
   rewound.rewind(10);
   rewound.save(file_);
   Session back = model.load_session(file_);
@@ -69,11 +69,11 @@ TEST_F(SavedSession, HoldsNothingOfOtherSessions) {
   const Model model = native(), fresh = native();
   {
     Session another = model.session();
-    another.append(some_tokens(64, model.vocab_size()));
+    ASSERT_EQ(another.append(some_tokens(64, model.vocab_size())), AppendStatus::kDone);
   }
   const auto bytes_of = [&](const Model& of) {
     Session session = of.session();
-    session.append(some_tokens(5, of.vocab_size()));
+    EXPECT_EQ(session.append(some_tokens(5, of.vocab_size())), AppendStatus::kDone);
     session.save(file_);
     std::ifstream stream(file_, std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(stream), {});
@@ -83,9 +83,9 @@ TEST_F(SavedSession, HoldsNothingOfOtherSessions) {
 
 TEST_F(SavedSession, DrawsOnWhereItsSeedWas) {
   const Model model = native();
-  const SampleOptions hot{.temperature = 1.5, .seed = 11};
+  const Sampling hot{.temperature = 1.5, .seed = 11};
   Session stayed = model.session();
-  stayed.append(some_tokens(6, model.vocab_size()));
+  ASSERT_EQ(stayed.append(some_tokens(6, model.vocab_size())), AppendStatus::kDone);
   stayed.sample(hot);
   stayed.save(file_);
   Session back = model.load_session(file_);
@@ -97,12 +97,12 @@ TEST_F(SavedSession, RecurrentStatesAreSavedToo) {
     for (const BackendChoice backend : {BackendChoice::kNative, BackendChoice::kReference}) {
       const Model model = Model::load(form(name), {.backend = backend});
       Session stayed = model.session();
-      stayed.append(some_tokens(7, model.vocab_size()));
+      ASSERT_EQ(stayed.append(some_tokens(7, model.vocab_size())), AppendStatus::kDone);
       stayed.save(file_);
       Session back = model.load_session(file_);
       EXPECT_EQ(logits_of(back), logits_of(stayed)) << name;
-      stayed.append(1);
-      back.append(1);
+      ASSERT_EQ(stayed.append(1), AppendStatus::kDone);
+      ASSERT_EQ(back.append(1), AppendStatus::kDone);
       EXPECT_EQ(logits_of(back), logits_of(stayed)) << name;
     }
   }
@@ -111,7 +111,7 @@ TEST_F(SavedSession, RecurrentStatesAreSavedToo) {
 TEST_F(SavedSession, BelongsToItsModelAndTheWayItWasLoaded) {
   const Model model = native(KvStorage::kF32);
   Session session = model.session();
-  session.append(some_tokens(6, model.vocab_size()));
+  ASSERT_EQ(session.append(some_tokens(6, model.vocab_size())), AppendStatus::kDone);
   session.save(file_);
   const Model other = Model::load(form("plain"), {.backend = BackendChoice::kNative});
   EXPECT_THAT([&] { other.load_session(file_); }, ThrowsMessage<Error>(HasSubstr("saved with another model")));

@@ -31,46 +31,46 @@ class Transcribe : public testing::Test {
 TEST_F(Transcribe, HearsWindowAfterWindowWhateverTheBatch) {
   const std::vector<float> samples = tone(40000);
   std::vector<TokenId> told;
-  TranscribeOptions options{.search = {.max_tokens = 5}};
-  options.heard = [&](const HeardWindow& window, int total) {
+  TranscribeOptions options{.decoding = {.max_tokens = 5}};
+  options.on_segment = [&](const Segment& window, int total) {
     told.insert(told.end(), window.ids.begin(), window.ids.end());
     EXPECT_EQ(total, 3);
   };
   const Transcription heard = speech().transcribe(samples, 16000, options);
-  ASSERT_EQ(heard.windows.size(), 3u);
-  EXPECT_EQ(heard.windows[1].start_s, 1.0);
-  EXPECT_EQ(heard.windows[2].end_s, 2.5);
+  ASSERT_EQ(heard.segments.size(), 3u);
+  EXPECT_EQ(heard.segments[1].start_s, 1.0);
+  EXPECT_EQ(heard.segments[2].end_s, 2.5);
   EXPECT_EQ(heard.ids, told);
   EXPECT_FALSE(heard.ids.empty());
   EXPECT_EQ(heard.text, "");
-  EXPECT_EQ(speech().transcribe(samples, 16000, {.search = {.max_tokens = 5}, .batch = 1}).ids, heard.ids);
+  EXPECT_EQ(speech().transcribe(samples, 16000, {.decoding = {.max_tokens = 5}, .batch = 1}).ids, heard.ids);
   const std::span<const float> second = std::span(samples).subspan(16000, 16000);
-  EXPECT_EQ(speech().transcribe(second, 16000, {.search = {.max_tokens = 5}}).ids, heard.windows[1].ids);
+  EXPECT_EQ(speech().transcribe(second, 16000, {.decoding = {.max_tokens = 5}}).ids, heard.segments[1].ids);
 }
 
 TEST_F(Transcribe, HearsAnyRateAndSilence) {
-  EXPECT_EQ(speech().transcribe(tone(44100), 44100, {.search = {.max_tokens = 5}}).windows.size(), 1u);
-  EXPECT_TRUE(speech().transcribe({}, 16000).windows.empty());
+  EXPECT_EQ(speech().transcribe(tone(44100), 44100, {.decoding = {.max_tokens = 5}}).segments.size(), 1u);
+  EXPECT_TRUE(speech().transcribe({}, 16000).segments.empty());
 }
 
 TEST_F(Transcribe, CancellationLeavesTheWindowsHeardBefore) {
   bool enough = false;
-  TranscribeOptions options{.search = {.max_tokens = 5}, .batch = 1};
-  options.heard = [&](const HeardWindow&, int) { enough = true; };
-  options.search.cancelled = [&] { return enough; };
+  TranscribeOptions options{.decoding = {.max_tokens = 5}, .batch = 1};
+  options.on_segment = [&](const Segment&, int) { enough = true; };
+  options.decoding.cancelled = [&] { return enough; };
   const Transcription heard = speech().transcribe(tone(40000), 16000, options);
   EXPECT_EQ(heard.finish, Finish::kCancelled);
-  EXPECT_EQ(heard.windows.size(), 1u);
+  EXPECT_EQ(heard.segments.size(), 1u);
 }
 
 TEST_F(Transcribe, WhatCannotBeIsASentence) {
   const auto refusal = [](const char* sentence) { return testing::ThrowsMessage<Error>(testing::HasSubstr(sentence)); };
   const std::vector<float> samples = tone(100);
   const Model fable = Model::load((testing_support::source_root() / "models" / "fable").string());
-  EXPECT_THAT([&] { fable.transcribe(samples, 16000); }, refusal("does not listen"));
+  EXPECT_THAT([&] { fable.transcribe(samples, 16000); }, refusal("does not transcribe"));
   EXPECT_THAT([&] { speech().translate("a"); }, refusal("use transcribe"));
-  EXPECT_THAT([&] { speech().transcribe(samples, 0); }, refusal("0 samples a second"));
-  EXPECT_THAT([&] { speech().transcribe(samples, 16000, {.language = "de"}); }, refusal("lists none"));
+  EXPECT_THAT([&] { speech().transcribe(samples, 0); }, refusal("0 Hz"));
+  EXPECT_THAT([&] { speech().transcribe(samples, 16000, {.language = "de"}); }, refusal("has only one"));
   EXPECT_THAT([&] { speech().transcribe(samples, 16000, {.batch = 0}); }, refusal("batch is 0"));
 }
 

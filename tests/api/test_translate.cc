@@ -4,7 +4,7 @@
 
 #include "api/state.h"
 #include "base/json.h"
-#include "engine/translate.h"
+#include "engine/targets.h"
 #include "support/paths.h"
 
 namespace kvik {
@@ -84,14 +84,15 @@ TEST(Translate, SourceIdsGiveWhatTheirTextGives) {
 
 TEST(Translate, IsWhatTheEngineSearchesFor) {
   const std::vector<Ids> sources = {{45, 34, 34, 40}, {7}, {12, 13, 14}};
-  const ModelAccess::State& state = ModelAccess::state(translator_without_text());
-  engine::TranslateOptions options;
-  options.search.start = {*state.config.decoder_start};
-  options.search.beams = {.num_beams = 3, .max_length = 9, .eos_token_id = state.config.sampling.eos_token_id};
-  const sample::Sampler sampler(state.config.sampling, static_cast<size_t>(state.backend->traits().vocab));
+  const Model::State& state = *translator_without_text().state();
+  engine::TargetOptions options;
+  options.start = {*state.config.decoder_start};
+  options.beams = {.num_beams = 3, .max_length = 9, .eos_token_id = state.config.eos};
+  const auto sampler = std::make_shared<const sample::Sampler>(
+      state.config.sampling, sample::TokenRules{static_cast<size_t>(state.traits().vocab), state.config.eos, {}});
   std::vector<Ids> expected;
-  for (const engine::Hypotheses& found : engine::translate(*state.backend, sources, sampler, options))
-    expected.push_back(found.front().ids);
+  for (const engine::FoundTargets& found : find_targets(state.decoder, sampler, engine::encode_tokens(state.backend(), sources), options))
+    expected.push_back(found.targets.front().ids);
   const std::vector<Translation> found = translator_without_text().translate(sources, {.beams = 3, .max_tokens = 8});
   EXPECT_EQ(ids_of(found), expected);
   EXPECT_EQ(found.front().text, "");
@@ -99,7 +100,8 @@ TEST(Translate, IsWhatTheEngineSearchesFor) {
 
 TEST(Translate, WhatASeedDrawsDoesNotDependOnTheBatch) {
   const auto draw = [](uint64_t seed, int batch) {
-    return ids_of(translator().translate(first_texts(6), {.max_tokens = 16, .temperature = 1.2, .seed = seed, .batch = batch}));
+    return ids_of(
+        translator().translate(first_texts(6), {.max_tokens = 16, .sampling = {.temperature = 1.2, .seed = seed}, .batch = batch}));
   };
   EXPECT_EQ(draw(7, 1), draw(7, 4));
   EXPECT_NE(draw(7, 1), draw(8, 1));
@@ -119,7 +121,7 @@ TEST(Translate, ReportsEachTextInOrderAsSoonAsThoseBeforeItAreKnown) {
   std::vector<std::string> told;
   int last = 0;
   TranslateOptions options{.batch = 2};
-  options.translated = [&](size_t place, const Translation& one) {
+  options.on_translation = [&](size_t place, const Translation& one) {
     places.push_back(place);
     told.push_back(one.text);
   };
@@ -156,8 +158,9 @@ TEST(Translate, StopsWhereItIsTold) {
   const Translation by_text = translator().translate("Good morning, my friend.", {.beams = 1, .stop = {stop, ""}});
   EXPECT_EQ(by_text.text, whole.text.substr(0, whole.text.find(stop)));
   EXPECT_EQ(by_text.finish, Finish::kStop);
-  EXPECT_EQ(translator().translate("Good morning, my friend.", {.beams = 1, .max_tokens = 2, .forced_eos_token_id = -1}).finish,
-            Finish::kLength);
+  EXPECT_EQ(
+      translator().translate("Good morning, my friend.", {.beams = 1, .max_tokens = 2, .sampling = {.forced_eos_token_id = Ids()}}).finish,
+      Finish::kLength);
 }
 
 TEST(Translate, ALongSourceIsASentenceOrCut) {
@@ -181,8 +184,9 @@ TEST(Translate, WhatCannotBeIsASentence) {
   EXPECT_THAT([&] { translator().session(); }, refusal("use translate"));
   EXPECT_THAT([&] { translator().translate(Ids()); }, refusal("source 1 has no tokens"));
   EXPECT_THAT([&] { translator().translate(Ids{1, 1 << 20}); }, refusal("1048576"));
+  EXPECT_THAT([&] { translator().translate(Ids{1, -5}); }, refusal("token id -5 is outside the vocabulary"));
   EXPECT_THAT([&] { translator().translate("a", {.language = "klingon"}); }, refusal("klingon"));
-  EXPECT_THAT([&] { translator().translate("a", {.beams = 4, .temperature = 1.0}); }, refusal("exclude each other"));
+  EXPECT_THAT([&] { translator().translate("a", {.beams = 4, .sampling = {.temperature = 1.0}}); }, refusal("exclude each other"));
   EXPECT_THAT([&] { translator().translate("a", {.beams = 0}); }, refusal("num_beams is 0"));
   EXPECT_THAT([&] { translator().translate("a", {.beams = 2, .num_return_sequences = 3}); }, refusal("num_return_sequences is 3"));
   EXPECT_THAT([&] { translator().translate("a", {.max_tokens = 0}); }, refusal("at least 1"));

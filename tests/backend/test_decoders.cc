@@ -20,7 +20,7 @@ TokenId largest(std::span<const float> logits) {
 void expect_known_answers(const std::shared_ptr<backend::Backend>& backend, const KnownDecoder& decoder) {
   for (const DecoderCase& known : decoder.cases) {
     engine::Sequence sequence(backend, 0);
-    ASSERT_EQ(sequence.append(known.prompt_ids), engine::Appended::kDone);
+    ASSERT_EQ(sequence.append(known.prompt_ids), AppendStatus::kDone);
     // Half precision and quantised activations round elsewhere in another runtime; there the ids must agree.
     const bool same_rounding = !decoder.by_onnx_runtime || backend->traits().name == "ort";
     for (size_t i = 0; same_rounding && i < known.logit_indices.size(); ++i) {
@@ -29,7 +29,7 @@ void expect_known_answers(const std::shared_ptr<backend::Backend>& backend, cons
     std::vector<TokenId> ids;
     while (ids.size() < known.greedy_ids.size()) {
       ids.push_back(largest(sequence.logits()));
-      ASSERT_EQ(sequence.append({&ids.back(), 1}), engine::Appended::kDone);
+      ASSERT_EQ(sequence.append({&ids.back(), 1}), AppendStatus::kDone);
     }
     EXPECT_EQ(ids, known.greedy_ids) << decoder.name;
   }

@@ -57,7 +57,7 @@ TEST(Trap, AnEmptyPastHasLengthZero) {
   std::vector<Seen> seen;
   engine::Sequence sequence(watched(kZoo / "qwen2", seen), 0);
   const std::vector<TokenId> prompt = {5, 6, 7};
-  ASSERT_EQ(sequence.append(prompt), engine::Appended::kDone);
+  ASSERT_EQ(sequence.append(prompt), AppendStatus::kDone);
   EXPECT_EQ(seen[0].fed.at("past_key_values.0.key")[2], 0);
 }
 
@@ -66,8 +66,8 @@ TEST(Trap, TheMaskCoversPastAndPresentAndPositionsContinue) {
   engine::Sequence sequence(watched(kZoo / "qwen2", seen), 0);
   const std::vector<TokenId> prompt = {5, 6, 7};
   const TokenId next = 8;
-  ASSERT_EQ(sequence.append(prompt), engine::Appended::kDone);
-  ASSERT_EQ(sequence.append({&next, 1}), engine::Appended::kDone);
+  ASSERT_EQ(sequence.append(prompt), AppendStatus::kDone);
+  ASSERT_EQ(sequence.append({&next, 1}), AppendStatus::kDone);
   EXPECT_EQ(seen[1].mask, std::vector<int64_t>(4, 1));
   EXPECT_EQ(seen[1].positions, std::vector<int64_t>{3});
 }
@@ -78,7 +78,7 @@ TEST(Trap, EveryDeclaredInputIsFedAndNoOther) {
     const analysis::Signature signature = analysis::analyse(kForms / form);
     engine::Sequence sequence(watched(kForms / form, seen), 0);
     const TokenId token = 5;
-    ASSERT_EQ(sequence.append({&token, 1}), engine::Appended::kDone) << form;
+    ASSERT_EQ(sequence.append({&token, 1}), AppendStatus::kDone) << form;
     std::set<std::string> declared, fed;
     for (const analysis::Port& port : signature.later_step()->inputs) declared.insert(port.name);
     for (const auto& [name, dims] : seen.front().fed) fed.insert(name);
@@ -90,7 +90,7 @@ TEST(Trap, LogitsOfAWholePromptAreNotAskedForWhereTheFileCanSayLess) {
   std::vector<Seen> seen;
   engine::Sequence sequence(watched(kForms / "num-logits-to-keep", seen), 0);
   const std::vector<TokenId> prompt = {5, 6, 7, 8};
-  ASSERT_EQ(sequence.append(prompt), engine::Appended::kDone);
+  ASSERT_EQ(sequence.append(prompt), AppendStatus::kDone);
   EXPECT_EQ(seen[0].logits[1], 1);
 }
 
@@ -99,9 +99,9 @@ TEST(Trap, AFileForOneTokenAtATimeGetsOneTokenAtATime) {
   std::vector<Seen> seen;
   engine::Sequence sequence(watched(testing_support::shared() / "zoo" / "llama-old-pair", seen), 0);
   const std::vector<TokenId> prompt = {5, 6, 7}, more = {8, 9, 10};
-  ASSERT_EQ(sequence.append(prompt), engine::Appended::kDone);
+  ASSERT_EQ(sequence.append(prompt), AppendStatus::kDone);
   seen.clear();
-  ASSERT_EQ(sequence.append(more), engine::Appended::kDone);
+  ASSERT_EQ(sequence.append(more), AppendStatus::kDone);
   ASSERT_GE(seen.size(), 3u);  // after the probe
   for (size_t i = seen.size() - 3; i < seen.size(); ++i) EXPECT_EQ(seen[i].fed.at("input_ids"), (Dims{1, 1}));
 }
@@ -111,18 +111,18 @@ TEST(Trap, SequencesOfUnequalLengthAreNeverPadded) {
   const std::shared_ptr<Backend> backend = watched(kZoo / "qwen2", seen);
   engine::Sequence one(backend, 0), two(backend, 0);
   const std::vector<TokenId> prompt = {5, 6, 7};
-  ASSERT_EQ(one.append(prompt), engine::Appended::kDone);
-  ASSERT_EQ(two.append({prompt.data(), 1}), engine::Appended::kDone);
+  ASSERT_EQ(one.append(prompt), AppendStatus::kDone);
+  ASSERT_EQ(two.append({prompt.data(), 1}), AppendStatus::kDone);
   std::vector<engine::Sequence*> both = {&one, &two};
   const std::vector<TokenId> next = {8, 9};
-  ASSERT_EQ(engine::Sequence::append_each(both, next), engine::Appended::kDone);
+  ASSERT_EQ(engine::Sequence::append_each(both, next), AppendStatus::kDone);
   for (const Seen& run : seen) EXPECT_THAT(run.mask, testing::Each(1));
 }
 
 TEST(Trap, GenerationStopsOnEveryEndToken) {
   KVIK_NEEDS_SHARED();
   const engine::GenerationConfig config = engine::read_generation_config(analysis::analyse(testing_support::shared() / "zoo" / "qwen3"));
-  EXPECT_EQ(config.sampling.eos_token_id.size(), 2u);  // config.json has one, generation_config.json two
+  EXPECT_EQ(config.eos.size(), 2u);  // config.json has one, generation_config.json two
 }
 
 TEST(Trap, ARecurrentStateCannotBeRewoundButCanBeginAgain) {
@@ -130,11 +130,11 @@ TEST(Trap, ARecurrentStateCannotBeRewoundButCanBeginAgain) {
   EXPECT_FALSE(backend->traits().can_rewind);
   engine::Sequence sequence(backend, 0);
   const std::vector<TokenId> prompt = {5, 6, 7};
-  ASSERT_EQ(sequence.append(prompt), engine::Appended::kDone);
+  ASSERT_EQ(sequence.append(prompt), AppendStatus::kDone);
   EXPECT_THROW(sequence.rewind(2), Error);
   EXPECT_EQ(sequence.length(), 3);
   sequence.rewind(0);
-  EXPECT_EQ(sequence.append(prompt), engine::Appended::kDone);
+  EXPECT_EQ(sequence.append(prompt), AppendStatus::kDone);
 }
 
 }  // namespace

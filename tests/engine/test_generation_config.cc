@@ -17,17 +17,17 @@ GenerationConfig config_of(std::string_view json) {
 
 TEST(GenerationConfig, WhatItDoesNotSayIsGreedyAndChangesNothing) {
   const GenerationConfig config = config_of("{}");
-  EXPECT_TRUE(config.sampling.greedy());
-  EXPECT_TRUE(config.sampling.sequence_bias.empty());
+  EXPECT_FALSE(config.sampling.temperature.has_value());
+  EXPECT_FALSE(config.sampling.sequence_bias.has_value());
   EXPECT_FALSE(config.sampling.exponential_decay_length_penalty.has_value());
 }
 
 TEST(GenerationConfig, BiasesOfSequencesAreRead) {
   const GenerationConfig config = config_of(R"({"sequence_bias": [[[45, 67], -0.6], [[89], 1.2]]})");
-  ASSERT_EQ(config.sampling.sequence_bias.size(), 2u);
-  EXPECT_THAT(config.sampling.sequence_bias[0].ids, testing::ElementsAre(45, 67));
-  EXPECT_DOUBLE_EQ(config.sampling.sequence_bias[0].bias, -0.6);
-  EXPECT_THAT(config.sampling.sequence_bias[1].ids, testing::ElementsAre(89));
+  ASSERT_EQ(config.sampling.sequence_bias->size(), 2u);
+  EXPECT_THAT(config.sampling.sequence_bias->at(0).ids, testing::ElementsAre(45, 67));
+  EXPECT_DOUBLE_EQ(config.sampling.sequence_bias->at(0).bias, -0.6);
+  EXPECT_THAT(config.sampling.sequence_bias->at(1).ids, testing::ElementsAre(89));
 }
 
 TEST(GenerationConfig, ThePenaltyOfLongTextsIsRead) {

@@ -14,20 +14,20 @@ std::vector<float> copy(std::span<const float> row) { return {row.begin(), row.e
 TEST(Sequence, AFullContextIsAValueAndNothingIsLost) {
   Sequence sequence(plain(), 4);
   const std::vector<TokenId> three = {1, 2, 3}, two = {4, 5};
-  ASSERT_EQ(sequence.append(three), Appended::kDone);
+  ASSERT_EQ(sequence.append(three), AppendStatus::kDone);
   const std::vector<float> before = copy(sequence.logits());
-  EXPECT_EQ(sequence.append(two), Appended::kContextFull);
+  EXPECT_EQ(sequence.append(two), AppendStatus::kContextFull);
   EXPECT_EQ(sequence.length(), 3);
   EXPECT_EQ(copy(sequence.logits()), before);
-  EXPECT_EQ(sequence.append({two.data(), 1}), Appended::kDone);
+  EXPECT_EQ(sequence.append({two.data(), 1}), AppendStatus::kDone);
 }
 
 TEST(Sequence, AFailedRunLeavesNoTrace) {
   Sequence sequence(plain(), 0);
   const std::vector<TokenId> good = {1, 2, 3}, bad = {4, 1 << 20};
-  ASSERT_EQ(sequence.append(good), Appended::kDone);
+  ASSERT_EQ(sequence.append(good), AppendStatus::kDone);
   const std::vector<float> before = copy(sequence.logits());
-  EXPECT_THROW(sequence.append(bad), Error);
+  EXPECT_THROW((void)sequence.append(bad), Error);
   EXPECT_EQ(sequence.length(), 3);
   EXPECT_EQ(copy(sequence.logits()), before);
 }
@@ -35,7 +35,7 @@ TEST(Sequence, AFailedRunLeavesNoTrace) {
 TEST(Sequence, ACancelledPromptLeavesNoTrace) {
   Sequence sequence(plain(), 0);
   const std::vector<TokenId> tokens = {1, 2, 3};
-  EXPECT_EQ(sequence.append(tokens, {nullptr, [] { return true; }}), Appended::kCancelled);
+  EXPECT_EQ(sequence.append(tokens, {nullptr, [] { return true; }}), AppendStatus::kCancelled);
   EXPECT_EQ(sequence.length(), 0);
 }
 
@@ -47,9 +47,9 @@ TEST(Sequence, LogitsBeforeTheFirstTokenAreASentence) {
 TEST(Sequence, LogitsAfterARewindAreThoseOfTheTokenBefore) {
   Sequence sequence(plain(), 0);
   const std::vector<TokenId> tokens = {1, 2, 3};
-  ASSERT_EQ(sequence.append({tokens.data(), 2}), Appended::kDone);
+  ASSERT_EQ(sequence.append({tokens.data(), 2}), AppendStatus::kDone);
   const std::vector<float> at_two = copy(sequence.logits());
-  ASSERT_EQ(sequence.append({tokens.data() + 2, 1}), Appended::kDone);
+  ASSERT_EQ(sequence.append({tokens.data() + 2, 1}), AppendStatus::kDone);
   sequence.rewind(2);
   EXPECT_EQ(sequence.length(), 2);
   EXPECT_THAT(copy(sequence.logits()), testing::Pointwise(testing::FloatNear(1e-5f), at_two));
@@ -58,11 +58,11 @@ TEST(Sequence, LogitsAfterARewindAreThoseOfTheTokenBefore) {
 TEST(Sequence, ThousandsOfForksShareOnePast) {
   Sequence trunk(plain(), 0);
   const std::vector<TokenId> tokens = {1, 2, 3};
-  ASSERT_EQ(trunk.append(tokens), Appended::kDone);
+  ASSERT_EQ(trunk.append(tokens), AppendStatus::kDone);
   std::vector<Sequence> branches;
   for (int i = 0; i < 5000; ++i) branches.push_back(trunk.fork());
   const TokenId next = 7;
-  ASSERT_EQ(branches[4321].append({&next, 1}), Appended::kDone);
+  ASSERT_EQ(branches[4321].append({&next, 1}), AppendStatus::kDone);
   EXPECT_EQ(branches[4322].length(), 3);
   EXPECT_EQ(copy(branches[4322].logits()), copy(trunk.logits()));
 }
@@ -72,11 +72,11 @@ TEST(Sequence, ScoringSeesTheRowOfEveryToken) {
   const std::vector<TokenId> tokens = {5, 9, 2, 11};
   std::vector<std::vector<float>> seen;
   Sequence whole(backend, 0);
-  ASSERT_EQ(whole.append_and_see(tokens, [&](int, std::span<const float> row) { seen.push_back(copy(row)); }), Appended::kDone);
+  ASSERT_EQ(whole.append_and_see(tokens, [&](int, std::span<const float> row) { seen.push_back(copy(row)); }), AppendStatus::kDone);
   ASSERT_EQ(seen.size(), 4u);
   Sequence stepwise(backend, 0);
   for (size_t i = 0; i < tokens.size(); ++i) {
-    ASSERT_EQ(stepwise.append({&tokens[i], 1}), Appended::kDone);
+    ASSERT_EQ(stepwise.append({&tokens[i], 1}), AppendStatus::kDone);
     EXPECT_THAT(copy(stepwise.logits()), testing::Pointwise(testing::FloatNear(1e-4f), seen[i])) << i;
   }
 }

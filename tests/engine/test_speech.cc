@@ -37,14 +37,13 @@ audio::FeatureExtractor small_extractor() {
 void expect_speech_form(bool ort) {
   const Loaded model = load(speech_form(), ort);
   KVIK_NEEDS_ORT(model.backend);
-  const sample::Sampler sampler(model.config.sampling, 50);
   const Json known = read_json_file(speech_form() / "expect.json");
   for (const Json& one : known["cases"]) {
     Dims dims = one["audio_features"]["shape"];
     dims.erase(dims.begin());
     const std::vector<EncodedSource> encoded = encode_features(*model.backend, std::vector<Tensor>{made_by_formula(dims)});
-    const TranslateOptions options = options_for(model, {1, one["greedy_ids"].size(), one["prompt_ids"]});
-    EXPECT_EQ(best_of(translate(*model.backend, encoded, sampler, options)).front(), one["greedy_ids"].get<Ids>());
+    const TargetOptions options = options_for(model, {1, one["greedy_ids"].size(), one["prompt_ids"]});
+    EXPECT_EQ(best_of(find_targets(model.decoder(), model.sampler(), encoded, options)).front(), one["greedy_ids"].get<Ids>());
   }
 }
 
@@ -58,7 +57,6 @@ void expect_exported(bool ort) {
   const std::filesystem::path folder = testing_support::fixtures() / "zoo" / "small-speech";
   const Loaded model = load(folder, ort);
   KVIK_NEEDS_ORT(model.backend);
-  const sample::Sampler sampler(model.config.sampling, static_cast<size_t>(model.backend->traits().vocab));
   const Json expected = read_json_file(folder / "expected.json");
   for (const Json& one : expected["cases"]) {
     Dims dims = one["input_features"]["shape"];
@@ -72,18 +70,18 @@ void expect_exported(bool ort) {
     };
     const Ids start = one["start_ids"];
     TranscribeOptions options;
-    options.wish = {name_of(model.config.languages, start[1]), name_of(model.config.tasks, start[2])};
+    options.request = {name_of(model.config.languages, start[1]), name_of(model.config.tasks, start[2])};
     options.max_new_tokens = 24;
     for (const int beams : {1, 4}) {
-      options.translate = options_for(model, {beams});
-      const Transcript heard = transcribe(*model.backend, features, model.config, sampler, options);
+      options.target = options_for(model, {beams});
+      const Transcript heard = transcribe(model.decoder(), *windows_of(features), model.config, model.sampler(), options);
       EXPECT_EQ(heard.start, start);
-      for (const HeardWindow& window : heard.windows)
-        EXPECT_EQ(window.found.front().ids, one[beams == 1 ? "greedy_ids" : "beam4_ids"].get<Ids>());
+      for (const TranscribedWindow& window : heard.windows)
+        EXPECT_EQ(window.targets.front().ids, one[beams == 1 ? "greedy_ids" : "beam4_ids"].get<Ids>());
     }
     const std::vector<EncodedSource> encoded = encode_features(*model.backend, std::span(features).first(1));
     const Ids listened = speech_start(model.config, {}, [&](std::span<const TokenId> so_far, std::span<const TokenId> languages) {
-      return likeliest_of(*model.backend, encoded.front(), so_far, languages);
+      return likeliest_of(model.decoder(), encoded.front(), so_far, languages);
     });
     EXPECT_EQ(language_of(model.config, listened), one["heard"].get<std::string>());
   }
@@ -110,39 +108,38 @@ TEST(Speech, FeaturesOfAnotherShapeAreASentence) {
 
 TEST(Speech, ALongSoundIsHeardWindowByWindowAndEachIsWhatItIsAlone) {
   const Loaded model = load(speech_form(), false);
-  const sample::Sampler sampler(model.config.sampling, 50);
   const audio::FeatureExtractor extractor = small_extractor();
   TranscribeOptions options;
-  options.translate = options_for(model, {});
+  options.target = options_for(model, {});
   options.max_new_tokens = 6;
   options.batch = 2;
   int n_heard = 0, n_said = 0;
-  options.heard = [&](const HeardWindow&, int total) { ++n_heard, n_said = total; };
-  const Transcript whole = transcribe(*model.backend, Ticks(3200 * 4 + 1000), extractor, model.config, sampler, options);
+  options.on_window = [&](const TranscribedWindow&, int total) { ++n_heard, n_said = total; };
+  const Transcript whole =
+      transcribe(model.decoder(), *windows_of(Ticks(3200 * 4 + 1000), extractor), model.config, model.sampler(), options);
   ASSERT_EQ(whole.windows.size(), 5u);
   EXPECT_EQ(n_heard, 5);
   EXPECT_EQ(n_said, 5);
   EXPECT_EQ(model.backend->source_work().encoded, 5);
   EXPECT_DOUBLE_EQ(whole.windows[4].start_s, 0.8);
   EXPECT_DOUBLE_EQ(whole.windows[4].end_s, 0.8625);
-  const Transcript one = transcribe(*model.backend, Ticks(3200), extractor, model.config, sampler, options);
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(whole.windows[i].found.front().ids, one.windows.front().found.front().ids);
-  const Transcript end = transcribe(*model.backend, Ticks(1000), extractor, model.config, sampler, options);
-  EXPECT_EQ(whole.windows[4].found.front().ids, end.windows.front().found.front().ids);
+  const Transcript one = transcribe(model.decoder(), *windows_of(Ticks(3200), extractor), model.config, model.sampler(), options);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(whole.windows[i].targets.front().ids, one.windows.front().targets.front().ids);
+  const Transcript end = transcribe(model.decoder(), *windows_of(Ticks(1000), extractor), model.config, model.sampler(), options);
+  EXPECT_EQ(whole.windows[4].targets.front().ids, end.windows.front().targets.front().ids);
 }
 
 TEST(Speech, TheStartTokensAndTheNewOnesFitTheModelsPositions) {
   const Loaded model = load(speech_form(), false);
-  const sample::Sampler sampler(model.config.sampling, 50);
   GenerationConfig config = model.config;
   config.forced_decoder_ids = {{1, 3}, {2, 4}};
   TranscribeOptions options;
-  options.translate = options_for(model, {});
-  options.translate.search.beams.eos_token_id.clear();
+  options.target = options_for(model, {});
+  options.target.beams.eos_token_id.clear();
   options.max_new_tokens = 1000;
-  const Transcript heard = transcribe(*model.backend, Ticks(100), small_extractor(), config, sampler, options);
+  const Transcript heard = transcribe(model.decoder(), *windows_of(Ticks(100), small_extractor()), config, model.sampler(), options);
   EXPECT_THAT(heard.start, ElementsAre(0, 3, 4));
-  EXPECT_EQ(heard.windows.front().found.front().ids.size(), 29u);  // 32 positions
+  EXPECT_EQ(heard.windows.front().targets.front().ids.size(), 29u);  // 32 positions
 }
 
 class Starts : public testing::Test {
@@ -153,8 +150,8 @@ class Starts : public testing::Test {
     config.tasks = {{"transcribe", 103}, {"translate", 104}};
     config.no_timestamps = 105;
   }
-  Ids start(const SpeechWish& wish = {}) const {
-    return speech_start(config, wish, [](std::span<const TokenId>, std::span<const TokenId> languages) { return languages.back(); });
+  Ids start(const SpeechRequest& request = {}) const {
+    return speech_start(config, request, [](std::span<const TokenId>, std::span<const TokenId> languages) { return languages.back(); });
   }
   GenerationConfig config;
 };
@@ -190,7 +187,7 @@ TEST_F(Starts, SayWhatIsNotThere) {
   config.forced_decoder_ids = {{2, 103}};
   EXPECT_THAT([&] { start(); }, ThrowsMessage<Error>(HasSubstr("place 2; one for place 1 was expected")));
   config.languages.clear();
-  EXPECT_THAT([&] { start({"de", {}}); }, ThrowsMessage<Error>(HasSubstr("lists none")));
+  EXPECT_THAT([&] { start({"de", {}}); }, ThrowsMessage<Error>(HasSubstr("has only one")));
   config.decoder_start.reset();
   EXPECT_THAT([&] { start(); }, ThrowsMessage<Error>(HasSubstr("decoder_start_token_id")));
 }
@@ -201,9 +198,9 @@ TEST(Speech, TheLikeliestLanguageIsTheOneOfTheHighestLogit) {
   const Ids start = {13};
   Ids all;
   for (TokenId id = 0; id < 50; ++id) all.push_back(id);
-  EXPECT_EQ(likeliest_of(*model.backend, encoded.front(), start, all), 0);  // the first greedy id of the form
+  EXPECT_EQ(likeliest_of(model.decoder(), encoded.front(), start, all), 0);  // the first greedy id of the form
   const Ids beyond = {3, 50};
-  EXPECT_THAT([&] { likeliest_of(*model.backend, encoded.front(), start, beyond); }, ThrowsMessage<Error>(HasSubstr("token 50")));
+  EXPECT_THAT([&] { likeliest_of(model.decoder(), encoded.front(), start, beyond); }, ThrowsMessage<Error>(HasSubstr("token 50")));
 }
 
 // As exporters that write no generation_config.json leave it: only the tokenizer knows.

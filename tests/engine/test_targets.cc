@@ -1,6 +1,8 @@
 // Whatever form an encoder-decoder has, its targets are found; and what is asked for is forced, banned or drawn.
 #include <algorithm>
+#include <climits>
 #include <gmock/gmock.h>
+#include <numeric>
 #include <set>
 
 #include "engine/translators.h"
@@ -47,7 +49,7 @@ TEST(Targets, BeamsOfARecurrentDecoderAreForksOfItsState) {
 // What the files say changed for a test.
 struct Changed {
   Loaded model = load(form("translator-pair"), false);
-  sample::SamplingOptions& sampling = model.config.sampling;
+  Sampling& sampling = model.config.sampling;
   std::vector<Ids> sources = {{12}, {45, 34, 34, 40}, {43, 14, 13, 23, 43, 6, 12, 26, 12}};
 
   Ids first(const Wanted& wanted = {1, 8}) const { return translated(model, {sources[1]}, wanted).front(); }
@@ -57,7 +59,7 @@ TEST(Targets, TheFirstAndTheLastTokenAreForcedWhereTheFilesSaySo) {
   for (const int beams : {1, 4}) {
     Changed changed;
     changed.sampling.forced_bos_token_id = 7;
-    changed.sampling.forced_eos_token_id = {49};
+    changed.sampling.forced_eos_token_id = {{49}};
     const Ids ids = changed.first({beams, 5});
     EXPECT_EQ(ids.front(), 7);
     EXPECT_EQ(ids.back(), 49);
@@ -68,13 +70,13 @@ TEST(Targets, BannedAndSuppressedTokensNeverComeAndBeginSuppressedOnesNotFirst) 
   for (const int beams : {1, 4}) {
     Changed changed;
     const Ids plain = changed.first({beams, 8});
-    changed.sampling.begin_suppress_tokens = {plain[0]};
+    changed.sampling.begin_suppress_tokens = {{plain[0]}};
     EXPECT_NE(changed.first({beams, 8}).front(), plain[0]);
-    changed.sampling.begin_suppress_tokens.clear();
-    changed.sampling.suppress_tokens = {plain[1]};
+    changed.sampling.begin_suppress_tokens.reset();
+    changed.sampling.suppress_tokens = {{plain[1]}};
     EXPECT_THAT(changed.first({beams, 8}), testing::Not(testing::Contains(plain[1])));
-    changed.sampling.suppress_tokens.clear();
-    changed.sampling.bad_words_ids = {{plain[0], plain[1]}};
+    changed.sampling.suppress_tokens.reset();
+    changed.sampling.bad_words_ids = {{{plain[0], plain[1]}}};
     const Ids banned = changed.first({beams, 8});
     EXPECT_FALSE(banned[0] == plain[0] && banned[1] == plain[1]);
   }
@@ -83,7 +85,7 @@ TEST(Targets, BannedAndSuppressedTokensNeverComeAndBeginSuppressedOnesNotFirst) 
 TEST(Targets, NoEndComesBeforeTheSmallestLength) {
   Changed changed;
   const Ids plain = changed.first();
-  changed.sampling.eos_token_id = {plain[1]};  // what comes second now ends it
+  changed.model.config.eos = {plain[1]};  // what comes second now ends it
   EXPECT_EQ(changed.first().size(), 2u);
   changed.sampling.min_new_tokens = 4;
   EXPECT_GE(changed.first().size(), 5u);
@@ -103,11 +105,10 @@ TEST(Targets, PenaltiesOfAGreedySearchActOnLogitsAsTheReferenceDoes) {
   // On log-probabilities, which are all negative, a penalty would act otherwise than on logits of either sign.
   Changed changed;
   changed.sampling.repetition_penalty = 1.7;
-  const sample::Sampler sampler(changed.sampling, 50);
-  const TranslateOptions options = options_for(changed.model, {1, 8});
-  const Ids found = translate(*changed.model.backend, std::vector<Ids>{changed.sources[1]}, sampler, options).front().front().ids;
+  const TargetOptions options = options_for(changed.model, {1, 8});
+  const Ids found = best_of(targets_of(changed.model, {changed.sources[1]}, options)).front();
   const std::vector<EncodedSource> encoded = encode_tokens(*changed.model.backend, std::vector<Ids>{changed.sources[1]});
-  Ids tokens = options.search.start;
+  Ids tokens = options.start;
   for (const TokenId expected : found) {
     const auto cache = changed.model.backend->new_cache(encoded.front().encoded);
     std::vector<backend::Row> rows;
@@ -128,70 +129,80 @@ TEST(Targets, PenaltiesOfAGreedySearchActOnLogitsAsTheReferenceDoes) {
 TEST(Targets, ASeedGivesTheSameTargetAloneAndInABatchAndAnotherSeedAnother) {
   Changed changed;
   changed.sampling.temperature = 1.5;
-  const sample::Sampler sampler(changed.sampling, 50);
-  TranslateOptions options = options_for(changed.model, {1, 12});
+  TargetOptions options = options_for(changed.model, {1, 12});
   options.seed = 11;
-  backend::Backend& backend = *changed.model.backend;
-  const std::vector<Ids> together = best_of(translate(backend, changed.sources, sampler, options));
+  const std::vector<Ids> together = best_of(targets_of(changed.model, changed.sources, options));
   for (size_t i = 0; i < changed.sources.size(); ++i) {
-    std::vector<EncodedSource> alone = encode_tokens(backend, std::vector<Ids>{changed.sources[i]});
+    std::vector<EncodedSource> alone = encode_tokens(*changed.model.backend, std::vector<Ids>{changed.sources[i]});
     alone.front().stream = i;
-    EXPECT_EQ(best_of(translate(backend, alone, sampler, options)).front(), together[i]);
+    EXPECT_EQ(best_of(find_targets(changed.model.decoder(), changed.model.sampler(), alone, options)).front(), together[i]);
   }
   options.seed = 12;
-  EXPECT_NE(best_of(translate(backend, changed.sources, sampler, options)), together);
+  EXPECT_NE(best_of(targets_of(changed.model, changed.sources, options)), together);
 }
 
 TEST(Targets, SeveralSamplesOfOneSourceDifferAndComeBestFirst) {
   Changed changed;
   changed.sampling.temperature = 1.5;
-  const sample::Sampler sampler(changed.sampling, 50);
-  TranslateOptions options = options_for(changed.model, {1, 12});
-  options.search.beams.num_return_sequences = 4;
-  const Hypotheses found = translate(*changed.model.backend, std::vector<Ids>{changed.sources[2]}, sampler, options).front();
+  TargetOptions options = options_for(changed.model, {1, 12});
+  options.beams.num_return_sequences = 4;
+  const std::vector<Target> found = targets_of(changed.model, {changed.sources[2]}, options).front().targets;
   ASSERT_EQ(found.size(), 4u);
   EXPECT_TRUE(std::is_sorted(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.score > b.score; }));
   std::set<Ids> different;
-  for (const sample::Hypothesis& one : found) different.insert(one.ids);
+  for (const Target& one : found) different.insert(one.ids);
   EXPECT_GT(different.size(), 2u);
   EXPECT_EQ(changed.model.backend->source_work().encoded, 1);
 }
 
-TEST(Targets, AStopEndsATargetAfterTheTokenThatCompletesIt) {
-  Changed changed;
-  const Ids plain = changed.first({1, 10});
-  const sample::Sampler sampler(changed.sampling, 50);
-  TranslateOptions options = options_for(changed.model, {1, 10});
-  options.search.ends = [](std::span<const TokenId> ids) { return ids.size() == 3; };
-  EXPECT_EQ(best_of(translate(*changed.model.backend, std::vector<Ids>{changed.sources[1]}, sampler, options)).front(),
-            Ids(plain.begin(), plain.begin() + 3));
-}
-
 TEST(Targets, ABeamOfOneIsTheGreedySearch) {
   const Changed changed;
-  const sample::Sampler sampler(changed.sampling, 50);
-  TranslateOptions options = options_for(changed.model, {1, 10});
-  const std::vector<Hypotheses> greedy = translate(*changed.model.backend, changed.sources, sampler, options);
+  TargetOptions options = options_for(changed.model, {1, 10});
+  const std::vector<FoundTargets> greedy = targets_of(changed.model, changed.sources, options);
   options.always_beams = true;
-  const std::vector<Hypotheses> searched = translate(*changed.model.backend, changed.sources, sampler, options);
+  const std::vector<FoundTargets> searched = targets_of(changed.model, changed.sources, options);
   for (size_t i = 0; i < greedy.size(); ++i) {
-    EXPECT_EQ(greedy[i].front().ids, searched[i].front().ids);
-    EXPECT_NEAR(greedy[i].front().score, searched[i].front().score, 1e-5);
+    EXPECT_EQ(greedy[i].targets.front().ids, searched[i].targets.front().ids);
+    EXPECT_NEAR(greedy[i].targets.front().score, searched[i].targets.front().score, 1e-5);
+    EXPECT_EQ(greedy[i].targets.front().finish, searched[i].targets.front().finish);
   }
 }
 
-TEST(Targets, SeveralGreedyTargetsAndNoRoomAreSentences) {
+TEST(Targets, SuppressingEveryTokenIsTheSameErrorWithBeamsAndWithout) {
+  for (const int beams : {1, 4}) {
+    Changed changed;
+    Ids all(50);
+    std::iota(all.begin(), all.end(), 0);
+    changed.sampling.suppress_tokens = all;
+    EXPECT_THAT(
+        [&] {
+          changed.first({beams, 8});
+        },
+        testing::ThrowsMessage<Error>("no token can be chosen: all 50 are suppressed; allow at least one"));
+  }
+}
+
+TEST(Targets, CancellationIsAValue) {
   const Changed changed;
-  const sample::Sampler sampler(changed.sampling, 50);
-  const auto refused = [&](int returned, size_t max_length, const char* sentence) {
-    TranslateOptions options = options_for(changed.model, {1, 10});
-    options.search.beams.num_return_sequences = returned;
-    options.search.beams.max_length = max_length;
-    EXPECT_THAT([&] { translate(*changed.model.backend, changed.sources, sampler, options); },
-                testing::ThrowsMessage<Error>(testing::HasSubstr(sentence)));
+  int n_polled = 0;
+  const std::vector<FoundTargets> found =
+      find_targets(changed.model.decoder(), changed.model.sampler(), encode_tokens(*changed.model.backend, changed.sources),
+                   options_for(changed.model, {4, 20}), [&] { return ++n_polled > 3; });
+  for (const FoundTargets& one : found) EXPECT_EQ(one.finish, Finish::kCancelled);
+}
+
+TEST(Targets, SeveralGreedyTargetsTooManySamplesAndNoRoomAreErrors) {
+  Changed changed;
+  const auto expect_error = [&](int returned, size_t max_length, const char* message) {
+    TargetOptions options = options_for(changed.model, {1, 10});
+    options.beams.num_return_sequences = returned;
+    options.beams.max_length = max_length;
+    EXPECT_THAT([&] { targets_of(changed.model, changed.sources, options); }, testing::ThrowsMessage<Error>(testing::HasSubstr(message)));
   };
-  refused(3, 11, "the greedy one is one");
-  refused(1, 1, "leave no room in a length of 1");
+  expect_error(3, 11, "a greedy choice has one result");
+  expect_error(1, 1, "the length limit is 1");
+  changed.sampling.temperature = 1.0;
+  expect_error(INT_MAX, 11, "num_return_sequences is 2147483647; it must be from 1 to 1024");
 }
 
 class TwoFolders {

@@ -102,9 +102,9 @@ TEST(Translate, ThePadThatStartsTheDecoderIsBannedAfterwards) {
   const KnownTranslator known = known_translators().front();
   const Loaded model = load(known.folder, false);
   const TokenId pad = *model.config.decoder_start;
-  ASSERT_THAT(model.config.sampling.bad_words_ids, testing::Contains(Ids{pad}));
+  ASSERT_THAT(*model.config.sampling.bad_words_ids, testing::Contains(Ids{pad}));
   Loaded unbanned = model;
-  unbanned.config.sampling.bad_words_ids.clear();
+  unbanned.config.sampling.bad_words_ids.reset();
   bool would_win = false;
   for (const KnownCase& one : known.cases) {
     EXPECT_THAT(translated(model, {one.source}, {1, 24}).front(), testing::Not(testing::Contains(pad)));

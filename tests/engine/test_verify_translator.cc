@@ -11,14 +11,13 @@ namespace {
 Tensor as_source(const std::vector<int64_t>& ids) { return Tensor::of({static_cast<int64_t>(ids.size())}, ids); }
 
 struct Asked {
-  explicit Asked(const Loaded& model) : sampler(model.config.sampling, static_cast<size_t>(model.backend->traits().vocab)) {
+  explicit Asked(const Loaded& model) {
     options.sources = {as_source({5, 9, 13, 7, 3, 2}), as_source({8, 2}), as_source({2, 3, 7, 13})};
     options.start = {model.config.decoder_start.value_or(0)};
     options.target = {11, 4, 23, 9, 31};
-    options.sampler = &sampler;
-    options.beams = {.num_beams = 3, .max_length = 12, .eos_token_id = model.config.sampling.eos_token_id};
+    options.sampler = model.sampler();
+    options.beams = {.num_beams = 3, .max_length = 12, .eos_token_id = model.config.eos};
   }
-  sample::Sampler sampler;
   VerifyTranslatorOptions options;
 };
 

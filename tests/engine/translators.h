@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "engine/generation_config.h"
-#include "engine/translate.h"
+#include "engine/targets.h"
 #include "support/models.h"
 
 // What the tests of encoder-decoders share.
@@ -13,8 +13,14 @@ namespace kvik::engine {
 using Ids = std::vector<TokenId>;
 
 struct Loaded {
-  std::shared_ptr<backend::Backend> backend;  // null where ONNX Runtime is not at hand
+  std::shared_ptr<backend::Backend> backend;  // null if ONNX Runtime is not installed
   GenerationConfig config;
+
+  std::shared_ptr<Decoder> decoder() const { return std::make_shared<Decoder>(backend); }
+  std::shared_ptr<const sample::Sampler> sampler() const {
+    return std::make_shared<sample::Sampler>(config.sampling,
+                                             sample::TokenRules{static_cast<size_t>(backend->traits().vocab), config.eos, {}});
+  }
 };
 
 inline Loaded load(const std::filesystem::path& folder, bool ort) {
@@ -29,24 +35,25 @@ struct Wanted {
   Ids start = {};  // empty: as the config says
 };
 
-inline TranslateOptions options_for(const Loaded& model, const Wanted& wanted) {
-  TranslateOptions options;
-  options.search.start = wanted.start.empty() ? Ids{*model.config.decoder_start} : wanted.start;
-  options.search.beams = {.num_beams = wanted.beams,
-                          .max_length = options.search.start.size() + wanted.max_new,
-                          .eos_token_id = model.config.sampling.eos_token_id};
+inline TargetOptions options_for(const Loaded& model, const Wanted& wanted) {
+  TargetOptions options;
+  options.start = wanted.start.empty() ? Ids{*model.config.decoder_start} : wanted.start;
+  options.beams = {.num_beams = wanted.beams, .max_length = options.start.size() + wanted.max_new, .eos_token_id = model.config.eos};
   return options;
 }
 
-inline std::vector<Ids> best_of(const std::vector<Hypotheses>& found) {
+inline std::vector<Ids> best_of(const std::vector<FoundTargets>& found) {
   std::vector<Ids> best;
-  for (const Hypotheses& one : found) best.push_back(one.front().ids);
+  for (const FoundTargets& one : found) best.push_back(one.targets.front().ids);
   return best;
 }
 
+inline std::vector<FoundTargets> targets_of(const Loaded& model, const std::vector<Ids>& sources, const TargetOptions& options) {
+  return find_targets(model.decoder(), model.sampler(), encode_tokens(*model.backend, sources), options);
+}
+
 inline std::vector<Ids> translated(const Loaded& model, const std::vector<Ids>& sources, const Wanted& wanted) {
-  const sample::Sampler sampler(model.config.sampling, static_cast<size_t>(model.backend->traits().vocab));
-  return best_of(translate(*model.backend, sources, sampler, options_for(model, wanted)));
+  return best_of(targets_of(model, sources, options_for(model, wanted)));
 }
 
 // Elements by the formula of the fixtures: x[i] = ((i * 37) % 101) / 50 - 1.

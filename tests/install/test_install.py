@@ -98,7 +98,7 @@ def test_a_program_in_c_links_with_what_pkg_config_says(installed, library_folde
         #include <stdio.h>
         int main(void) {
           kvik_model* model = NULL;
-          if (kvik_model_load("no-such-model", NULL, &model) != KVIK_IO) return 1;
+          if (kvik_model_load("no-such-model", NULL, &model) != KVIK_STATUS_IO) return 1;
           puts(kvik_version());
           return 0;
         }

@@ -53,8 +53,7 @@ inline std::vector<LogitsRow> rows_of(const BackendPtr& backend, std::span<const
   std::vector<LogitsRow> rows;
   engine::Sequence sequence(backend, 0, std::move(source));
   const auto see = [&](int, std::span<const float> row) { rows.emplace_back(row.begin(), row.end()); };
-  if (sequence.append_and_see(ids, see) != engine::Appended::kDone)
-    throw Error(Code::kTooLarge, "the prompt does not fit into the context");
+  if (sequence.append_and_see(ids, see) != AppendStatus::kDone) throw Error(Code::kTooLarge, "the prompt does not fit into the context");
   return rows;
 }
 

@@ -44,10 +44,10 @@ TEST_P(TranslatorLaws, CachedIsUncachedAtEverySplit) {
   const std::vector<LogitsRow> whole = rows_of(backend_, ids_, source);
   for (size_t split = 1; split < ids_.size(); ++split) {
     engine::Sequence sequence(backend_, 0, source);
-    ASSERT_EQ(sequence.append(std::span(ids_).first(split)), engine::Appended::kDone);
+    ASSERT_EQ(sequence.append(std::span(ids_).first(split)), AppendStatus::kDone);
     EXPECT_TRUE(same_bits(sequence.logits(), whole[split - 1])) << "before the split at " << split;
     engine::Sequence branch = sequence.fork();
-    ASSERT_EQ(branch.append(std::span(ids_).subspan(split)), engine::Appended::kDone);
+    ASSERT_EQ(branch.append(std::span(ids_).subspan(split)), AppendStatus::kDone);
     EXPECT_TRUE(same_bits(branch.logits(), whole.back())) << "after the split at " << split;
     branch.rewind(static_cast<int>(split));
     EXPECT_TRUE(same_bits(branch.logits(), whole[split - 1])) << "rewound to " << split;
@@ -61,11 +61,11 @@ TEST_P(TranslatorLaws, ABatchOfDifferentSourcesIsEachAlone) {
   std::vector<TokenId> next;
   for (size_t i = 0; i < sources.size(); ++i) {
     sequences.emplace_back(backend_, 0, sources[i]);
-    ASSERT_EQ(sequences.back().append(std::span(ids_).first(1 + 2 * i)), engine::Appended::kDone);
+    ASSERT_EQ(sequences.back().append(std::span(ids_).first(1 + 2 * i)), AppendStatus::kDone);
     next.push_back(ids_[1 + 2 * i]);
   }
   for (engine::Sequence& sequence : sequences) pointers.push_back(&sequence);
-  ASSERT_EQ(engine::Sequence::append_each(pointers, next), engine::Appended::kDone);
+  ASSERT_EQ(engine::Sequence::append_each(pointers, next), AppendStatus::kDone);
   for (size_t i = 0; i < sources.size(); ++i)
     EXPECT_TRUE(same_bits(sequences[i].logits(), rows_of(backend_, ids_, sources[i])[1 + 2 * i])) << "source " << i;
 }

@@ -28,38 +28,33 @@ std::vector<TokenId> ids_from(const Json& value) {
   return value.is_number() ? std::vector<TokenId>{value.get<TokenId>()} : value.get<std::vector<TokenId>>();
 }
 
-SamplingOptions options_from(const Json& options) {
-  SamplingOptions o;
-  const auto ids = [&](const char* name) { return options.contains(name) ? ids_from(options[name]) : std::vector<TokenId>(); };
-  o.temperature = options.value("do_sample", false) ? options.value("temperature", 1.0) : 0.0;
-  o.top_k = options.value("top_k", o.top_k);
-  o.top_p = options.value("top_p", o.top_p);
-  o.min_p = options.value("min_p", o.min_p);
-  o.typical_p = options.value("typical_p", o.typical_p);
-  o.epsilon_cutoff = options.value("epsilon_cutoff", o.epsilon_cutoff);
-  o.eta_cutoff = options.value("eta_cutoff", o.eta_cutoff);
-  o.repetition_penalty = options.value("repetition_penalty", o.repetition_penalty);
-  o.encoder_repetition_penalty = options.value("encoder_repetition_penalty", o.encoder_repetition_penalty);
-  o.no_repeat_ngram_size = options.value("no_repeat_ngram_size", o.no_repeat_ngram_size);
-  o.encoder_no_repeat_ngram_size = options.value("encoder_no_repeat_ngram_size", o.encoder_no_repeat_ngram_size);
-  o.min_length = options.value("min_length", o.min_length);
-  o.min_new_tokens = options.value("min_new_tokens", o.min_new_tokens);
-  o.remove_invalid_values = options.value("remove_invalid_values", o.remove_invalid_values);
-  o.renormalize_logits = options.value("renormalize_logits", o.renormalize_logits);
-  o.bad_words_ids = options.value("bad_words_ids", o.bad_words_ids);
-  o.suppress_tokens = ids("suppress_tokens");
-  o.begin_suppress_tokens = ids("begin_suppress_tokens");
-  o.forced_eos_token_id = ids("forced_eos_token_id");
-  o.eos_token_id = ids("eos_token_id");
-  if (options.contains("forced_bos_token_id")) o.forced_bos_token_id = options["forced_bos_token_id"].get<TokenId>();
-  if (options.contains("sequence_bias")) {
-    for (const Json& entry : options["sequence_bias"]) o.sequence_bias.push_back({ids_from(entry[0]), entry[1].get<double>()});
+Sampling options_from(const Json& options) {
+  Sampling sampling;
+  for (const SamplingField& field : sampling_fields()) {
+    const auto found = options.find(field.name);
+    if (found == options.end() || found->is_null()) continue;
+    const Json& value = *found;
+    std::visit(
+        [&]<class T>(std::optional<T> Sampling::*member) {
+          if constexpr (std::is_same_v<T, std::vector<TokenId>>) {
+            sampling.*member = ids_from(value);
+          } else if constexpr (std::is_same_v<T, std::vector<SequenceBias>>) {
+            (sampling.*member).emplace();
+            for (const Json& entry : value) (sampling.*member)->push_back({ids_from(entry[0]), entry[1].get<double>()});
+          } else if constexpr (std::is_same_v<T, DecayLengthPenalty>) {
+            sampling.*member = {value[0].get<int>(), value[1].get<double>()};
+          } else {
+            sampling.*member = value.get<T>();
+          }
+        },
+        field.member);
   }
-  if (options.contains("exponential_decay_length_penalty")) {
-    const Json& decay = options["exponential_decay_length_penalty"];
-    o.exponential_decay_length_penalty = {decay[0].get<int>(), decay[1].get<double>()};
-  }
-  return o;
+  sampling.temperature = options.value("do_sample", false) ? options.value("temperature", 1.0) : 0.0;
+  return sampling;
+}
+
+TokenRules rules_from(const Json& options, size_t vocab_size) {
+  return {vocab_size, options.contains("eos_token_id") ? ids_from(options["eos_token_id"]) : std::vector<TokenId>(), {}};
 }
 
 }  // namespace kvik::sample

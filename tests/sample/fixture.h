@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/token.h"
-#include "sample/options.h"
+#include "sample/sampler.h"
 
 namespace kvik::sample {
 
@@ -17,7 +17,8 @@ std::vector<float> fixture_row(uint64_t seed, size_t vocab, double spread, int64
 Json sampling_fixture(const std::string& name);
 
 // From the names of generate(); greedy unless do_sample is set.
-SamplingOptions options_from(const Json& options);
+Sampling options_from(const Json& options);
+TokenRules rules_from(const Json& options, size_t vocab_size);
 
 // A number or a list of them.
 std::vector<TokenId> ids_from(const Json& value);

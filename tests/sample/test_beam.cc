@@ -14,6 +14,8 @@ namespace kvik::sample {
 namespace {
 
 using Ids = std::vector<TokenId>;
+const Ids kPrompt = {0};
+const std::vector<std::span<const TokenId>> kStart = {kPrompt};
 
 // A language model whose logits are a hash of all tokens so far; the end tokens grow likelier with every token.
 struct TableModel {
@@ -35,7 +37,7 @@ struct TableModel {
 BeamOptions beam_options_from(const Json& options) {
   const auto early = [](const Json& value) {
     if (value.is_string()) return EarlyStopping::kNever;
-    return value.get<bool>() ? EarlyStopping::kYes : EarlyStopping::kNo;
+    return value.get<bool>() ? EarlyStopping::kTrue : EarlyStopping::kFalse;
   };
   return {.num_beams = options["num_beams"],
           .num_return_sequences = options["num_return_sequences"],
@@ -46,26 +48,26 @@ BeamOptions beam_options_from(const Json& options) {
 }
 
 // Runs a search to its end; the caches of a real model are stood for by copies of the tokens, forked as the steps say.
-std::vector<Hypothesis> search(const TableModel& model, const BeamOptions& options, const Sampler& sampler, const Ids& prompt) {
+std::vector<Candidate> search(const TableModel& model, const BeamOptions& options, const Sampler& sampler, const Ids& prompt) {
   Workspace workspace;
-  BeamSearch beams(options, prompt, model.vocab);
+  BeamSearch beams(options, prompt.size(), model.vocab);
   std::vector<Ids> caches = {prompt};
   while (!beams.done()) {
     std::vector<float> rows;
     for (size_t beam = 0; beam < beams.n_beams(); ++beam) {
-      EXPECT_THAT(beams.tokens(beam), testing::ElementsAreArray(caches[beam]));
       std::vector<float> row = model.logits(caches[beam]);
-      sampler.log_probs(row, {caches[beam], prompt.size(), options.max_length}, workspace);
+      sampler.log_probs(row, {caches[beam], prompt.size(), options.max_length}, row, workspace);
       rows.insert(rows.end(), row.begin(), row.end());
     }
     std::vector<Ids> next;
-    for (const BeamStep& step : beams.advance(rows)) {
-      next.push_back(caches.at(step.from));
-      next.back().push_back(step.token);
+    const std::vector<std::span<const TokenId>> tokens(caches.begin(), caches.end());
+    for (const Continuation& continuation : beams.advance(rows, tokens)) {
+      next.push_back(caches.at(continuation.from));
+      next.back().push_back(continuation.token);
     }
     caches = std::move(next);
   }
-  return beams.hypotheses();
+  return beams.best();
 }
 
 TEST(BeamSearch, GivesTheHypothesesOfTheReferenceImplementation) {
@@ -75,9 +77,9 @@ TEST(BeamSearch, GivesTheHypothesesOfTheReferenceImplementation) {
     SCOPED_TRACE(test.dump());
     const BeamOptions options = beam_options_from(test["options"]);
     const TableModel model{test["seed"], test["vocab"], test["spread"], test["end_growth"], options.eos_token_id};
-    const Sampler sampler(options_from(test["options"]), model.vocab);
+    const Sampler sampler(options_from(test["options"]), rules_from(test["options"], model.vocab));
     for (size_t source = 0; source < test["prompts"].size(); ++source) {
-      const std::vector<Hypothesis> found = search(model, options, sampler, ids_from(test["prompts"][source]));
+      const std::vector<Candidate> found = search(model, options, sampler, ids_from(test["prompts"][source]));
       const Json& expected = test["results"][source];
       ASSERT_EQ(found.size(), expected.size());
       for (size_t i = 0; i < found.size(); ++i) {
@@ -90,10 +92,10 @@ TEST(BeamSearch, GivesTheHypothesesOfTheReferenceImplementation) {
 }
 
 // All sequences, scored one by one.
-void enumerate(const TableModel& model, const BeamOptions& options, Ids& tokens, double score, std::vector<Hypothesis>& all) {
+void enumerate(const TableModel& model, const BeamOptions& options, Ids& tokens, double score, std::vector<Candidate>& all) {
   std::vector<float> row = model.logits(tokens);
   Workspace workspace;
-  Sampler({}, model.vocab).log_probs(row, {tokens, 1}, workspace);
+  Sampler({}, {model.vocab}).log_probs(row, {tokens, 1}, row, workspace);
   for (size_t i = 0; i < row.size(); ++i) {
     tokens.push_back(static_cast<TokenId>(i));
     const double sum = score + static_cast<double>(row[i]);
@@ -116,11 +118,11 @@ TEST(BeamSearch, EnoughBeamsFindTheBestOfAllSequences) {
                               .early_stopping = EarlyStopping::kNever,
                               .max_length = 5,
                               .eos_token_id = model.ends};
-    std::vector<Hypothesis> all;
+    std::vector<Candidate> all;
     Ids tokens = {1};
     enumerate(model, options, tokens, 0.0, all);
-    std::ranges::sort(all, std::greater<>(), &Hypothesis::score);
-    const std::vector<Hypothesis> found = search(model, options, Sampler({}, 4), {1});
+    std::ranges::sort(all, std::greater<>(), &Candidate::score);
+    const std::vector<Candidate> found = search(model, options, Sampler({}, {4}), {1});
     ASSERT_EQ(found.size(), 5u);
     for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].ids, all[i].ids) << seed;
   }
@@ -129,14 +131,14 @@ TEST(BeamSearch, EnoughBeamsFindTheBestOfAllSequences) {
 TEST(BeamSearch, OneBeamIsGreedySearch) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     const TableModel model{seed, 30, 8, 0.25, {3, 7}};
-    for (const EarlyStopping early : {EarlyStopping::kNo, EarlyStopping::kYes, EarlyStopping::kNever}) {
+    for (const EarlyStopping early : {EarlyStopping::kFalse, EarlyStopping::kTrue, EarlyStopping::kNever}) {
       const BeamOptions options{.early_stopping = early, .max_length = 20, .eos_token_id = model.ends};
       Ids tokens = {1};
       while (tokens.size() < options.max_length) {
         tokens.push_back(static_cast<TokenId>(*choose_greedily(model.logits(tokens))));
         if (std::ranges::find(model.ends, tokens.back()) != model.ends.end()) break;
       }
-      const std::vector<Hypothesis> found = search(model, options, Sampler({}, 30), {1});
+      const std::vector<Candidate> found = search(model, options, Sampler({}, {30}), {1});
       ASSERT_EQ(found.size(), 1u);
       EXPECT_EQ(found[0].ids, Ids(tokens.begin() + 1, tokens.end()));
     }
@@ -146,12 +148,12 @@ TEST(BeamSearch, OneBeamIsGreedySearch) {
 TEST(BeamSearch, SelectsFromALargeVocabularyWhatASortOfAllSelects) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const size_t vocab = 30000;
-    BeamSearch beams({.num_beams = 5, .max_length = 10}, Ids{0}, vocab);
+    BeamSearch beams({.num_beams = 5, .max_length = 10}, 1, vocab);
     const std::vector<float> row = random_row(vocab, seed, row_kinds()[seed % row_kinds().size()]);
     std::vector<std::pair<float, size_t>> all;
     for (size_t i = 0; i < vocab; ++i) all.emplace_back(-row[i], i);
     std::ranges::sort(all);
-    const std::span<const BeamStep> steps = beams.advance(row);
+    const std::span<const Continuation> steps = beams.advance(row, kStart);
     ASSERT_EQ(steps.size(), 5u);
     for (size_t i = 0; i < 5; ++i) {
       EXPECT_EQ(static_cast<size_t>(steps[i].token), all[i].second) << seed;
@@ -161,12 +163,12 @@ TEST(BeamSearch, SelectsFromALargeVocabularyWhatASortOfAllSelects) {
 }
 
 TEST(BeamSearch, WhereEverythingIsBannedItEndsAndHasNoHypothesis) {
-  BeamSearch beams({.num_beams = 3, .max_length = 10, .eos_token_id = {0}}, Ids{0}, 4);
-  EXPECT_THAT(beams.advance(std::vector<float>(4, -kInfinity)), testing::IsEmpty());
+  BeamSearch beams({.num_beams = 3, .max_length = 10, .eos_token_id = {0}}, 1, 4);
+  EXPECT_THAT(beams.advance(std::vector<float>(4, -kInfinity), kStart), testing::IsEmpty());
   EXPECT_TRUE(beams.done());
-  EXPECT_THAT(beams.hypotheses(), testing::IsEmpty());
-  BeamSearch not_numbers({.num_beams = 3, .max_length = 10}, Ids{0}, 4);
-  EXPECT_THAT(not_numbers.advance(std::vector<float>(4, std::nanf(""))), testing::IsEmpty());
+  EXPECT_THAT(beams.best(), testing::IsEmpty());
+  BeamSearch not_numbers({.num_beams = 3, .max_length = 10}, 1, 4);
+  EXPECT_THAT(not_numbers.advance(std::vector<float>(4, std::nanf("")), kStart), testing::IsEmpty());
   EXPECT_TRUE(not_numbers.done());
 }
 
@@ -176,12 +178,12 @@ TEST(BeamSearch, FewerSequencesThanBeamsAreReturnedOnce) {
   const BeamOptions options{
       .num_beams = 4, .num_return_sequences = 4, .early_stopping = EarlyStopping::kNever, .max_length = 3, .eos_token_id = {1}};
   std::vector<Ids> found;
-  for (const Hypothesis& hypothesis : search(model, options, Sampler({}, 2), {0})) found.push_back(hypothesis.ids);
+  for (const Candidate& hypothesis : search(model, options, Sampler({}, {2}), {0})) found.push_back(hypothesis.ids);
   EXPECT_THAT(found, testing::UnorderedElementsAre(Ids{1}, Ids{0, 0}, Ids{0, 1}));
 }
 
 TEST(BeamSearch, OptionsOutOfRangeAreRefusedWithASentence) {
-  const auto made_with = [](const BeamOptions& options, const Ids& prompt) { return [=] { BeamSearch(options, prompt, 10); }; };
+  const auto made_with = [](const BeamOptions& options, const Ids& prompt) { return [=] { BeamSearch(options, prompt.size(), 10); }; };
   const auto says = [](const char* text) { return testing::ThrowsMessage<Error>(testing::HasSubstr(text)); };
   EXPECT_THAT(made_with({.num_beams = 0}, {1}), says("num_beams is 0"));
   EXPECT_THAT(made_with({.num_beams = 1000000}, {1}), says("from 1 to 1024"));

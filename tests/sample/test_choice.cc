@@ -31,8 +31,8 @@ TEST(Choice, NotANumberIsNeverChosenAndARowWithoutANumberIsNoChoice) {
     EXPECT_EQ(choose_randomly(row, rng, scratch), std::nullopt);
   }
   EXPECT_THAT(why_no_choice({}), testing::HasSubstr("empty"));
-  EXPECT_THAT(why_no_choice(std::vector<float>{kNan, kNan}), testing::HasSubstr("2 of 2 logits are not a number"));
-  EXPECT_THAT(why_no_choice(std::vector<float>{-kInfinity}), testing::HasSubstr("all 1 are banned"));
+  EXPECT_THAT(why_no_choice(std::vector<float>{kNan, kNan}), testing::HasSubstr("2 of 2 logits are NaN"));
+  EXPECT_THAT(why_no_choice(std::vector<float>{-kInfinity}), testing::HasSubstr("all 1 are suppressed"));
 }
 
 TEST(Choice, TokensComeAsOftenAsTheirProbabilitySays) {

@@ -27,14 +27,14 @@ TEST(TokenCounts, ForgetsTheListBeforeAndTheSizeOfTheVocabularyBefore) {
 TEST(Penalties, RepetitionCountsOnceAndMakesALogitOfEitherSignSmaller) {
   std::vector<float> logits = {2.0f, -2.0f, 3.0f, 0.0f, -kInfinity};
   TokenCounts scratch;
-  penalise_repetition(logits, std::vector<TokenId>{0, 0, 1, 3, 4, 4, 17}, 2.0, scratch);
+  penalize_repetition(logits, std::vector<TokenId>{0, 0, 1, 3, 4, 4, 17}, 2.0, scratch);
   EXPECT_THAT(logits, ElementsAre(1.0f, -4.0f, 3.0f, 0.0f, -kInfinity));
 }
 
 TEST(Penalties, PresenceIsSubtractedOnceAndFrequencyAsOftenAsATokenOccurs) {
   std::vector<float> logits = {1.0f, 1.0f, 1.0f};
   TokenCounts scratch;
-  penalise_counts(logits, std::vector<TokenId>{2, 2, 2, 1}, {.presence = 0.5, .frequency = 0.25}, scratch);
+  penalize_counts(logits, std::vector<TokenId>{2, 2, 2, 1}, {.presence = 0.5, .frequency = 0.25}, scratch);
   EXPECT_THAT(logits, ElementsAre(1.0f, 0.25f, -0.25f));
 }
 
@@ -53,15 +53,15 @@ TEST(Penalties, AgreeWithCountingByHandOnRandomRows) {
       x = x < 0 ? x * 1.3f : x / 1.3f;
       x = (x - 0.7f * static_cast<float>(n)) - 0.2f;
     }
-    penalise_repetition(logits, tokens, 1.3, scratch);
-    penalise_counts(logits, tokens, {.presence = 0.2, .frequency = 0.7}, scratch);
+    penalize_repetition(logits, tokens, 1.3, scratch);
+    penalize_counts(logits, tokens, {.presence = 0.2, .frequency = 0.7}, scratch);
     ASSERT_EQ(logits, expected) << seed;
   }
 }
 
 TEST(Penalties, EndsGainWithLengthWhateverTheirSignAndABannedOneStaysBanned) {
   std::vector<float> logits = {2.0f, -2.0f, 3.0f, -kInfinity};
-  favour_ends(logits, std::vector<TokenId>{0, 1, 0, 3, 50}, 1.5, 2);
+  favor_ends(logits, std::vector<TokenId>{0, 1, 0, 3, 50}, 1.5, 2);
   EXPECT_THAT(logits, ElementsAre(4.5f, 0.5f, 3.0f, -kInfinity));
 }
 

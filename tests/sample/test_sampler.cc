@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
@@ -24,13 +25,13 @@ TEST(Sampler, GivesTheRowsOfTheReferenceImplementation) {
     SCOPED_TRACE(test.dump());
     const Ids tokens = ids_from(test["tokens"]), source = ids_from(test["source"]);
     const auto vocab = test["vocab"].get<size_t>();
-    const Sampler sampler(options_from(test["options"]), vocab);
+    const Sampler sampler(options_from(test["options"]), rules_from(test["options"], vocab));
     std::vector<float> row = fixture_row(test["seed"], vocab, test["spread"], test["levels"]);
     const History history{tokens, test["prompt_length"], test["max_length"], source};
     sampler.process(row, history, workspace);
     sampler.filter(row, workspace);
-    const bool normalised = sampler.options().renormalize_logits;
-    if (normalised) log_softmax(row, row);
+    const bool normalized = *sampler.options().renormalize_logits;
+    if (normalized) log_softmax(row, row);
     if (test.contains("kept")) {
       Ids kept;
       for (size_t i = 0; i < vocab; ++i) {
@@ -41,7 +42,7 @@ TEST(Sampler, GivesTheRowsOfTheReferenceImplementation) {
     }
     for (size_t i = 0; i < vocab; ++i) {
       const float expected = test["row"][i].is_null() ? -kInfinity : static_cast<float>(test["row"][i].get<double>());
-      if (normalised && expected > -kInfinity) {
+      if (normalized && expected > -kInfinity) {
         ASSERT_NEAR(row[i], expected, 1e-5f * (1.0f + std::abs(expected))) << i;
       } else {
         ASSERT_EQ(row[i], expected) << i;
@@ -50,7 +51,7 @@ TEST(Sampler, GivesTheRowsOfTheReferenceImplementation) {
   }
 }
 
-SamplingOptions random_options(std::mt19937_64& random) {
+Sampling random_options(std::mt19937_64& random) {
   const auto pick = [&](std::initializer_list<double> values) { return values.begin()[random() % values.size()]; };
   return {.temperature = pick({0.0, 0.5, 1.0, 1.7}),
           .top_k = static_cast<int>(pick({0, 0, 1, 20})),
@@ -62,29 +63,35 @@ SamplingOptions random_options(std::mt19937_64& random) {
           .presence_penalty = pick({0.0, 0.3}),
           .frequency_penalty = pick({0.0, 0.4}),
           .no_repeat_ngram_size = static_cast<int>(pick({0, 2})),
-          .logit_bias = {{0, pick({0.0, 1.5, -kInfinity})}}};
+          .logit_bias = {{{0, pick({0.0, 1.5, -kInfinity})}}}};
 }
 
 // The options one after the other on the whole row.
-std::optional<size_t> chosen_plainly(const SamplingOptions& o, std::vector<float> row, const History& history, Rng& rng) {
+std::optional<size_t> chosen_plainly(const Sampling& o, std::vector<float> row, const History& history, Rng& rng) {
   FilterScratch scratch;
   TokenCounts counts;
-  for (const auto& [id, bias] : o.logit_bias) row[static_cast<size_t>(id)] += static_cast<float>(bias);
-  penalise_repetition(row, history.tokens, o.repetition_penalty, counts);
-  penalise_counts(row, history.generated(), {o.presence_penalty, o.frequency_penalty}, counts);
-  ban_repeated_ngrams(row, history.tokens, static_cast<size_t>(o.no_repeat_ngram_size));
+  for (const auto& [id, bias] : *o.logit_bias) row[static_cast<size_t>(id)] += static_cast<float>(bias);
+  penalize_repetition(row, history.tokens, *o.repetition_penalty, counts);
+  penalize_counts(row, history.generated(), {*o.presence_penalty, *o.frequency_penalty}, counts);
+  ban_repeated_ngrams(row, history.tokens, static_cast<size_t>(*o.no_repeat_ngram_size));
   if (o.temperature == 0.0) return choose_greedily(row);
-  divide_by_temperature(row, o.temperature);
-  if (o.top_k > 0) keep_top_k(row, static_cast<size_t>(o.top_k), scratch);
-  if (o.top_p < 1.0) keep_top_p(row, o.top_p, scratch);
-  keep_min_p(row, o.min_p);
-  if (o.typical_p < 1.0) keep_typical(row, o.typical_p, scratch);
-  if (o.epsilon_cutoff > 0.0) cut_epsilon(row, o.epsilon_cutoff);
+  for (float& logit : row) logit = at_temperature(logit, *o.temperature);
+  if (*o.top_k > 0) keep_top_k(row, static_cast<size_t>(*o.top_k), scratch);
+  if (*o.top_p < 1.0) keep_top_p(row, *o.top_p, scratch);
+  keep_min_p(row, *o.min_p);
+  if (*o.typical_p < 1.0) keep_typical(row, *o.typical_p, scratch);
+  if (*o.epsilon_cutoff > 0.0) cut_epsilon(row, *o.epsilon_cutoff);
   return choose_randomly(row, rng, scratch);
 }
 
+std::optional<TokenId> sample_if_possible(const Sampler& sampler, std::span<const float> row, const History& history, Rng& rng) {
+  static Workspace workspace;
+  try {
+    return sampler.sample(row, history, rng, workspace);
+  } catch (const Error&) { return std::nullopt; }
+}
+
 TEST(Sampler, ChoosesWhatThePlainStepsOneByOneChoose) {
-  Workspace workspace;
   for (uint64_t seed = 0; seed < 1500; ++seed) {
     std::mt19937_64 random(seed);
     const size_t vocab = 1 + random() % (seed % 50 == 0 ? 50000 : 200);
@@ -92,11 +99,13 @@ TEST(Sampler, ChoosesWhatThePlainStepsOneByOneChoose) {
     Ids tokens(2 + random() % 30);
     for (TokenId& id : tokens) id = static_cast<TokenId>(random() % std::min<size_t>(vocab, 12));
     const History history{tokens, 1 + random() % tokens.size()};
-    const SamplingOptions options = random_options(random);
+    const Sampling options = random_options(random);
     Rng rng(seed), same(seed);
     const std::optional<size_t> expected = chosen_plainly(options, row, history, same);
-    const std::optional<TokenId> got = Sampler(options, vocab).sample(row, history, rng, workspace);
+    const std::vector<float> before = row;
+    const std::optional<TokenId> got = sample_if_possible(Sampler(options, {vocab}), row, history, rng);
     ASSERT_EQ(static_cast<size_t>(got.value_or(-1)), expected.value_or(static_cast<size_t>(-1))) << seed;
+    ASSERT_EQ(std::memcmp(row.data(), before.data(), row.size() * sizeof(float)), 0) << "a choice changed the logits";
     ASSERT_EQ(rng.position(), same.position());
   }
 }
@@ -110,10 +119,10 @@ TEST(Sampler, AStepAllocatesNothingOnceItIsWarm) {
                          .repetition_penalty = 1.1,
                          .presence_penalty = 0.1,
                          .no_repeat_ngram_size = 3,
-                         .logit_bias = {{3, 1.0}},
-                         .bad_words_ids = {{1, 2}},
-                         .suppress_tokens = {5}},
-                        5000);
+                         .suppress_tokens = {{5}},
+                         .bad_words_ids = {{{1, 2}}},
+                         .logit_bias = {{{3, 1.0}}}},
+                        {5000});
   Workspace workspace;
   Rng rng(1);
   Ids tokens;
@@ -121,7 +130,7 @@ TEST(Sampler, AStepAllocatesNothingOnceItIsWarm) {
   const auto step = [&](uint64_t seed) {
     row = fixture_row(seed, row.size(), 32);
     const int64_t before = testing_support::n_allocations();
-    tokens.push_back(sampler.sample(row, {tokens, 0}, rng, workspace).value());
+    tokens.push_back(sampler.sample(row, {tokens, 0}, rng, workspace));
     return testing_support::n_allocations() - before;
   };
   tokens.reserve(1000);
@@ -132,7 +141,7 @@ TEST(Sampler, AStepAllocatesNothingOnceItIsWarm) {
 }
 
 TEST(Sampler, TheSameSeedGivesTheSameSequenceWhateverElseWasSampledBetween) {
-  const Sampler sampler({.temperature = 1.0, .top_p = 0.9}, 300);
+  const Sampler sampler({.temperature = 1.0, .top_p = 0.9}, {300});
   const auto run = [&](bool disturbed) {
     Workspace workspace;
     Rng rng(11, 2), other(11, 3);
@@ -140,7 +149,7 @@ TEST(Sampler, TheSameSeedGivesTheSameSequenceWhateverElseWasSampledBetween) {
     for (uint64_t i = 0; i < 50; ++i) {
       std::vector<float> row = fixture_row(i, 300, 16), copy = row;
       if (disturbed) sampler.sample(copy, {tokens, 1}, other, workspace);
-      tokens.push_back(*sampler.sample(row, {tokens, 1}, rng, workspace));
+      tokens.push_back(sampler.sample(row, {tokens, 1}, rng, workspace));
     }
     return tokens;
   };
@@ -153,18 +162,18 @@ TEST(Sampler, ATinyTemperatureIsGreedyAndDoesNotOverflow) {
   for (const double temperature : {1e-300, 1e-30, 1e-18, 1e-7}) {
     std::vector<float> row = fixture_row(1, 1000, 64);
     const std::optional<size_t> largest = choose_greedily(row);
-    EXPECT_EQ(static_cast<size_t>(*Sampler({.temperature = temperature}, 1000).sample(row, {}, rng, workspace)), *largest);
+    EXPECT_EQ(static_cast<size_t>(Sampler({.temperature = temperature}, {1000}).sample(row, {}, rng, workspace)), *largest);
   }
 }
 
-TEST(Sampler, WhereEverythingIsBannedThereIsNoTokenAndASentenceSaysWhy) {
+TEST(Sampler, SuppressingEveryTokenIsAnErrorThatSaysWhy) {
   Workspace workspace;
   Rng rng(1);
   for (const double temperature : {0.0, 1.0}) {
-    const Sampler sampler({.temperature = temperature, .top_k = 5, .top_p = 0.5, .suppress_tokens = {0, 1, 2}}, 3);
+    const Sampler sampler({.temperature = temperature, .top_k = 5, .top_p = 0.5, .suppress_tokens = {{0, 1, 2}}}, {3});
     std::vector<float> row = {1.0f, 2.0f, 3.0f};
-    EXPECT_EQ(sampler.sample(row, {}, rng, workspace), std::nullopt);
-    EXPECT_THAT(why_no_choice(row), testing::HasSubstr("all 3 are banned"));
+    EXPECT_THAT([&] { sampler.sample(row, {}, rng, workspace); },
+                testing::ThrowsMessage<Error>("no token can be chosen: all 3 are suppressed; allow at least one"));
   }
 }
 
@@ -172,16 +181,16 @@ TEST(Sampler, PresenceAndFrequencyLookAtWhatWasGeneratedRepetitionAtThePromptToo
   Workspace workspace;
   const Ids tokens = {0, 0, 1, 1};
   std::vector<float> row = {8.0f, 8.0f, 8.0f};
-  Sampler({.presence_penalty = 1.0, .frequency_penalty = 0.5}, 3).process(row, {tokens, 2}, workspace);
+  Sampler({.presence_penalty = 1.0, .frequency_penalty = 0.5}, {3}).process(row, {tokens, 2}, workspace);
   EXPECT_THAT(row, testing::ElementsAre(8.0f, 6.0f, 8.0f));
   row = {8.0f, 8.0f, 8.0f};
-  Sampler({.repetition_penalty = 2.0}, 3).process(row, {tokens, 2}, workspace);
+  Sampler({.repetition_penalty = 2.0}, {3}).process(row, {tokens, 2}, workspace);
   EXPECT_THAT(row, testing::ElementsAre(4.0f, 4.0f, 8.0f));
 }
 
 TEST(Sampler, AnOptionOutOfRangeIsRefusedWithASentence) {
-  EXPECT_THAT([] { Sampler({.top_p = 2.0}, 10); }, testing::ThrowsMessage<Error>(testing::HasSubstr("top_p is 2")));
-  EXPECT_THAT([] { Sampler({.logit_bias = {{10, 1.0}}}, 10); }, testing::ThrowsMessage<Error>(testing::HasSubstr("logit_bias")));
+  EXPECT_THAT([] { Sampler({.top_p = 2.0}, {10}); }, testing::ThrowsMessage<Error>(testing::HasSubstr("top_p is 2")));
+  EXPECT_THAT([] { Sampler({.logit_bias = {{{10, 1.0}}}}, {10}); }, testing::ThrowsMessage<Error>(testing::HasSubstr("logit_bias")));
 }
 
 }  // namespace

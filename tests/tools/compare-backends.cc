@@ -96,14 +96,14 @@ class Comparison {
     Rows rows;
     engine::Sequence sequence(backend, 0);
     if (sequence.append_and_see(case_.ids, [&](int, std::span<const float> row) { rows.emplace_back(row.begin(), row.end()); }) !=
-        engine::Appended::kDone)
+        AppendStatus::kDone)
       throw Error(Code::kTooLarge, "the prompt does not fit into the context");
     return rows;
   }
 
   std::vector<float> after(engine::Sequence& sequence, size_t to) const {
     const auto from = static_cast<size_t>(sequence.length());
-    if (sequence.append(std::span(case_.ids).subspan(from, to - from)) != engine::Appended::kDone)
+    if (sequence.append(std::span(case_.ids).subspan(from, to - from)) != AppendStatus::kDone)
       throw Error(Code::kTooLarge, "the prompt does not fit into the context");
     return {sequence.logits().begin(), sequence.logits().end()};
   }
@@ -139,7 +139,8 @@ class Comparison {
       next.push_back(case_.ids[length]);
     }
     for (engine::Sequence& sequence : sequences) pointers.push_back(&sequence);
-    engine::Sequence::append_each(pointers, next);
+    if (engine::Sequence::append_each(pointers, next) != AppendStatus::kDone)
+      throw Error(Code::kTooLarge, "the prompt does not fit into the context");
     for (engine::Sequence& sequence : sequences) {
       const auto length = static_cast<size_t>(sequence.length());
       expect({sequence.logits().begin(), sequence.logits().end()}, rows[length - 1], exactly,

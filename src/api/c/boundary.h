@@ -10,7 +10,7 @@
 #include "kvik/kvik.h"
 #include "kvik/kvik_c.h"
 
-// What every call of kvik_c.h shares: the handles, the checks of what comes in, and the end of every exception.
+// What every call of kvik_c.h shares: handles, argument checks, and the barrier that no exception passes.
 struct kvik_model {
   kvik::Model model;
   std::string backend, device;
@@ -19,8 +19,8 @@ struct kvik_model {
 
 struct kvik_session {
   kvik::Session session;
-  bool busy = false;    // inside a call that gave the word to a callback
-  bool doomed = false;  // was freed there
+  bool busy = false;    // inside a call that is running a callback
+  bool doomed = false;  // was freed in that callback
 };
 
 struct kvik_generation {
@@ -34,20 +34,24 @@ struct kvik_translations {
   std::vector<kvik::Translation> list;
 };
 
+struct kvik_transcription {
+  kvik::Transcription whole;
+};
+
 namespace kvik::c {
 
-// Keeps a sentence for kvik_last_error() of this thread.
-kvik_status fail(kvik_status status, const char* sentence) noexcept;
+// Keeps a message for kvik_last_error() of this thread.
+kvik_status fail(kvik_status status, const char* message) noexcept;
 // The same for the exception that is being handled.
 kvik_status fail_with_current_exception() noexcept;
 
-// Runs the body of a call. It gives a status, or nothing for KVIK_OK.
+// Runs the body of a call. It gives a status, or nothing for KVIK_STATUS_OK.
 template <class Body>
 kvik_status guarded(Body&& body) noexcept {
   try {
     if constexpr (std::is_void_v<decltype(body())>) {
       body();
-      return KVIK_OK;
+      return KVIK_STATUS_OK;
     } else {
       return body();
     }
@@ -114,17 +118,19 @@ void write_defaults(T* theirs, size_t size, T defaults) noexcept {
 template <class T>
 kvik_status hand_over(const T* first, size_t n, size_t n_more, T* target, size_t capacity, size_t* n_written) {
   given(n_written, "the place for the size") = n;
-  if (target == nullptr && capacity == 0) return KVIK_OK;
+  if (target == nullptr && capacity == 0) return KVIK_STATUS_OK;
   given(target, "the buffer");
   if (capacity < n + n_more)
-    return fail(KVIK_BUFFER_TOO_SMALL, fmt::format("the buffer has room for {} entries; {} are needed", capacity, n + n_more).c_str());
+    return fail(KVIK_STATUS_BUFFER_TOO_SMALL,
+                fmt::format("the buffer has room for {} entries; {} are needed", capacity, n + n_more).c_str());
   std::copy_n(first, n + n_more, target);
-  return KVIK_OK;
+  return KVIK_STATUS_OK;
 }
 
-SampleOptions sample_options(const kvik_sample_options* theirs);
+Sampling sampling_of(const kvik_sampling* theirs);
 GenerateOptions generate_options(const kvik_generate_options& ours);
 TranslateOptions translate_options(const kvik_translate_options* theirs);
+TranscribeOptions transcribe_options(const kvik_transcribe_options* theirs);
 LoadOptions load_options(const kvik_load_options* theirs);
 
 kvik_generate_options default_generate_options();

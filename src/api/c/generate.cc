@@ -5,7 +5,7 @@
 namespace kvik::c {
 namespace {
 
-static_assert(static_cast<int>(KVIK_CANCELLED) == static_cast<int>(Finish::kCancelled));
+static_assert(static_cast<int>(KVIK_FINISH_CANCELLED) == static_cast<int>(Finish::kCancelled));
 
 // While a callback may be called nobody else uses the session; who frees it there gets his way afterwards.
 class Occupied {

@@ -1,4 +1,6 @@
 #include <cmath>
+#include <cstddef>
+#include <limits>
 
 #include "api/c/boundary.h"
 
@@ -6,28 +8,48 @@ namespace kvik::c {
 namespace {
 
 static_assert(static_cast<int>(KVIK_BACKEND_REFERENCE) == static_cast<int>(BackendChoice::kReference));
-static_assert(static_cast<int>(KVIK_CUDA) == static_cast<int>(Device::kCuda));
+static_assert(static_cast<int>(KVIK_DEVICE_CUDA) == static_cast<int>(Device::kCuda));
 static_assert(static_cast<int>(KVIK_WEIGHTS_Q4) == static_cast<int>(Weights::kQ4));
 static_assert(static_cast<int>(KVIK_KV_Q8) == static_cast<int>(KvStorage::kQ8));
-static_assert(static_cast<int>(KVIK_LOG_ERROR) == static_cast<int>(LogLevel::kError));
-static_assert(static_cast<int>(KVIK_EARLY_NEVER) == static_cast<int>(EarlyStopping::kNever));
+static_assert(static_cast<int>(KVIK_LOG_LEVEL_ERROR) == static_cast<int>(LogLevel::kError));
+static_assert(static_cast<int>(KVIK_EARLY_STOPPING_NEVER) == static_cast<int>(EarlyStopping::kNever));
 
-void set(std::optional<int>& target, int32_t value) {
-  if (value != KVIK_UNSET) target = value;
+// The numbers of kvik_sampling are those of sampling_fields(), in that order, one after another.
+constexpr size_t kFirstNumber = offsetof(kvik_sampling, temperature);
+constexpr size_t kNumbers = (offsetof(kvik_sampling, logit_bias) - kFirstNumber) / sizeof(double);
+
+template <class T>
+T whole_number(double value, std::string_view name) {
+  const auto lowest = static_cast<double>(std::numeric_limits<T>::min());
+  const double highest = std::min(static_cast<double>(std::numeric_limits<T>::max()), 9007199254740991.0);
+  if (!(value >= lowest && value <= highest) || value != std::floor(value))
+    throw Error(Code::kBadArgument, fmt::format("{} is {}; a whole number from {} to {} was expected", name, value, lowest, highest));
+  return static_cast<T>(value);
 }
-void set(std::optional<double>& target, double value) {
-  if (!std::isnan(value)) target = value;
+
+template <class T>
+void set(std::optional<T>& target, double value, std::string_view name) {
+  if (std::isnan(value)) return;
+  if constexpr (std::is_same_v<T, bool>) {
+    target = value != 0;
+  } else if constexpr (std::is_integral_v<T>) {
+    target = whole_number<T>(value, name);
+  } else {
+    target = static_cast<T>(value);
+  }
 }
 void set(std::string& target, const char* value) {
   if (value != nullptr) target = value;
 }
-
-// A number of an enumeration.
-template <class Ours>
-Ours choice(int32_t value, Ours last, const char* name) {
-  if (value < 0 || value > static_cast<int32_t>(last))
-    throw Error(Code::kBadArgument, fmt::format("{} is {}; 0 to {} was expected", name, value, static_cast<int32_t>(last)));
-  return static_cast<Ours>(value);
+void set(std::optional<EarlyStopping>& target, double value) {
+  std::optional<int> number;
+  set(number, value, "early_stopping");
+  if (number) target = static_cast<EarlyStopping>(*number);  // its range is checked where it is used
+}
+void set(std::optional<std::vector<TokenId>>& target, const int32_t* first, size_t n, const char* name) {
+  if (first == nullptr && n == 0) return;
+  const std::span<const int32_t> ids = list(first, n, name);
+  target.emplace(ids.begin(), ids.end());
 }
 
 std::vector<std::string> texts(const char* const* first, size_t n) {
@@ -36,54 +58,44 @@ std::vector<std::string> texts(const char* const* first, size_t n) {
   return copies;
 }
 
-std::vector<TokenId> ids(const int32_t* first, size_t n) {
-  const std::span<const int32_t> given_ids = list(first, n, "stop_ids");
-  return {given_ids.begin(), given_ids.end()};
-}
-
-// Both kinds of options have the same fields for sampling.
-template <class Options>
-void set_sampling(Options& options, const kvik_sample_options* theirs) {
-  const SampleOptions sampling = sample_options(theirs);
-  options.temperature = sampling.temperature;
-  options.top_k = sampling.top_k;
-  options.top_p = sampling.top_p;
-  options.min_p = sampling.min_p;
-  options.repetition_penalty = sampling.repetition_penalty;
-  options.presence_penalty = sampling.presence_penalty;
-  options.frequency_penalty = sampling.frequency_penalty;
-  options.no_repeat_ngram_size = sampling.no_repeat_ngram_size;
-  options.logit_bias = sampling.logit_bias;
-  options.seed = sampling.seed;
-}
-
 template <class Options, class Ours>
-void set_stops_and_watches(Options& options, const Ours& ours) {
-  set(options.max_tokens, ours.max_tokens);
+void set_shared(Options& options, const Ours& ours) {
+  options.sampling = sampling_of(ours.sampling);
+  set(options.max_tokens, ours.max_tokens, "max_tokens");
+  set(options.beams, ours.beams, "beams");
+  set(options.length_penalty, ours.length_penalty, "length_penalty");
+  set(options.early_stopping, ours.early_stopping);
   options.stop = texts(ours.stop, ours.n_stop);
-  options.stop_ids = ids(ours.stop_ids, ours.n_stop_ids);
+  const std::span<const int32_t> stop_ids = list(ours.stop_ids, ours.n_stop_ids, "stop_ids");
+  options.stop_ids.assign(stop_ids.begin(), stop_ids.end());
   options.ignore_eos = ours.ignore_eos;
   void* const user = ours.user;
   if (const kvik_on_progress progress = ours.progress) options.progress = [=](int done, int total) { progress(user, done, total); };
   if (const kvik_on_cancelled cancelled = ours.cancelled) options.cancelled = [=] { return cancelled(user); };
 }
 
-kvik_sample_options default_sample_options() {
-  kvik_sample_options options{};
-  options.size = sizeof options;
-  options.temperature = options.top_p = options.min_p = options.repetition_penalty = NAN;
-  options.presence_penalty = options.frequency_penalty = NAN;
-  options.top_k = options.no_repeat_ngram_size = KVIK_UNSET;
-  return options;
+kvik_sampling default_sampling() {
+  kvik_sampling sampling{};
+  sampling.size = sizeof sampling;
+  for (size_t i = 0; i < kNumbers; ++i) {
+    const double unset = KVIK_UNSET;
+    std::memcpy(reinterpret_cast<char*>(&sampling) + kFirstNumber + i * sizeof(double), &unset, sizeof unset);
+  }
+  return sampling;
 }
 
 kvik_translate_options default_translate_options() {
   kvik_translate_options options{};
   options.size = sizeof options;
-  options.length_penalty = options.encoder_repetition_penalty = NAN;
-  options.beams = options.early_stopping = options.num_return_sequences = options.max_tokens = KVIK_UNSET;
-  options.min_length = options.min_new_tokens = options.encoder_no_repeat_ngram_size = KVIK_UNSET;
-  options.decoder_start_token_id = options.forced_bos_token_id = options.forced_eos_token_id = options.batch = KVIK_UNSET;
+  options.max_tokens = options.beams = options.length_penalty = options.early_stopping = KVIK_UNSET;
+  options.num_return_sequences = options.decoder_start_token_id = options.batch = KVIK_UNSET;
+  return options;
+}
+
+kvik_transcribe_options default_transcribe_options() {
+  kvik_transcribe_options options{};
+  options.size = sizeof options;
+  options.batch = KVIK_UNSET;
   return options;
 }
 
@@ -92,32 +104,40 @@ kvik_translate_options default_translate_options() {
 kvik_generate_options default_generate_options() {
   kvik_generate_options options{};
   options.size = sizeof options;
-  options.max_tokens = KVIK_UNSET;
+  options.max_tokens = options.beams = options.length_penalty = options.early_stopping = KVIK_UNSET;
   return options;
 }
 
-SampleOptions sample_options(const kvik_sample_options* theirs) {
-  kvik_sample_options ours = default_sample_options();
-  read_struct(theirs, ours, "kvik_sample_options");
-  SampleOptions options;
-  set(options.temperature, ours.temperature);
-  set(options.top_k, ours.top_k);
-  set(options.top_p, ours.top_p);
-  set(options.min_p, ours.min_p);
-  set(options.repetition_penalty, ours.repetition_penalty);
-  set(options.presence_penalty, ours.presence_penalty);
-  set(options.frequency_penalty, ours.frequency_penalty);
-  set(options.no_repeat_ngram_size, ours.no_repeat_ngram_size);
-  for (const kvik_logit_bias& bias : list(ours.logit_bias, ours.n_logit_bias, "logit_bias"))
-    options.logit_bias.emplace_back(bias.id, bias.bias);
-  if (ours.has_seed) options.seed = ours.seed;
-  return options;
+Sampling sampling_of(const kvik_sampling* theirs) {
+  kvik_sampling ours = default_sampling();
+  read_struct(theirs, ours, "kvik_sampling");
+  Sampling sampling;
+  size_t n_numbers = 0;
+  for (const SamplingField& field : sampling_fields()) {
+    std::visit(
+        [&]<class T>(std::optional<T> Sampling::*member) {
+          if constexpr (std::is_arithmetic_v<T>) {
+            double value = 0;
+            std::memcpy(&value, reinterpret_cast<const char*>(&ours) + kFirstNumber + n_numbers++ * sizeof(double), sizeof value);
+            set(sampling.*member, value, field.name);
+          }
+        },
+        field.member);
+  }
+  if (n_numbers != kNumbers) throw Error(Code::kInternal, "kvik_sampling does not have the numbers of sampling_fields()");
+  for (const kvik_logit_bias& bias : list(ours.logit_bias, ours.n_logit_bias, "logit_bias")) {
+    if (!sampling.logit_bias) sampling.logit_bias.emplace();
+    sampling.logit_bias->emplace_back(bias.id, bias.bias);
+  }
+  set(sampling.forced_eos_token_id, ours.forced_eos_token_id, ours.n_forced_eos_token_id, "forced_eos_token_id");
+  set(sampling.suppress_tokens, ours.suppress_tokens, ours.n_suppress_tokens, "suppress_tokens");
+  set(sampling.begin_suppress_tokens, ours.begin_suppress_tokens, ours.n_begin_suppress_tokens, "begin_suppress_tokens");
+  return sampling;
 }
 
 GenerateOptions generate_options(const kvik_generate_options& ours) {
   GenerateOptions options;
-  set_sampling(options, ours.sampling);
-  set_stops_and_watches(options, ours);
+  set_shared(options, ours);
   options.use_cache = !ours.recompute;
   return options;
 }
@@ -126,23 +146,24 @@ TranslateOptions translate_options(const kvik_translate_options* theirs) {
   kvik_translate_options ours = default_translate_options();
   read_struct(theirs, ours, "kvik_translate_options");
   TranslateOptions options;
-  set_sampling(options, ours.sampling);
-  set_stops_and_watches(options, ours);
-  set(options.beams, ours.beams);
-  set(options.length_penalty, ours.length_penalty);
-  if (ours.early_stopping != KVIK_UNSET) options.early_stopping = choice(ours.early_stopping, EarlyStopping::kNever, "early_stopping");
-  set(options.num_return_sequences, ours.num_return_sequences);
+  set_shared(options, ours);
+  set(options.num_return_sequences, ours.num_return_sequences, "num_return_sequences");
+  set(options.decoder_start_token_id, ours.decoder_start_token_id, "decoder_start_token_id");
+  if (!std::isnan(ours.batch)) options.batch = whole_number<int>(ours.batch, "batch");
   set(options.language, ours.language);
   set(options.source_language, ours.source_language);
-  set(options.min_length, ours.min_length);
-  set(options.min_new_tokens, ours.min_new_tokens);
-  set(options.encoder_no_repeat_ngram_size, ours.encoder_no_repeat_ngram_size);
-  set(options.encoder_repetition_penalty, ours.encoder_repetition_penalty);
-  set(options.decoder_start_token_id, ours.decoder_start_token_id);
-  set(options.forced_bos_token_id, ours.forced_bos_token_id);
-  set(options.forced_eos_token_id, ours.forced_eos_token_id);
-  if (ours.batch != KVIK_UNSET) options.batch = ours.batch;
   options.truncate = ours.truncate;
+  return options;
+}
+
+TranscribeOptions transcribe_options(const kvik_transcribe_options* theirs) {
+  kvik_transcribe_options ours = default_transcribe_options();
+  read_struct(theirs, ours, "kvik_transcribe_options");
+  TranscribeOptions options;
+  options.decoding = translate_options(ours.decoding);
+  set(options.language, ours.language);
+  set(options.task, ours.task);
+  if (!std::isnan(ours.batch)) options.batch = whole_number<int>(ours.batch, "batch");
   return options;
 }
 
@@ -150,18 +171,18 @@ LoadOptions load_options(const kvik_load_options* theirs) {
   kvik_load_options ours{};
   read_struct(theirs, ours, "kvik_load_options");
   LoadOptions options;
-  options.backend = choice(ours.backend, BackendChoice::kReference, "backend");
-  options.device = choice(ours.device, Device::kCuda, "device");
-  options.weights = choice(ours.weights, Weights::kQ4, "weights");
-  options.kv = choice(ours.kv, KvStorage::kQ8, "kv");
+  options.backend = static_cast<BackendChoice>(ours.backend);
+  options.device = static_cast<Device>(ours.device);
+  options.weights = static_cast<Weights>(ours.weights);
+  options.kv = static_cast<KvStorage>(ours.kv);
   options.threads = ours.threads;
   options.context = ours.context;
   set(options.isa, ours.isa);
   if (ours.variant != nullptr) options.variant = ours.variant;
   if (ours.ort_library != nullptr) options.ort_library = ours.ort_library;
   if (ours.log == nullptr) return options;
-  options.log = [log = ours.log, user = ours.user](LogLevel level, std::string_view sentence) {
-    log(user, static_cast<kvik_log_level>(level), std::string(sentence).c_str());
+  options.log = [log = ours.log, user = ours.user](LogLevel level, std::string_view message) {
+    log(user, static_cast<kvik_log_level>(level), std::string(message).c_str());
   };
   return options;
 }
@@ -172,10 +193,14 @@ using namespace kvik::c;
 
 void kvik_load_options_init(kvik_load_options* options, size_t size) { write_defaults(options, size, kvik_load_options{}); }
 
-void kvik_sample_options_init(kvik_sample_options* options, size_t size) { write_defaults(options, size, default_sample_options()); }
+void kvik_sampling_init(kvik_sampling* sampling, size_t size) { write_defaults(sampling, size, default_sampling()); }
 
 void kvik_generate_options_init(kvik_generate_options* options, size_t size) { write_defaults(options, size, default_generate_options()); }
 
 void kvik_translate_options_init(kvik_translate_options* options, size_t size) {
   write_defaults(options, size, default_translate_options());
+}
+
+void kvik_transcribe_options_init(kvik_transcribe_options* options, size_t size) {
+  write_defaults(options, size, default_transcribe_options());
 }

@@ -2,37 +2,6 @@
 
 #include "api/c/boundary.h"
 
-namespace kvik::c {
-namespace {
-
-// Sessions of handles, side by side as Model::step() takes them; back in their handles at the end, whatever happens.
-class Gathered {
- public:
-  Gathered(kvik_session* const* handles, size_t n) : handles_(list(handles, n, "sessions")) {
-    std::vector<kvik_session*> seen(handles_.begin(), handles_.end());
-    for (kvik_session* handle : seen) free_session(handle, "a session");
-    std::ranges::sort(seen);
-    if (std::ranges::adjacent_find(seen) != seen.end())
-      throw Error(Code::kBadArgument, "a session occurs twice in one step; one token for each was expected");
-    sessions_.reserve(n);
-    for (kvik_session* handle : handles_) sessions_.push_back(std::move(handle->session));
-  }
-  ~Gathered() {
-    for (size_t i = 0; i < sessions_.size(); ++i) handles_[i]->session = std::move(sessions_[i]);
-  }
-  Gathered(const Gathered&) = delete;
-  Gathered& operator=(const Gathered&) = delete;
-
-  std::span<Session> sessions() { return sessions_; }
-
- private:
-  std::span<kvik_session* const> handles_;
-  std::vector<Session> sessions_;
-};
-
-}  // namespace
-}  // namespace kvik::c
-
 using namespace kvik::c;
 
 kvik_status kvik_session_new(const kvik_model* model, kvik_session** session) {
@@ -53,10 +22,10 @@ void kvik_session_free(kvik_session* session) {
 kvik_status kvik_session_append(kvik_session* session, const int32_t* ids, size_t n_ids) {
   return guarded([&] {
     kvik::Session& own = free_session(session).session;
-    if (own.append(list(ids, n_ids, "ids")) == kvik::Appended::kDone) return KVIK_OK;
-    return fail(KVIK_CONTEXT_FULL, fmt::format("the session has {} of {} positions left; {} tokens were to be appended",
-                                               own.capacity() - own.length(), own.capacity(), n_ids)
-                                       .c_str());
+    if (own.append(list(ids, n_ids, "ids")) == kvik::AppendStatus::kDone) return KVIK_STATUS_OK;
+    return fail(KVIK_STATUS_CONTEXT_FULL, fmt::format("the session has room for {} of {} positions; {} tokens were given",
+                                                      own.capacity() - own.length(), own.capacity(), n_ids)
+                                              .c_str());
   });
 }
 
@@ -70,10 +39,10 @@ kvik_status kvik_session_logits(kvik_session* session, const float** logits, siz
   });
 }
 
-kvik_status kvik_session_sample(kvik_session* session, const kvik_sample_options* options, int32_t* token) {
+kvik_status kvik_session_sample(kvik_session* session, const kvik_sampling* sampling, int32_t* token) {
   return guarded([&] {
     given(token, "token");
-    *token = free_session(session).session.sample(sample_options(options));
+    *token = free_session(session).session.sample(sampling_of(sampling));
   });
 }
 
@@ -122,13 +91,15 @@ kvik_status kvik_step(const kvik_model* model, kvik_session* const* sessions, co
   return guarded([&] {
     const kvik::Model& loaded = given(model, "model").model;
     const std::span<const int32_t> given_tokens = list(tokens, n, "tokens");
-    Gathered gathered(sessions, n);
+    std::vector<kvik::Session*> stepped;
+    for (kvik_session* handle : list(sessions, n, "sessions")) stepped.push_back(&free_session(handle, "a session").session);
     const auto vocab = static_cast<size_t>(loaded.vocab_size());
     if (logits != nullptr && capacity / std::max<size_t>(vocab, 1) < n)
-      return fail(KVIK_BUFFER_TOO_SMALL,
+      return fail(KVIK_STATUS_BUFFER_TOO_SMALL,
                   fmt::format("the buffer has room for {} logits; {} rows of {} are needed", capacity, n, vocab).c_str());
-    const std::vector<std::vector<float>> rows = loaded.step(gathered.sessions(), given_tokens);
-    for (size_t i = 0; logits != nullptr && i < n; ++i) std::ranges::copy(rows[i], logits + i * vocab);
-    return KVIK_OK;
+    if (loaded.step(stepped, given_tokens) != kvik::AppendStatus::kDone)
+      return fail(KVIK_STATUS_CONTEXT_FULL, "the context of a session is full; nothing was appended");
+    for (size_t i = 0; logits != nullptr && i < n; ++i) std::ranges::copy(stepped[i]->logits(), logits + i * vocab);
+    return KVIK_STATUS_OK;
   });
 }

@@ -29,16 +29,16 @@ kvik_status kvik_translate_ids(const kvik_model* model, const int32_t* const* so
 
 void kvik_translations_free(kvik_translations* translations) { delete translations; }
 
-kvik_status kvik_translations_get(const kvik_translations* translations, size_t place, size_t hypothesis, kvik_translated* translated) {
+kvik_status kvik_translations_get(const kvik_translations* translations, size_t index, size_t hypothesis, kvik_translated* translated) {
   return guarded([&] {
     const std::vector<kvik::Translation>& all = given(translations, "translations").list;
-    if (place >= all.size())
-      throw kvik::Error(kvik::Code::kBadArgument, fmt::format("translation {} of {} was asked for; the first is 0", place, all.size()));
-    const kvik::Translation& whole = all[place];
+    if (index >= all.size())
+      throw kvik::Error(kvik::Code::kBadArgument, fmt::format("translation {} of {} was requested; the first is 0", index, all.size()));
+    const kvik::Translation& whole = all[index];
     const size_t n_hypotheses = std::max<size_t>(1, whole.hypotheses.size());
     if (hypothesis >= n_hypotheses)
       throw kvik::Error(kvik::Code::kBadArgument,
-                        fmt::format("hypothesis {} of {} was asked for; the first is 0", hypothesis, n_hypotheses));
+                        fmt::format("hypothesis {} of {} was requested; the first is 0", hypothesis, n_hypotheses));
     const kvik::Hypothesis& one = hypothesis == 0 ? whole : whole.hypotheses[hypothesis];
     write_struct(translated,
                  {.size = 0,

@@ -1,0 +1,168 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "kvik/types.h"
+
+// Options of kvik.h. Every field has a default; name only those that you set: {.max_tokens = 64, .sampling = {.temperature = 0.8}}.
+namespace kvik {
+
+// Why a generation ended: an end token or a stop text; max_tokens or a full context; the caller's `cancelled`.
+enum class Finish { kStop, kLength, kCancelled };
+std::string_view finish_name(Finish finish);  // "stop", "length", "cancelled"
+
+// In every case other than kDone nothing was appended.
+enum class [[nodiscard]] AppendStatus{kDone, kContextFull, kCancelled};
+
+// When a beam search ends that has as many finished hypotheses as beams, as in Hugging Face.
+enum class EarlyStopping {
+  kFalse,  // when the best running beam, at its current length, scores below the worst of them
+  kTrue,   // at once
+  kNever,  // when no running beam can score above the worst of them at any length up to the limit
+};
+
+enum class BackendChoice { kAuto, kNative, kOrt, kReference };
+enum class Device { kCpu, kCuda };
+enum class Weights { kAuto, kF32, kF16, kQ8, kQ4 };  // kAuto: as stored
+enum class KvStorage { kAuto, kF32, kF16, kQ8 };     // kAuto: f16 if the file's own cache has 16 bits, else f32
+
+struct LoadOptions {
+  BackendChoice backend = BackendChoice::kAuto;
+  Device device = Device::kCpu;
+  Weights weights = Weights::kAuto;    // native backend only; others use what the file has
+  KvStorage kv = KvStorage::kAuto;     // native backend only; others use what the file has
+  std::string isa = "auto";            // native backend only: "scalar", "avx2", "avx512", …; "auto": the fastest of this machine
+  std::vector<std::string> no_fuse;    // native backend only: names of fusions to turn off
+  int threads = 0;                     // 0: one per core
+  int context = 0;                     // most positions of a session; 0: as many as the model has
+  std::optional<std::string> variant;  // which precision if a folder has several: "fp16", "q4", … (suffix of the file name)
+  std::filesystem::path ort_library;   // ONNX Runtime's shared library; empty: searched for
+  std::function<void(LogLevel, std::string_view message)> log;  // called from any thread
+};
+
+// Added to the logit of the last id if the sequence ends with the ids before it.
+struct SequenceBias {
+  std::vector<TokenId> ids;
+  double bias = 0.0;
+};
+
+// After `start` generated tokens, the logit of an end token grows by |logit| * (factor^n - 1) at the n-th token beyond.
+struct DecayLengthPenalty {
+  int start = 0;
+  double factor = 1.0;
+};
+
+// How the next token is chosen. Names and meaning as in Hugging Face's GenerationConfig. An option that is not set here is taken from
+// generation_config.json, and has no effect if that does not set it either. sampling_fields() has their ranges.
+struct Sampling {
+  std::optional<double> temperature;  // 0: greedy, and top_k to eta_cutoff have no effect
+  std::optional<int> top_k;           // keep the k largest logits; 0: all
+  std::optional<double> top_p;        // keep the fewest likeliest tokens whose probabilities reach p
+  std::optional<double> min_p;        // keep tokens at least p times as likely as the likeliest
+  std::optional<double> typical_p;    // keep tokens whose surprise is closest to the expected, up to this mass
+  std::optional<double> epsilon_cutoff;
+  std::optional<double> eta_cutoff;
+  std::optional<double> repetition_penalty;                        // of tokens in the prompt or generated
+  std::optional<double> presence_penalty;                          // of generated tokens, once each
+  std::optional<double> frequency_penalty;                         // of generated tokens, for each time
+  std::optional<double> encoder_repetition_penalty;                // above 1: tokens of the source become likelier
+  std::optional<int> no_repeat_ngram_size;                         // no n tokens in a row occur twice, prompt included; 0: off
+  std::optional<int> encoder_no_repeat_ngram_size;                 // no n tokens in a row of the source are generated; 0: off
+  std::optional<int> min_length;                                   // no end token before this length, prompt included
+  std::optional<int> min_new_tokens;                               // no end token before this many generated ones
+  std::optional<TokenId> forced_bos_token_id;                      // the token after the decoder's start token; -1: none
+  std::optional<std::vector<TokenId>> forced_eos_token_id;         // one of them comes last when the length limit is reached
+  std::optional<std::vector<TokenId>> suppress_tokens;             // never generated
+  std::optional<std::vector<TokenId>> begin_suppress_tokens;       // not generated first
+  std::optional<std::vector<std::vector<TokenId>>> bad_words_ids;  // sequences that are never generated
+  std::optional<std::vector<SequenceBias>> sequence_bias;
+  std::optional<std::vector<std::pair<TokenId, double>>> logit_bias;  // as in OpenAI's API; overrides sequence_bias for the same id
+  std::optional<DecayLengthPenalty> exponential_decay_length_penalty;
+  std::optional<bool> remove_invalid_values;  // NaN becomes 0, infinities the largest finite numbers
+  std::optional<bool> renormalize_logits;     // beams only: log-softmax again after penalties
+  std::optional<uint64_t> seed;               // the same seed gives the same text on every machine; not set: a new one each time
+};
+
+// One option of Sampling: what configuration files, command line, C API and range checks need to know about it.
+struct SamplingField {
+  using Member =
+      std::variant<std::optional<double> Sampling::*, std::optional<int> Sampling::*, std::optional<bool> Sampling::*,
+                   std::optional<uint64_t> Sampling::*, std::optional<std::vector<TokenId>> Sampling::*,
+                   std::optional<std::vector<std::vector<TokenId>>> Sampling::*, std::optional<std::vector<SequenceBias>> Sampling::*,
+                   std::optional<std::vector<std::pair<TokenId, double>>> Sampling::*, std::optional<DecayLengthPenalty> Sampling::*>;
+  std::string_view name;  // in generation_config.json; the flag of the command line has '-' for '_'
+  Member member;
+  double no_effect = 0;  // the value that changes nothing
+  double lowest = 0;     // of a number; inclusive
+  double highest = 0;
+  std::string_view range;        // the same in words
+  std::string_view placeholder;  // of the value, in help texts
+  std::string_view help;
+  bool sampling_only = false;  // ignored in files that do not say do_sample
+};
+std::span<const SamplingField> sampling_fields();
+
+struct GenerateOptions {
+  std::optional<int> max_tokens;  // new tokens; not set: as in generation_config.json, else 256
+  Sampling sampling;
+  std::optional<int> beams;              // width of the search; 1: token by token. With beams the text arrives as one piece at the end
+  std::optional<double> length_penalty;  // of beams
+  std::optional<EarlyStopping> early_stopping;
+  std::vector<std::string> stop;  // texts that end the answer and are not part of it
+  std::vector<TokenId> stop_ids;  // in addition to the model's own end tokens
+  bool ignore_eos = false;
+  bool use_cache = true;                              // false: recompute everything at every step, for comparison
+  std::function<void(int done, int total)> progress;  // of the prompt, in tokens
+  std::function<bool()> cancelled;                    // polled between steps
+};
+
+struct Translation;
+
+// Options that are not set are taken from generation_config.json.
+struct TranslateOptions {
+  std::optional<int> beams;  // width of the search; 1: token by token
+  std::optional<double> length_penalty;
+  std::optional<EarlyStopping> early_stopping;
+  std::optional<int> num_return_sequences;  // hypotheses per source; with beams at most `beams`, when sampling at most 1024
+  std::string language;                     // target language, as the model's files write it ("fr", "fra_Latn"), if it has several
+  std::string source_language;              // if the model has several
+  std::optional<int> max_tokens;            // new tokens; not set: as in generation_config.json, else 256
+  Sampling sampling;                        // a temperature above 0 samples instead of searching with beams
+  std::vector<std::string> stop;            // texts that end a translation and are not part of it
+  std::vector<TokenId> stop_ids;            // in addition to the model's own end tokens
+  bool ignore_eos = false;
+  std::optional<TokenId> decoder_start_token_id;
+  size_t first_index = 0;  // of the first source, if earlier calls had others: what a source draws depends on seed and index
+  int batch = 16;          // sources per run; sources of similar length share one
+  bool truncate = false;   // cut sources that exceed the model's positions, with a warning; otherwise they are an error
+  std::function<void(int done, int total)> progress;                     // in sources
+  std::function<bool()> cancelled;                                       // polled between steps; unfinished results have Finish::kCancelled
+  std::function<void(size_t index, const Translation&)> on_translation;  // in the order of the sources, as early as possible
+};
+
+struct Segment;
+
+struct TranscribeOptions {
+  std::string language;       // spoken language ("de"); empty: as in generation_config.json, else detected
+  std::string task;           // "transcribe" or "translate" (into English); empty: as in generation_config.json
+  TranslateOptions decoding;  // `language`, `source_language`, `batch` and `truncate` are ignored
+  int batch = 4;              // audio windows per run
+  std::function<void(const Segment&, int total)> on_segment;  // in order, as early as possible
+};
+
+struct ScoreOptions {
+  int window = 0;  // tokens scored together, each window from an empty context; 0: 512, or the context if that is smaller
+  std::function<void(int done, int total)> progress;  // in tokens
+  std::function<bool()> cancelled;                    // polled between runs; the result then covers what was scored before
+};
+
+}  // namespace kvik

@@ -1,0 +1,41 @@
+#include "engine/beam_strategy.h"
+
+#include <algorithm>
+
+#include "kvik/error.h"
+#include "sample/choice.h"
+
+namespace kvik::engine {
+
+BeamStrategy::BeamStrategy(std::shared_ptr<const sample::Sampler> sampler, sample::BeamOptions options, size_t prompt_length,
+                           std::vector<TokenId> source)
+    : sampler_(std::move(sampler)), beams_(std::move(options), prompt_length, sampler_->tokens().vocab_size), source_(std::move(source)) {}
+
+std::span<const sample::Continuation> BeamStrategy::advance(std::span<const Sequence> branches, sample::Workspace& workspace) {
+  const size_t vocab = sampler_->tokens().vocab_size;
+  log_probs_.resize(branches.size() * vocab);
+  tokens_.clear();
+  for (size_t i = 0; i < branches.size(); ++i) {
+    tokens_.push_back(branches[i].all_tokens());
+    const sample::History history{tokens_[i], beams_.prompt_length(), beams_.options().max_length, source_};
+    sampler_->log_probs(branches[i].known_logits(), history, std::span(log_probs_).subspan(i * vocab, vocab), workspace);
+  }
+  const std::span<const sample::Continuation> continuations = beams_.advance(log_probs_, tokens_);
+  if (!beams_.done()) return continuations;
+  if (beams_.best().empty()) throw Error(Code::kBadModel, sample::why_no_choice(branches.front().known_logits()));
+  return {};
+}
+
+std::vector<Target> BeamStrategy::targets() const {
+  const std::vector<TokenId>& eos = beams_.options().eos_token_id;
+  std::vector<Target> targets;
+  for (sample::Candidate& found : beams_.best()) {
+    const bool ended = !found.ids.empty() && std::ranges::find(eos, found.ids.back()) != eos.end();
+    targets.push_back({std::move(found.ids), found.score, ended ? Finish::kStop : Finish::kLength});
+  }
+  return targets;
+}
+
+Finish BeamStrategy::finish() const { return targets().front().finish; }
+
+}  // namespace kvik::engine

@@ -1,0 +1,207 @@
+#include "engine/decoder.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "kvik/error.h"
+
+namespace kvik::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+
+bool is_computed(const Stream& stream) {
+  return std::ranges::all_of(stream.branches, [](const Sequence& branch) { return branch.pending().empty(); });
+}
+
+}  // namespace
+
+bool Decoder::step(std::span<Stream* const> streams) {
+  const std::lock_guard lock(mutex_);
+  step_began_ = Clock::now();
+  plan(streams);
+  LogitsBuffer::Ref logits;
+  if (!rows_.empty()) {
+    logits = pool_.take();
+    backend_->run(rows_, caches_, logits.logits());
+  }
+  return commit(streams, logits);
+}
+
+// Changes nothing but what is pending: single steps of all streams, then as much of their prompts as there is room for, beginning with
+// another stream each time.
+void Decoder::plan(std::span<Stream* const> streams) {
+  shares_.clear();
+  rows_.clear();
+  caches_.clear();
+  for (Stream* stream : streams) {
+    if (stream->finish) continue;
+    for (size_t i = 0; i < stream->branches.size(); ++i) {
+      Sequence& branch = stream->branches[i];
+      const bool reads_logits = stream->strategy != nullptr && !stream->strategy->wants_every_row();
+      if (reads_logits) branch.need_logits();
+      if (branch.pending().size() == 1) plan_branch(*stream, i, 1);
+    }
+  }
+  const auto chunk = static_cast<size_t>(std::max(1, backend_->preferred_chunk()));
+  size_t room = chunk > rows_.size() ? chunk - rows_.size() : 1;
+  const size_t first = n_steps_++;
+  for (size_t n = 0; n < streams.size() && room > 0; ++n) {
+    Stream& stream = *streams[(first + n) % streams.size()];
+    for (size_t i = 0; !stream.finish && i < stream.branches.size() && room > 0; ++i) {
+      const size_t n_pending = stream.branches[i].pending().size();
+      if (n_pending < 2) continue;
+      const size_t n_rows = std::min(n_pending, room);
+      plan_branch(stream, i, n_rows);
+      room -= n_rows;
+    }
+  }
+}
+
+void Decoder::plan_branch(Stream& stream, size_t branch, size_t n_rows) {
+  const Sequence& sequence = stream.branches[branch];
+  const std::span<const TokenId> pending = sequence.pending();
+  const bool every = stream.strategy != nullptr && stream.strategy->wants_every_row();
+  const bool last = n_rows == pending.size();
+  const int n_logits = every ? static_cast<int>(n_rows) : last ? 1 : 0;
+  const int first_logits = shares_.empty() ? 0 : shares_.back().first_logits + shares_.back().n_logits;
+  shares_.push_back({&stream, branch, static_cast<int>(n_rows), first_logits, n_logits});
+  for (size_t i = 0; i < n_rows; ++i) {
+    const bool wants_logits = every || (last && i + 1 == n_rows);
+    rows_.push_back({pending[i], sequence.length() + static_cast<int>(i), static_cast<int>(caches_.size()), wants_logits});
+  }
+  caches_.push_back(sequence.cache_.get());
+}
+
+bool Decoder::commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits) {
+  for (const Share& share : shares_) commit_rows(share, logits);
+  bool worked = !shares_.empty();
+  for (Stream* stream : streams) {
+    if (stream->finish || stream->strategy == nullptr || !is_computed(*stream)) continue;
+    worked = true;
+    try {
+      advance(*stream);
+    } catch (...) {
+      stream->error = std::current_exception();
+      stream->finish = Finish::kStop;
+    }
+  }
+  return worked;
+}
+
+void Decoder::commit_rows(const Share& share, const LogitsBuffer::Ref& logits) {
+  Sequence& sequence = share.stream->branches[share.branch];
+  Strategy* const strategy = share.stream->strategy.get();
+  const int first_position = sequence.length() - share.n_rows;
+  if (strategy != nullptr && strategy->wants_every_row()) {
+    for (int i = 0; i < share.n_logits; ++i) strategy->see(first_position + i, logits.logits().row(share.first_logits + i));
+  }
+  sequence.logits_ = share.n_logits > 0 ? LogitsRow(logits, share.first_logits + share.n_logits - 1) : LogitsRow();
+}
+
+void Decoder::advance(Stream& stream) {
+  const std::span<const sample::Continuation> continuations = stream.strategy->advance(stream.branches, workspace_);
+  Timing& timing = stream.timing;
+  if (timing.n_generated++ == 0) {
+    timing.first_token_ms = ms_since(stream.started);
+  } else {
+    timing.decode_ms += ms_since(step_began_);
+    ++timing.n_decoded;
+  }
+  if (continuations.empty()) {
+    stream.finish = stream.strategy->finish();
+    return;
+  }
+  continue_branches(stream, continuations);
+  for (size_t i = 0; stream.recompute && i < stream.branches.size(); ++i) stream.branches[i].restart();
+}
+
+// Every new branch continues an old one: the old one itself if it is the last to need it, else a fork.
+void Decoder::continue_branches(Stream& stream, std::span<const sample::Continuation> continuations) {
+  if (continuations.size() == 1 && stream.branches.size() == 1) {
+    stream.branches.front().push(continuations.front().token);
+    return;
+  }
+  std::vector<Sequence> next;
+  next.reserve(continuations.size());
+  for (size_t i = 0; i < continuations.size(); ++i) {
+    const size_t from = continuations[i].from;
+    const bool needed_again = std::any_of(continuations.begin() + static_cast<std::ptrdiff_t>(i) + 1, continuations.end(),
+                                          [&](const sample::Continuation& later) { return later.from == from; });
+    next.push_back(needed_again ? stream.branches[from].fork() : std::move(stream.branches[from]));
+    next.back().push(continuations[i].token);
+  }
+  stream.branches = std::move(next);
+}
+
+void Decoder::finish(std::span<Stream> streams, const std::function<bool()>& cancelled) {
+  std::vector<Stream*> running;
+  for (Stream& stream : streams) running.push_back(&stream);
+  while (!running.empty()) {
+    if (cancelled && cancelled()) break;
+    step(running);
+    std::erase_if(running, [](const Stream* stream) { return stream->finish.has_value(); });
+  }
+  for (Stream* stream : running) stream->finish = Finish::kCancelled;
+  for (const Stream& stream : streams) {
+    if (stream.error) std::rethrow_exception(stream.error);
+  }
+}
+
+AppendStatus Decoder::append(Stream& stream, std::span<const TokenId> tokens, const Watch& watch) {
+  if (tokens.empty()) return AppendStatus::kDone;
+  const Clock::time_point start = Clock::now();
+  Sequence& sequence = stream.branches.front();
+  sequence.drop_pending();
+  if (!sequence.has_room_for(tokens.size())) return AppendStatus::kContextFull;
+  const int n_before = sequence.length();
+  Sequence::Checkpoint checkpoint = sequence.checkpoint(static_cast<int>(tokens.size()) > backend_->preferred_chunk());
+  try {
+    for (const TokenId token : tokens) sequence.push(token);
+    Stream* const alone[] = {&stream};
+    while (!sequence.pending().empty()) {
+      if (watch.cancelled && watch.cancelled()) {
+        sequence.roll_back(std::move(checkpoint));
+        return AppendStatus::kCancelled;
+      }
+      step(alone);
+      if (watch.progress) watch.progress(sequence.length() - n_before, static_cast<int>(tokens.size()));
+    }
+  } catch (...) {
+    sequence.roll_back(std::move(checkpoint));
+    throw;
+  }
+  const bool is_step = n_before > 0 && tokens.size() == 1;
+  (is_step ? stream.timing.decode_ms : stream.timing.prefill_ms) += ms_since(start);
+  (is_step ? stream.timing.n_decoded : stream.timing.n_prompt) += static_cast<int>(tokens.size());
+  return AppendStatus::kDone;
+}
+
+AppendStatus Decoder::append_each(std::span<Stream* const> streams, std::span<const TokenId> tokens) {
+  if (streams.size() != tokens.size())
+    throw Error(Code::kBadArgument, fmt::format("{} sequences got {} tokens; one each was expected", streams.size(), tokens.size()));
+  for (Stream* stream : streams) {
+    Sequence& sequence = stream->branches.front();
+    if (&sequence.backend() != backend_.get()) throw Error(Code::kBadArgument, "sequences of different models cannot share a step");
+    sequence.drop_pending();
+    if (!sequence.has_room_for(1)) return AppendStatus::kContextFull;
+  }
+  const Clock::time_point start = Clock::now();
+  try {
+    for (size_t i = 0; i < streams.size(); ++i) {
+      if (!streams[i]->branches.front().pending().empty())
+        throw Error(Code::kBadArgument, "a sequence occurs twice in one step; different ones were expected");
+      streams[i]->branches.front().push(tokens[i]);
+    }
+    step(streams);
+  } catch (...) {
+    for (Stream* stream : streams) stream->branches.front().drop_pending();
+    throw;
+  }
+  for (Stream* stream : streams) stream->timing.decode_ms += ms_since(start), ++stream->timing.n_decoded;
+  return AppendStatus::kDone;
+}
+
+}  // namespace kvik::engine

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "engine/sequence.h"
+#include "engine/strategy.h"
+
+namespace kvik::engine {
+
+struct Timing {
+  double prefill_ms = 0;
+  double first_token_ms = 0;
+  double decode_ms = 0;
+  int n_prompt = 0;   // computed
+  int n_reused = 0;   // found in the cache
+  int n_decoded = 0;  // in decode_ms
+  int n_generated = 0;
+};
+
+// One request: sequences that branch off one context, a strategy that continues them, and what became of it.
+struct Stream {
+  Stream(Sequence sequence, std::unique_ptr<Strategy> how) : strategy(std::move(how)) { branches.push_back(std::move(sequence)); }
+
+  std::vector<Sequence> branches;      // one until the strategy forks it
+  std::unique_ptr<Strategy> strategy;  // null: only computes what is pending
+  bool recompute = false;              // everything at every step, for comparison
+  std::optional<Finish> finish;        // set: the decode loop passes it over
+  std::exception_ptr error;            // why its strategy could not go on; other streams are not disturbed
+  Timing timing;
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+};
+
+// The decode loop. There is one per loaded model, shared by its sessions, and everything that runs the model goes through it: prompts,
+// single steps, samples, beams, scoring. Any thread; steps are serialized.
+class Decoder {
+ public:
+  explicit Decoder(std::shared_ptr<backend::Backend> backend) : backend_(std::move(backend)) {}
+
+  backend::Backend& backend() const { return *backend_; }
+  const std::shared_ptr<backend::Backend>& shared_backend() const { return backend_; }
+
+  // One iteration over streams of this decoder: plans rows (single steps of all, chunks of prompts), runs them, commits. Other streams
+  // may come and go between two calls. False if none of them had anything to do. If the run fails nothing has changed.
+  bool step(std::span<Stream* const> streams);
+
+  // Runs streams to their end. Those that are not finished when `cancelled` says so end with Finish::kCancelled. Throws the first error.
+  void finish(std::span<Stream> streams, const std::function<bool()>& cancelled = nullptr);
+
+  // Computes tokens for a stream that has one branch, in chunks: all of them or none.
+  AppendStatus append(Stream& stream, std::span<const TokenId> tokens, const Watch& watch = {});
+  // One run, one token for each stream: all of them or none.
+  AppendStatus append_each(std::span<Stream* const> streams, std::span<const TokenId> tokens);
+
+ private:
+  // The rows of one branch in the next run.
+  struct Share {
+    Stream* stream;
+    size_t branch;
+    int n_rows;
+    int first_logits;
+    int n_logits;
+  };
+
+  void plan(std::span<Stream* const> streams);
+  void plan_branch(Stream& stream, size_t branch, size_t n_rows);
+  bool commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits);
+  void commit_rows(const Share& share, const LogitsBuffer::Ref& logits);
+  void advance(Stream& stream);
+  void continue_branches(Stream& stream, std::span<const sample::Continuation> continuations);
+
+  std::shared_ptr<backend::Backend> backend_;
+  std::mutex mutex_;  // of everything below and of a step
+  size_t n_steps_ = 0;
+  std::chrono::steady_clock::time_point step_began_;
+  std::vector<Share> shares_;
+  std::vector<backend::Row> rows_;
+  std::vector<backend::Cache*> caches_;
+  LogitsPool pool_;
+  sample::Workspace workspace_;
+};
+
+}  // namespace kvik::engine

@@ -1,0 +1,83 @@
+#include "engine/sample_strategy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "kvik/error.h"
+
+namespace kvik::engine {
+
+SampleStrategy::SampleStrategy(std::shared_ptr<const sample::Sampler> sampler, SampleOptions options)
+    : sampler_(std::move(sampler)), options_(std::move(options)) {
+  const int n_samples = options_.n_samples;
+  if (n_samples < 1 || n_samples > sample::kMostSamples)
+    throw Error(Code::kBadArgument, fmt::format("num_return_sequences is {}; it must be from 1 to {}", n_samples, sample::kMostSamples));
+  if (n_samples > 1 && sampler_->is_greedy())
+    throw Error(Code::kBadArgument,
+                fmt::format("num_return_sequences is {}, and a greedy choice has one result; set beams or a temperature", n_samples));
+  if (options_.prompt_length == 0 || options_.prompt_length >= options_.stop.max_length)
+    throw Error(Code::kBadArgument, fmt::format("{} start tokens leave no room for new ones: the length limit is {}",
+                                                options_.prompt_length, options_.stop.max_length));
+  for (uint64_t i = 0; i < static_cast<uint64_t>(n_samples); ++i) {
+    samples_.emplace_back(sample::Rng(options_.seed, (options_.stream << 16) + i));
+    if (options_.stop.text) samples_.back().text = options_.stop.text();
+  }
+  running_.reserve(samples_.size());
+  continuations_.reserve(samples_.size());
+}
+
+std::span<const sample::Continuation> SampleStrategy::advance(std::span<const Sequence> branches, sample::Workspace& workspace) {
+  continuations_.clear();
+  if (!started_) {  // the prompt was computed once for all samples
+    for (size_t i = 0; i < samples_.size(); ++i) running_.push_back(i);
+  }
+  for (size_t i = 0; i < running_.size(); ++i) {
+    Sample& sample = samples_[running_[i]];
+    const size_t from = started_ ? i : 0;
+    choose(sample, branches[from], workspace);
+    if (!sample.done) continuations_.push_back({from, sample.last});
+  }
+  started_ = true;
+  std::erase_if(running_, [&](size_t i) { return samples_[i].done; });
+  return continuations_;
+}
+
+void SampleStrategy::choose(Sample& sample, const Sequence& branch, sample::Workspace& workspace) {
+  const std::span<const float> logits = branch.known_logits();
+  const sample::History history{branch.all_tokens(), options_.prompt_length, options_.stop.max_length, options_.source};
+  sample.last = sampler_->sample(logits, history, sample.rng, workspace);
+  if (options_.scores) {
+    log_probs_.resize(logits.size());
+    sampler_->log_probs(logits, history, log_probs_, workspace);
+    sample.sum += log_probs_[static_cast<size_t>(sample.last)];
+  }
+  end_if_due(sample, branch);
+}
+
+void SampleStrategy::end_if_due(Sample& sample, const Sequence& branch) const {
+  const StopConditions& stop = options_.stop;
+  const bool is_end = std::ranges::find(stop.stop_ids, sample.last) != stop.stop_ids.end();
+  sample.piece = {};
+  if (sample.text != nullptr && !is_end) sample.piece = sample.text->push(sample.last);
+  const bool stopped = is_end || (sample.text != nullptr && sample.text->stopped());
+  // A token that there is no room to compute is still part of the result, as its last one.
+  sample.done = stopped || branch.all_tokens().size() + 1 >= stop.max_length || !branch.has_room_for(1);
+  if (!sample.done) return;
+  sample.finish = stopped ? Finish::kStop : Finish::kLength;
+  const std::span<const TokenId> generated = branch.all_tokens().subspan(options_.prompt_length);
+  sample.ids.assign(generated.begin(), generated.end());
+  sample.ids.push_back(sample.last);
+}
+
+std::vector<Target> SampleStrategy::targets() const {
+  std::vector<Target> targets;
+  for (const Sample& sample : samples_) {
+    const double length = std::max<double>(1, static_cast<double>(sample.ids.size()));
+    targets.push_back({sample.ids, static_cast<float>(sample.sum / std::pow(length, options_.length_penalty)), sample.finish});
+  }
+  std::ranges::stable_sort(targets, std::greater<>(), &Target::score);
+  return targets;
+}
+
+}  // namespace kvik::engine

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/strategy.h"
+#include "engine/text_output.h"
+
+namespace kvik::engine {
+
+// What ends a sequence.
+struct StopConditions {
+  std::vector<TokenId> stop_ids;  // with the model's own end tokens
+  size_t max_length = 0;          // prompt included
+  NewTextOutput text;             // empty: stop texts are not looked for
+};
+
+struct SampleOptions {
+  StopConditions stop;
+  size_t prompt_length = 0;
+  std::vector<TokenId> source;  // tokens that an encoder read, for penalties that look at them
+  int n_samples = 1;            // sequences drawn from one prompt
+  double length_penalty = 1.0;  // of scores
+  bool scores = true;           // false: targets have no score, which saves a pass over the logits
+  uint64_t seed = 0;
+  uint64_t stream = 0;  // of random numbers: a request draws the same ones whatever runs beside it
+};
+
+// Token by token: the likeliest, or drawn if the sampler has a temperature; one sequence or several.
+class SampleStrategy final : public Strategy {
+ public:
+  // Throws Error(kBadArgument) if options are out of range.
+  SampleStrategy(std::shared_ptr<const sample::Sampler> sampler, SampleOptions options);
+
+  std::span<const sample::Continuation> advance(std::span<const Sequence> branches, sample::Workspace& workspace) override;
+  Finish finish() const override { return samples_.front().finish; }
+  std::vector<Target> targets() const override;
+
+  // Of the first sequence: the token chosen last, and the text that it made certain; for showing text as it is generated.
+  TokenId last_token() const { return samples_.front().last; }
+  std::string_view piece() const { return samples_.front().piece; }
+  std::string flush() { return samples_.front().text ? samples_.front().text->flush() : std::string(); }
+
+ private:
+  struct Sample {
+    explicit Sample(sample::Rng random) : rng(random) {}
+    sample::Rng rng;
+    double sum = 0;  // of log-probabilities
+    std::unique_ptr<TextOutput> text;
+    std::string_view piece;
+    TokenId last = 0;
+    bool done = false;
+    Finish finish = Finish::kLength;
+    std::vector<TokenId> ids;  // when done
+  };
+
+  void choose(Sample& sample, const Sequence& branch, sample::Workspace& workspace);
+  void end_if_due(Sample& sample, const Sequence& branch) const;
+
+  std::shared_ptr<const sample::Sampler> sampler_;
+  SampleOptions options_;
+  std::vector<Sample> samples_;
+  std::vector<size_t> running_;  // of samples_: branch i continues samples_[running_[i]]
+  bool started_ = false;
+  std::vector<float> log_probs_;
+  std::vector<sample::Continuation> continuations_;
+};
+
+}  // namespace kvik::engine

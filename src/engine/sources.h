@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace kvik::engine {
+
+// A source that went through the encoder.
+struct EncodedSource {
+  std::shared_ptr<const backend::Source> encoded;
+  std::vector<TokenId> tokens;  // empty if it was not text
+  uint64_t stream = 0;          // of random numbers: a source draws the same ones whatever shares its batch
+};
+
+// Throws Error(kBadArgument) for a source that is empty or has an id outside the vocabulary, Error(kTooLarge) for one that exceeds the
+// model's positions.
+void check_source(std::span<const TokenId> source, const backend::Traits& traits);
+
+// Each source runs through the encoder once; all are checked before anything runs. Their random streams are numbered from 0.
+std::vector<EncodedSource> encode_tokens(backend::Backend& backend, std::span<const std::vector<TokenId>> sources);
+// Features without a batch axis, one tensor per source.
+std::vector<EncodedSource> encode_features(backend::Backend& backend, std::span<const Tensor> features);
+
+}  // namespace kvik::engine

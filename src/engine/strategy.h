@@ -1,0 +1,36 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/sequence.h"
+#include "sample/beam.h"
+#include "sample/sampler.h"
+
+namespace kvik::engine {
+
+// A finished target of a stream.
+struct Target {
+  std::vector<TokenId> ids;  // without the prompt, with the end token if there is one
+  float score = 0;           // sum of log-probabilities / length^length_penalty
+  Finish finish = Finish::kLength;
+};
+
+// How the sequences of one stream continue. Used by one thread at a time.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  // True: the logits of every position go to see(), not only those of the last one to advance().
+  virtual bool wants_every_row() const { return false; }
+  virtual void see(int /*position*/, std::span<const float> /*logits*/) {}
+
+  // Called when all tokens of all branches are computed: their known_logits() are there. Returns which branches continue with which token,
+  // valid until the next call; nothing if the stream is finished. Throws Error(kBadModel) if no token can be chosen.
+  virtual std::span<const sample::Continuation> advance(std::span<const Sequence> branches, sample::Workspace& workspace) = 0;
+
+  virtual Finish finish() const { return Finish::kStop; }     // of a finished stream
+  virtual std::vector<Target> targets() const { return {}; }  // best first
+};
+
+}  // namespace kvik::engine

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/decoder.h"
+#include "engine/sources.h"
+#include "engine/text_output.h"
+
+namespace kvik::engine {
+
+// How the targets of prompts or sources are generated.
+struct TargetOptions {
+  // num_beams 1: token by token; then num_return_sequences counts samples. max_length includes the start.
+  sample::BeamOptions beams;
+  bool always_beams = false;   // a beam search of width 1 instead of token by token, which must be the same
+  std::vector<TokenId> start;  // what the decoder begins with
+  NewTextOutput text;          // for stop texts, token by token only; may be empty
+  bool scores = true;          // of targets that are generated token by token; beams always have them
+  uint64_t seed = 0;
+};
+
+// The prompt or source of one stream.
+struct TargetSource {
+  size_t prompt_length = 0;
+  std::vector<TokenId> tokens;  // that an encoder read
+  uint64_t stream = 0;          // of random numbers
+};
+
+std::unique_ptr<Strategy> new_strategy(const std::shared_ptr<const sample::Sampler>& sampler, const TargetOptions& options,
+                                       TargetSource source);
+
+// The targets of one source, best first; none if it was cancelled.
+struct FoundTargets {
+  std::vector<Target> targets;
+  Finish finish = Finish::kStop;
+};
+
+// All sources step together. `cancelled` is polled between steps.
+std::vector<FoundTargets> find_targets(const std::shared_ptr<Decoder>& decoder, const std::shared_ptr<const sample::Sampler>& sampler,
+                                       std::span<const EncodedSource> sources, const TargetOptions& options,
+                                       const std::function<bool()>& cancelled = nullptr);
+
+}  // namespace kvik::engine

@@ -1,0 +1,63 @@
+// A step of a session or a generation allocates nothing, over the boundaries of pages and position tables.
+#include <algorithm>
+#include <gtest/gtest.h>
+
+#include "kvik/kvik.h"
+#include "support/allocations.h"
+#include "support/paths.h"
+
+namespace kvik {
+namespace {
+
+constexpr int kSteps = 1000;  // 31 pages of 32 positions
+
+class Allocations : public testing::Test {
+ protected:
+  Model model_ =
+      Model::load((testing_support::source_root() / "models" / "fable").string(), {.backend = BackendChoice::kNative, .threads = 2});
+  std::vector<TokenId> prompt_ = model_.tokenize("Once upon a time");
+
+  // What is left once a first generation has taken its buffers and pages.
+  template <class Run>
+  int64_t after_warm_up(const Run& run) {
+    run();
+    return run();
+  }
+};
+
+TEST_F(Allocations, AGenerationStepMakesNone) {
+  for (const Sampling& sampling :
+       {Sampling{}, Sampling{.temperature = 0.8, .top_k = 40, .top_p = 0.95, .repetition_penalty = 1.1, .seed = 7}}) {
+    const auto run = [&] {
+      Generation generation =
+          model_.generate(prompt_, {.max_tokens = kSteps, .sampling = sampling, .stop = {"no such text"}, .ignore_eos = true});
+      for (int i = 0; i < 4; ++i) generation.next();
+      const int64_t before = testing_support::n_allocations();
+      int n_steps = 4;
+      while (n_steps < kSteps - 1 && generation.next()) ++n_steps;
+      EXPECT_EQ(n_steps, kSteps - 1);
+      return testing_support::n_allocations() - before;
+    };
+    EXPECT_EQ(after_warm_up(run), 0);
+  }
+}
+
+TEST_F(Allocations, ASessionStepMakesNone) {
+  const auto run = [&] {
+    Session session = model_.session();
+    EXPECT_EQ(session.append(prompt_), AppendStatus::kDone);
+    const auto step = [&] {
+      const std::span<const float> logits = session.logits();
+      const auto next = static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+      EXPECT_EQ(session.append(next), AppendStatus::kDone);
+    };
+    for (int i = 0; i < 4; ++i) step();
+    const int64_t before = testing_support::n_allocations();
+    for (int i = 4; i < kSteps; ++i) step();
+    return testing_support::n_allocations() - before;
+  };
+  EXPECT_EQ(after_warm_up(run), 0);
+}
+
+}  // namespace
+}  // namespace kvik
