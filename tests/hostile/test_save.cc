@@ -197,7 +197,7 @@ TEST_F(Save, AFullDiskIsASentenceAndTheOldFileStays) {
 TEST_F(Save, ASessionIsSavedThroughALinkAndNeverOverADevice) {
   const Model model = Model::load((testing_support::source_root() / "models" / "fable").string());
   Session session = model.session();
-  ASSERT_EQ(session.append(65), Appended::kDone);
+  ASSERT_EQ(session.append(65), AppendStatus::kDone);
   fs::create_symlink("chat.kv", folder_.path() / "link");
   session.save(folder_.path() / "link");
   EXPECT_EQ(model.load_session(file_).length(), 1);
