@@ -8,7 +8,7 @@
 namespace kvik::native::testing_support {
 namespace {
 
-constexpr int64_t kRows = 3;
+constexpr int64_t kCaseRows = 3;
 
 // The program of the node: the rows' operands are slices of one given row.
 class ProgramBuilder {
@@ -138,12 +138,12 @@ Tensor noise_tensor(Dims dims, int seed) {
 NodeAnswer run_node(const NodeCase& one, WeightChoice weights) {
   NodeAnswer answer;
   ProgramBuilder builder(one);
-  const std::vector<float> rows = noise(kRows * builder.row_size(), 7);
+  const std::vector<float> rows = noise(kCaseRows * builder.row_size(), 7);
   const auto row = [&](int64_t i) {
     return std::span(rows).subspan(static_cast<size_t>(i * builder.row_size()), static_cast<size_t>(builder.row_size()));
   };
   const Tensor first = reference_row(one, builder.case_node(), row(0));
-  for (int64_t i = 0; i < kRows; ++i) add_floats(reference_row(one, builder.case_node(), row(i)), answer.reference);
+  for (int64_t i = 0; i < kCaseRows; ++i) add_floats(reference_row(one, builder.case_node(), row(i)), answer.reference);
 
   const Program program = builder.run(first.dims(), first.dtype());
   const std::vector<std::string> none;
@@ -152,7 +152,7 @@ NodeAnswer run_node(const NodeCase& one, WeightChoice weights) {
   ThreadPool pool(2);
   Constants constants(*plan->flat);
   Runner runner({plan, load_weights(*plan, constants, weights, pool, {}), cpu::KvFormat::kF32, &cpu::fastest(), &pool});
-  std::vector<RunRow> run_rows(kRows);
+  std::vector<RunRow> run_rows(kCaseRows);
   std::vector<int32_t> wanted = {0, 1, 2};
   const RunSequence sequence;
   answer.native.resize(answer.reference.size());

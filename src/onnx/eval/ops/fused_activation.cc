@@ -29,7 +29,7 @@ std::vector<double> biased(const Tensor& x, const Tensor& bias) {
   return values;
 }
 
-std::vector<Tensor> gelu_kernel(const KernelCall& call) { return mapped(call.input(0), gelu); }
+std::vector<Tensor> fused_gelu_kernel(const KernelCall& call) { return mapped(call.input(0), gelu); }
 
 std::vector<Tensor> bias_gelu(const KernelCall& call) {
   std::vector<double> values = biased(call.input(0), call.input(1));
@@ -153,7 +153,7 @@ std::function<double(double)> named_activation(std::string_view name, const Acti
 void add_fused_activation(KernelTable& table) {
   table.add("Swish", swish);
   table.add("SwiGLU", swiglu);
-  table.add(kMicrosoft, "Gelu", gelu_kernel);
+  table.add(kMicrosoft, "Gelu", fused_gelu_kernel);
   table.add(kMicrosoft, "BiasGelu", bias_gelu);
   table.add(kMicrosoft, "FastGelu", fast_gelu);
   table.add(kMicrosoft, "QuickGelu", quick_gelu);

@@ -43,7 +43,7 @@ class Gate {
   std::vector<double> values_;
 };
 
-struct Recurrence {
+struct LinearRecurrence {
   Heads q, k, v;
   Rule rule;
   double scale = 1;
@@ -52,7 +52,7 @@ struct Recurrence {
 };
 
 // One token of one head: S <- exp(g) S; v' = beta (v - S^T k) for the delta rules; S <- S + k (x) v'.
-void step(const Recurrence& r, std::span<double> state, int64_t b, int64_t h, int64_t i) {
+void step(const LinearRecurrence& r, std::span<double> state, int64_t b, int64_t h, int64_t i) {
   const std::span<const double> k = r.k.row(b, h / (r.v.heads / r.k.heads), i);
   const std::span<const double> v = r.v.row(b, h, i);
   std::vector<double> write(v.begin(), v.end());
@@ -74,7 +74,7 @@ void step(const Recurrence& r, std::span<double> state, int64_t b, int64_t h, in
   }
 }
 
-void read(const Recurrence& r, std::span<const double> state, std::span<const double> q, std::span<double> out) {
+void read(const LinearRecurrence& r, std::span<const double> state, std::span<const double> q, std::span<double> out) {
   for (size_t m = 0; m < out.size(); ++m) {
     double sum = 0;
     for (size_t d = 0; d < q.size(); ++d) sum += q[d] * state[d * out.size() + m];
@@ -82,9 +82,9 @@ void read(const Recurrence& r, std::span<const double> state, std::span<const do
   }
 }
 
-Recurrence operands(const KernelCall& call) {
+LinearRecurrence operands(const KernelCall& call) {
   const Node& node = call.node;
-  Recurrence r;
+  LinearRecurrence r;
   for (size_t i = 0; i < 3; ++i) require_float(call.input(i), "an operand");
   r.q = heads_of_3d(call.input(0), positive_attribute(node, "q_num_heads"), "the query");
   r.v = heads_of_3d(call.input(2), positive_attribute(node, "kv_num_heads"), "the value");
@@ -116,7 +116,7 @@ Recurrence operands(const KernelCall& call) {
 }
 
 std::vector<Tensor> linear_attention(const KernelCall& call) {
-  const Recurrence r = operands(call);
+  const LinearRecurrence r = operands(call);
   Dims state_dims = {r.v.batch, r.v.heads, r.k.size, r.v.size};
   const auto n_state = static_cast<size_t>(element_count(state_dims));
   if (r.window > 0) state_dims.insert(state_dims.begin(), r.window);

@@ -188,7 +188,7 @@ void add_bias(std::vector<double>& projected, const Tensor& bias, int64_t width)
   for (size_t i = 0; i < projected.size(); ++i) projected[i] += values[i % values.size()];
 }
 
-std::vector<Tensor> attention(const KernelCall& call) {
+std::vector<Tensor> fused_attention(const KernelCall& call) {
   const Tensor &input = call.input(0), &weights = call.input(1);
   require_float(input, "the input");
   require_rank(input, 3, "the input");
@@ -235,7 +235,7 @@ std::vector<Tensor> quantized_attention(const KernelCall& call) {
 }  // namespace
 
 void add_microsoft_attention(KernelTable& table) {
-  table.add(kMicrosoft, "Attention", attention);
+  table.add(kMicrosoft, "Attention", fused_attention);
   table.add(kMicrosoft, "QAttention", quantized_attention);
 }
 

@@ -50,7 +50,7 @@ std::string key_of(const Tensor& x, size_t i) {
 }
 
 // In the order of their first appearance.
-std::vector<Tensor> unique(const KernelCall& call) {
+std::vector<Tensor> microsoft_unique(const KernelCall& call) {
   const Tensor& x = call.input(0);
   require_rank(x, 1, "x");
   require(x.dtype() == DType::kString || bits_per_element(x.dtype()) >= 8, "found {}; expected a type of whole bytes",
@@ -105,7 +105,7 @@ std::vector<Tensor> generation_loop(const KernelCall& call) {
 void add_microsoft_tensor(KernelTable& table) {
   table.add(kMicrosoft, "NGramRepeatBlock", ngram_repeat_block);
   table.add(kMicrosoft, "ExpandDims", expand_dims);
-  table.add(kMicrosoft, "Unique", unique);
+  table.add(kMicrosoft, "Unique", microsoft_unique);
   table.add(kMicrosoft, "BiasSoftmax", bias_softmax);
   for (const std::string_view op : {"Trilu", "GatherND", "Range", "GridSample"}) table.add(kMicrosoft, op, as_standard);
   for (const std::string_view op : {"BeamSearch", "GreedySearch", "Sampling"}) table.add(kMicrosoft, op, generation_loop);

@@ -9,7 +9,7 @@
 namespace kvik::onnx {
 namespace {
 
-enum Input : size_t {
+enum PagedInput : size_t {
   kQuery,
   kKey,
   kValue,

@@ -108,7 +108,7 @@ std::vector<Tensor> qlinear_matmul(const KernelCall& call) {
   return {tensor_of(y_zero.dtype(), plan.output, y)};
 }
 
-void add_bias(std::vector<double>& y, const Tensor& bias, int64_t n) {
+void add_output_bias(std::vector<double>& y, const Tensor& bias, int64_t n) {
   if (!bias.defined()) return;
   require_dims(bias, {n}, "the bias");
   const std::vector<double> values = doubles_of(bias);
@@ -122,7 +122,7 @@ std::vector<Tensor> matmul_integer_to_float(const KernelCall& call) {
       multiply(plan, centered(a, call.optional(4), PerLine::Side::kLeft), centered(b, call.optional(5), PerLine::Side::kRight));
   const OutputScale scale(a.dims(), call.input(2), b.dims(), call.input(3), plan);
   for (size_t i = 0; i < y.size(); ++i) y[i] *= scale(i);
-  add_bias(y, call.optional(6), plan.n);
+  add_output_bias(y, call.optional(6), plan.n);
   return {tensor_of(call.input(2).dtype(), plan.output, y)};
 }
 
@@ -133,7 +133,7 @@ std::vector<Tensor> dynamic_quantize_matmul(const KernelCall& call) {
   std::vector<double> y = multiply(plan, quantized.centered, centered(b, call.optional(3), PerLine::Side::kRight));
   const OutputScale scale(a.dims(), Tensor::scalar(quantized.scale), b.dims(), call.input(2), plan);
   for (size_t i = 0; i < y.size(); ++i) y[i] *= scale(i);
-  add_bias(y, call.optional(4), plan.n);
+  add_output_bias(y, call.optional(4), plan.n);
   return {tensor_of(DType::kF32, plan.output, y)};
 }
 

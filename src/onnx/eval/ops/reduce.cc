@@ -88,7 +88,7 @@ bool is_nan(T x) {
   return false;
 }
 
-struct Largest {
+struct LargestOf {
   template <class T>
   static T of(std::span<const T> row) {
     T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
@@ -99,7 +99,7 @@ struct Largest {
   }
 };
 
-struct Smallest {
+struct SmallestOf {
   template <class T>
   static T of(std::span<const T> row) {
     T best = std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
@@ -222,9 +222,9 @@ void add_reduce(KernelTable& table) {
   table.add("ReduceL2", in_f32<reduce<L2>>);
   table.add("ReduceLogSum", in_f32<reduce<LogSum>>);
   table.add("ReduceLogSumExp", in_f32<reduce<LogSumExp>>);
-  table.add("ReduceMax", in_f32<reduce<Largest>>);
+  table.add("ReduceMax", in_f32<reduce<LargestOf>>);
   table.add("ReduceMean", in_f32<reduce<Mean>>);
-  table.add("ReduceMin", in_f32<reduce<Smallest>>);
+  table.add("ReduceMin", in_f32<reduce<SmallestOf>>);
   table.add("ReduceProd", in_f32<reduce<Product>>);
   table.add("ReduceSum", in_f32<reduce<Sum>>);
   table.add("ReduceSumSquare", in_f32<reduce<SumSquare>>);

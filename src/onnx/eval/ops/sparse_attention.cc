@@ -9,7 +9,7 @@
 namespace kvik::onnx {
 namespace {
 
-constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 // Which blocks of keys each block of queries attends to, in compressed row storage; heads cycle through the layouts.
 class BlockMask {
@@ -94,7 +94,7 @@ std::vector<Tensor> sparse_attention(const KernelCall& call) {
     const int64_t total = totals[static_cast<size_t>(b)], query = std::min(past[static_cast<size_t>(b)] + i, total - 1);
     for (size_t j = 0; j < scores.size(); ++j) {
       const auto key = static_cast<int64_t>(j);
-      if (key > query || !blocks.sees(h, query, key)) scores[j] = kMinusInfinity;
+      if (key > query || !blocks.sees(h, query, key)) scores[j] = kHidden;
     }
   };
   return {tensor_3d(call.input(0).dtype(), attend(x.q, keys, values, options)), tensor_4d(call.input(3).dtype(), keys),
