@@ -10,8 +10,9 @@
 //
 // In: a flat graph (CompileState) and what earlier attempts learned about it.
 // Out: a label for every value that the output is computed from, row ops, and the places where rows meet other rows: attention sites,
-// appends to the past, and auxiliary operands. Afterwards: every row op works on one row by itself, if each attention site is an attention
-// (attention/) and each auxiliary operand a function of the position (tables/). Labels no longer change.
+// appends to the past, and auxiliary operands.
+// Afterwards: every row op works on one row by itself, if each attention site is an attention (attention/) and each auxiliary operand a
+// function of the position (tables/). Labels no longer change.
 //
 // Which labels may change while the stage runs: a rule sets the labels of its node's outputs, once. Only token_free.h changes one later,
 // from row to auxiliary, of a value that was shown not to depend on tokens; nodes that read it as a row stay right, because a row value may
