@@ -25,7 +25,7 @@ void compile(const kvik::analysis::File& file, kvik::native::CompileOptions opti
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const auto model = std::make_shared<const kvik::onnx::Model>(kvik::onnx::read_model({reinterpret_cast<const std::byte*>(data), size}));
-    const kvik::analysis::File file = kvik::analysis::analyse_graph(model);
+    const kvik::analysis::File file = kvik::analysis::analyze_graph(model);
     compile(file, {});
     compile(file, {.cached_branch = true});
     compile(file, {.one_token = true});

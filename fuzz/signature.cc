@@ -10,7 +10,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const auto model = std::make_shared<const kvik::onnx::Model>(kvik::onnx::read_model({reinterpret_cast<const std::byte*>(data), size}));
-    const kvik::analysis::File file = kvik::analysis::analyse_graph(model);
+    const kvik::analysis::File file = kvik::analysis::analyze_graph(model);
     int64_t bytes = 0;
     for (const kvik::analysis::State& state : file.states) bytes |= state.bytes_per_token();
     return bytes < 0 ? 1 : 0;

@@ -99,7 +99,7 @@ void rename_outputs_of_embedding(File& file) {
 
 }  // namespace
 
-File analyse_graph(std::shared_ptr<const onnx::Model> model, const std::filesystem::path& path, const Hints& hints) {
+File analyze_graph(std::shared_ptr<const onnx::Model> model, const std::filesystem::path& path, const Hints& hints) {
   File file;
   file.path = path;
   file.model = std::move(model);
@@ -128,9 +128,9 @@ File analyse_graph(std::shared_ptr<const onnx::Model> model, const std::filesyst
   return file;
 }
 
-File analyse_graph(std::shared_ptr<const onnx::Model> model) {
+File analyze_graph(std::shared_ptr<const onnx::Model> model) {
   const std::filesystem::path path = model->path;
-  return analyse_graph(std::move(model), path, {});
+  return analyze_graph(std::move(model), path, {});
 }
 
 }  // namespace kvik::analysis

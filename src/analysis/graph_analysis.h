@@ -9,6 +9,6 @@
 namespace kvik::analysis {
 
 // The analysis of one graph with what its folder says about it. The stage is told as far as the file alone can tell it.
-File analyse_graph(std::shared_ptr<const onnx::Model> model, const std::filesystem::path& path, const Hints& hints);
+File analyze_graph(std::shared_ptr<const onnx::Model> model, const std::filesystem::path& path, const Hints& hints);
 
 }  // namespace kvik::analysis

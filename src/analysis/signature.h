@@ -181,9 +181,9 @@ struct Options {
 // `path` is a folder or one .onnx file (its folder is then searched for siblings that belong to it and for config files).
 // Throws Error: kIo for a path that is not there, kBadModel for files that cannot be read, kBadArgument where two inputs
 // cannot be told apart and kvik.json does not say which is which.
-Signature analyse(const std::filesystem::path& path, const Options& options = {}, const Log& log = {});
+Signature analyze(const std::filesystem::path& path, const Options& options = {}, const Log& log = {});
 
 // The analysis of one graph alone, without a folder; for tests and fuzzing.
-File analyse_graph(std::shared_ptr<const onnx::Model> model);
+File analyze_graph(std::shared_ptr<const onnx::Model> model);
 
 }  // namespace kvik::analysis

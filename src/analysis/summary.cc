@@ -116,7 +116,7 @@ void compare_cache(Signature& signature, const Configs& configs) {
   contradict(signature, "features in a head", cache.head_dim, head_dim, "head_dim");
 }
 
-void summarise_vocab(Signature& signature, const Configs& configs, const File* decoder) {
+void summarize_vocab(Signature& signature, const Configs& configs, const File* decoder) {
   const File* source = decoder;
   for (const File& file : signature.files) {
     if (source == nullptr && (file.stage == Stage::kEncoder || file.stage == Stage::kEmbedding)) source = &file;
@@ -128,7 +128,7 @@ void summarise_vocab(Signature& signature, const Configs& configs, const File* d
     contradict(signature, "logits", *source->vocab, configured, "vocab_size");
 }
 
-void summarise_positions(Signature& signature, const Configs& configs, const File* decoder) {
+void summarize_positions(Signature& signature, const Configs& configs, const File* decoder) {
   signature.max_positions = configured_positions(configs);
   std::optional<int64_t> rows = decoder != nullptr ? decoder->position_rows : signature.files.front().position_rows;
   if (decoder != nullptr) {
@@ -144,7 +144,7 @@ void summarise_positions(Signature& signature, const Configs& configs, const Fil
   if (!signature.max_positions || *rows < *signature.max_positions) signature.max_positions = rows;
 }
 
-void summarise_source_positions(Signature& signature, const Configs& configs) {
+void summarize_source_positions(Signature& signature, const Configs& configs) {
   const File* encoder = signature.encoder();
   if (encoder == nullptr || encoder->input_of(Role::kTokenIds) == nullptr) return;
   signature.max_source_positions = configs.number({"max_encoder_position_embeddings", "max_source_positions"});
@@ -185,7 +185,7 @@ void complete_states(File& file, const Configs& configs) {
   }
 }
 
-void summarise(Signature& signature, const Configs& configs) {
+void summarize(Signature& signature, const Configs& configs) {
   const File* decoder = signature.later_step();
   const File* first = signature.first_step();
   if (has_states(decoder, false)) signature.cache = groups_of(*decoder, false);
@@ -194,9 +194,9 @@ void summarise(Signature& signature, const Configs& configs) {
     if (signature.cross_cache.empty() && has_states(file, true)) signature.cross_cache = groups_of(*file, true);
   }
   signature.special = special_tokens(configs);
-  summarise_vocab(signature, configs, decoder);
-  summarise_positions(signature, configs, decoder);
-  summarise_source_positions(signature, configs);
+  summarize_vocab(signature, configs, decoder);
+  summarize_positions(signature, configs, decoder);
+  summarize_source_positions(signature, configs);
   compare_cache(signature, configs);
 }
 

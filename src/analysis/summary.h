@@ -9,6 +9,6 @@ namespace kvik::analysis {
 void complete_states(File& file, const Configs& configs);
 
 // Cache, vocabulary, positions and special tokens of the whole model, and what contradicts what. Files and kind are known.
-void summarise(Signature& signature, const Configs& configs);
+void summarize(Signature& signature, const Configs& configs);
 
 }  // namespace kvik::analysis

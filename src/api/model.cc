@@ -49,7 +49,7 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
   const api::ModelPath found = api::find_model(path_or_name, environment);
   auto state = std::make_shared<State>();
   state->options = options;
-  state->signature = analysis::analyse(found.path(), {options.variant}, log);
+  state->signature = analysis::analyze(found.path(), {options.variant}, log);
   for (const std::string& problem : state->signature.problems) log.warning(problem);
   state->decoder = std::make_shared<engine::Decoder>(api::open_backend(state->signature, options, environment, log));
   state->config = engine::read_generation_config(state->signature);

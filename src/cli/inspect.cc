@@ -79,7 +79,7 @@ void choose_backend(Inspection& inspection, const LoadOptions& options, const ap
 int inspect(const ModelOptions& options, const Terminal& terminal) {
   const api::ModelPath model = api::find_model(options.model, terminal.environment);
   Inspection inspection;
-  inspection.signature = analysis::analyse(model.path(), {options.load.variant}, terminal.log());
+  inspection.signature = analysis::analyze(model.path(), {options.load.variant}, terminal.log());
   for (const analysis::File& file : inspection.signature.files) inspection.inventories.push_back(analysis::take_inventory(*file.model));
   choose_backend(inspection, options.load, terminal.environment);
   if (terminal.json) {

@@ -26,7 +26,7 @@ struct Listed {
 };
 
 Listed describe(const fs::path& folder, const Log& log) {
-  Listed listed{folder.filename().string(), folder, analysis::analyse(folder, {}, log)};
+  Listed listed{folder.filename().string(), folder, analysis::analyze(folder, {}, log)};
   listed.weights_bytes = static_cast<int64_t>(api::weights_bytes_of(listed.signature));
   constexpr int64_t kMostPositions = 1 << 24;
   listed.cache_bytes =

@@ -64,9 +64,9 @@ TEST(Anonymous, RolesAndStatesAreReadWithoutNames) {
     if (asks(path)) continue;
     SCOPED_TRACE(path.string());
     const auto model = std::make_shared<const onnx::Model>(onnx::read_model(path));
-    const File plain = analyse_graph(model);
+    const File plain = analyze_graph(model);
     const Disguised disguised = disguise(*model);
-    const File blind = analyse_graph(disguised.model);
+    const File blind = analyze_graph(disguised.model);
     EXPECT_EQ(stage_name(blind.stage), stage_name(plain.stage));
     for (size_t i = 0; i < plain.inputs.size(); ++i)
       EXPECT_EQ(role_name(blind.inputs[plain.inputs.size() - 1 - i].role), role_name(plain.inputs[i].role)) << plain.inputs[i].name;

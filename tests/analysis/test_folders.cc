@@ -16,10 +16,10 @@ using testing_support::TinyDecoder;
 
 std::string model_bytes() { return TinyDecoder().bytes(); }
 
-// What analyse() says when it refuses.
+// What analyze() says when it refuses.
 std::string refusal(const fs::path& path, Code code) {
   try {
-    analyse(path);
+    analyze(path);
   } catch (const Error& e) {
     EXPECT_EQ(static_cast<int>(e.code()), static_cast<int>(code)) << e.what();
     return e.what();
@@ -37,7 +37,7 @@ std::vector<std::string> stages(const Signature& signature) {
 }
 
 TEST(Folders, EveryFileOfASetHasItsStageAndThePairIsPreferred) {
-  const Signature s = analyse(fixtures() / "zoo" / "marian");
+  const Signature s = analyze(fixtures() / "zoo" / "marian");
   EXPECT_EQ(stages(s),
             (std::vector<std::string>{"encoder_model.onnx encoder", "decoder_model.onnx decoder",
                                       "decoder_with_past_model.onnx decoder_with_past", "decoder_model_merged.onnx decoder_merged"}));
@@ -48,12 +48,12 @@ TEST(Folders, EveryFileOfASetHasItsStageAndThePairIsPreferred) {
 
 TEST(Folders, AFileBringsWhatItNeedsAndNothingElse) {
   const fs::path folder = fixtures() / "zoo" / "marian";
-  EXPECT_EQ(stages(analyse(folder / "decoder_model_merged.onnx")),
+  EXPECT_EQ(stages(analyze(folder / "decoder_model_merged.onnx")),
             (std::vector<std::string>{"encoder_model.onnx encoder", "decoder_model_merged.onnx decoder_merged"}));
-  EXPECT_EQ(stages(analyse(folder / "decoder_with_past_model.onnx")),
+  EXPECT_EQ(stages(analyze(folder / "decoder_with_past_model.onnx")),
             (std::vector<std::string>{"encoder_model.onnx encoder", "decoder_model.onnx decoder",
                                       "decoder_with_past_model.onnx decoder_with_past"}));
-  EXPECT_EQ(stages(analyse(fixtures() / "zoo" / "small-pair" / "decoder_model.onnx")),
+  EXPECT_EQ(stages(analyze(fixtures() / "zoo" / "small-pair" / "decoder_model.onnx")),
             (std::vector<std::string>{"decoder_model.onnx decoder", "decoder_with_past_model.onnx decoder_with_past"}));
 }
 
@@ -61,11 +61,11 @@ TEST(Folders, AFileByAnyNameIsAModelAlone) {
   const TemporaryFolder folder;
   const fs::path file = folder.write("past.onnx", model_bytes());
   folder.write("other.onnx", "not a model");
-  EXPECT_EQ(stages(analyse(file)), std::vector<std::string>{"past.onnx decoder"});
+  EXPECT_EQ(stages(analyze(file)), std::vector<std::string>{"past.onnx decoder"});
 }
 
 TEST(Folders, ConfigsOfAnInnerFolderStandAboveIt) {
-  const Signature s = analyse(fixtures() / "zoo" / "small-chunks" / "onnx" / "model.onnx");
+  const Signature s = analyze(fixtures() / "zoo" / "small-chunks" / "onnx" / "model.onnx");
   EXPECT_EQ(s.special.eos, std::vector<int64_t>{2});
   EXPECT_EQ(s.folder.filename(), "small-chunks");
 }
@@ -75,16 +75,16 @@ TEST(Folders, ThePlainPrecisionIsTakenAndAnotherOnRequest) {
   folder.write("onnx/model.onnx", model_bytes());
   folder.write("onnx/model_q4f16.onnx", model_bytes());
   folder.write("onnx/model_fp16.onnx", model_bytes());
-  EXPECT_EQ(analyse(folder.path()).files.at(0).path.filename(), "model.onnx");
-  EXPECT_EQ(analyse(folder.path(), {.variant = "fp16"}).files.at(0).path.filename(), "model_fp16.onnx");
-  EXPECT_EQ(analyse(folder.path() / "onnx" / "model_q4f16.onnx").files.at(0).path.filename(), "model_q4f16.onnx");
-  EXPECT_THROW(analyse(folder.path(), {.variant = "bnb4"}), Error);
+  EXPECT_EQ(analyze(folder.path()).files.at(0).path.filename(), "model.onnx");
+  EXPECT_EQ(analyze(folder.path(), {.variant = "fp16"}).files.at(0).path.filename(), "model_fp16.onnx");
+  EXPECT_EQ(analyze(folder.path() / "onnx" / "model_q4f16.onnx").files.at(0).path.filename(), "model_q4f16.onnx");
+  EXPECT_THROW(analyze(folder.path(), {.variant = "bnb4"}), Error);
 }
 
 TEST(Folders, TheOnlyPrecisionIsTakenWhateverItIs) {
   const TemporaryFolder folder;
   folder.write("model_quantized.onnx", model_bytes());
-  EXPECT_EQ(analyse(folder.path()).files.at(0).path.filename(), "model_quantized.onnx");
+  EXPECT_EQ(analyze(folder.path()).files.at(0).path.filename(), "model_quantized.onnx");
 }
 
 TEST(Folders, SeveralPrecisionsWithoutAPlainOneAreAQuestion) {
@@ -114,7 +114,7 @@ TEST(Folders, AnEncoderWithoutItsDecoderIsAProblem) {
   const TemporaryFolder folder;
   fs::copy(fixtures() / "zoo" / "marian" / "encoder_model.onnx", folder.path());
   fs::copy(fixtures() / "zoo" / "marian" / "config.json", folder.path());
-  const Signature s = analyse(folder.path());
+  const Signature s = analyze(folder.path());
   EXPECT_EQ(s.kind, Kind::kEncoder);
   ASSERT_EQ(s.problems.size(), 1u);
   EXPECT_TRUE(says(s.problems[0], "decoder file is missing")) << s.problems[0];
@@ -123,7 +123,7 @@ TEST(Folders, AnEncoderWithoutItsDecoderIsAProblem) {
 TEST(Folders, ADecoderWithoutItsEncoderIsAProblem) {
   const TemporaryFolder folder;
   fs::copy(fixtures() / "zoo" / "marian" / "decoder_model_merged.onnx", folder.path());
-  const Signature s = analyse(folder.path());
+  const Signature s = analyze(folder.path());
   EXPECT_EQ(s.kind, Kind::kEncoderDecoder);
   ASSERT_EQ(s.problems.size(), 1u);
   EXPECT_TRUE(says(s.problems[0], "no encoder file")) << s.problems[0];
@@ -142,7 +142,7 @@ TEST(Folders, TheGraphWinsOverAConfigThatContradictsIt) {
   const TemporaryFolder folder;
   folder.write("model.onnx", model_bytes());
   folder.write("config.json", R"({"vocab_size": 41, "num_hidden_layers": 3, "num_key_value_heads": 1, "head_dim": 8})");
-  const Signature s = analyse(folder.path());
+  const Signature s = analyze(folder.path());
   EXPECT_EQ(s.vocab, 40);
   EXPECT_EQ(s.cache.at(0).n_layers, 1);
   EXPECT_EQ(s.cache.at(0).kv_heads, 2);
@@ -159,7 +159,7 @@ TEST(Folders, ConfigValuesOfTheWrongTypeAreNotThere) {
   folder.write("genai_config.json", R"({"model": {"decoder": [], "encoder": {"filename": 3}}})");
   folder.write("tokenizer_config.json",
                R"({"pad_token": {"content": 1}, "added_tokens_decoder": {"x": 1, "99999999999999999999": {"content": 1}}})");
-  const Signature s = analyse(folder.path());
+  const Signature s = analyze(folder.path());
   EXPECT_EQ(s.special.eos, (std::vector<int64_t>{1, 2}));
   EXPECT_FALSE(s.special.pad.has_value());
 }
@@ -172,7 +172,7 @@ TEST(Folders, SpecialTokensComeFromTheGenerationConfigThenTheConfigThenTheTokeni
   folder.write(
       "tokenizer_config.json",
       R"({"pad_token": "<pad>", "bos_token": "<s>", "added_tokens_decoder": {"7": {"content": "<pad>"}, "8": {"content": "<s>"}}})");
-  const Signature s = analyse(folder.path());
+  const Signature s = analyze(folder.path());
   EXPECT_EQ(s.special.eos, (std::vector<int64_t>{3, 4}));
   EXPECT_EQ(s.special.bos, 5);
   EXPECT_EQ(s.special.pad, 7);
@@ -195,7 +195,7 @@ TEST(Folders, AKvikJsonDecidesWhatNothingElseTells) {
   const TemporaryFolder folder;
   fs::copy(fixtures() / "forms" / "two-token-inputs" / "model.onnx", folder.path());
   folder.write("kvik.json", R"({"inputs": {"second": "token_ids", "first": "position_ids"}})");
-  const File file = analyse(folder.path()).files.at(0);
+  const File file = analyze(folder.path()).files.at(0);
   EXPECT_EQ(file.input_of(Role::kTokenIds)->name, "second");
   EXPECT_EQ(file.input_of(Role::kPositionIds)->name, "first");
 }
@@ -204,7 +204,7 @@ TEST(Folders, AKvikJsonMaySpeakOfOneFileOnly) {
   const TemporaryFolder folder;
   fs::copy(fixtures() / "forms" / "two-token-inputs" / "model.onnx", folder.path());
   folder.write("kvik.json", R"({"files": {"model.onnx": {"inputs": {"first": "token_ids", "second": "token_type_ids"}}}})");
-  EXPECT_EQ(analyse(folder.path()).files.at(0).input_of(Role::kTokenIds)->name, "first");
+  EXPECT_EQ(analyze(folder.path()).files.at(0).input_of(Role::kTokenIds)->name, "first");
 }
 
 TEST(Folders, ARoleThatThereIsNotIsRefused) {

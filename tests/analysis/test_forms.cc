@@ -52,7 +52,7 @@ class Forms : public testing::TestWithParam<std::string> {
   void SetUp() override {
     folder_ = fixtures() / "forms" / GetParam();
     expect_ = read_json_file(folder_ / "expect.json");
-    signature_ = analyse(folder_);
+    signature_ = analyze(folder_);
   }
   fs::path folder_;
   Json expect_;
@@ -130,7 +130,7 @@ TEST_P(Questions, WhatNothingTellsApartIsAskedAndNotGuessed) {
   const fs::path folder = fixtures() / "forms" / GetParam();
   const Json expect = read_json_file(folder / "expect.json");
   try {
-    analyse(folder);
+    analyze(folder);
     FAIL() << "no question was asked";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), Code::kBadArgument);

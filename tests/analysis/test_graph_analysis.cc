@@ -16,7 +16,7 @@ using testing_support::TinyDecoder;
 
 File analysed(const TinyDecoder& decoder) {
   const std::string bytes = decoder.bytes();
-  File file = analyse_graph(read(bytes));
+  File file = analyze_graph(read(bytes));
   for (std::vector<Port>* ports : {&file.inputs, &file.outputs}) {
     for (Port& port : *ports) {
       for (onnx::Dim& dim : port.dims) dim.symbol = {};  // pointed into the bytes
@@ -80,7 +80,7 @@ TEST(GraphAnalysis, OneInputThatNothingTellsIsAProblemAndNotAnError) {
 
 TEST(GraphAnalysis, HeadSizeBehindASymbolComesFromTheGraph) {
   const auto model = std::make_shared<const onnx::Model>(onnx::read_model(fixtures() / "zoo" / "qwen2-genai-int4" / "model.onnx"));
-  const File file = analyse_graph(model);
+  const File file = analyze_graph(model);
   ASSERT_EQ(file.states.size(), 4u);
   for (const State& state : file.states) {
     EXPECT_EQ(state.n_heads, 2);
@@ -100,7 +100,7 @@ TEST(GraphAnalysis, AGraphThatHoldsTheWholeLoopIsNoDecoder) {
   w.call("com.microsoft", "BeamSearch", {"input_ids", "max_length"}, {"sequences"});
   w.output("sequences", DType::kI32, {"b", "beams", "n"});
   const std::string bytes = w.bytes();
-  const File file = analyse_graph(read(bytes));
+  const File file = analyze_graph(read(bytes));
   EXPECT_EQ(file.stage, Stage::kOther);
   ASSERT_EQ(file.problems.size(), 1u);
   EXPECT_NE(file.problems[0].find("BeamSearch"), std::string::npos);
@@ -108,7 +108,7 @@ TEST(GraphAnalysis, AGraphThatHoldsTheWholeLoopIsNoDecoder) {
 
 TEST(GraphAnalysis, HundredsOfLayersArePairedAsAFewAre) {
   const std::string bytes = TinyDecoder{.n_layers = 280, .n_idle_nodes = 160}.bytes();
-  EXPECT_EQ(analyse_graph(read(bytes)).states.size(), 560u);
+  EXPECT_EQ(analyze_graph(read(bytes)).states.size(), 560u);
 }
 
 // A decoder of one layer in fused operators: attention to a source, whose keys and values it hands out.
@@ -138,7 +138,7 @@ std::string fused_cross_decoder(bool counts_mask) {
 
 TEST(GraphAnalysis, KeysThatAnOperatorHandsOutAreOfTheSourceWhereTheyAreMadeOfIt) {
   const std::string bytes = fused_cross_decoder(false);
-  const File file = analyse_graph(read(bytes));
+  const File file = analyze_graph(read(bytes));
   ASSERT_EQ(file.states.size(), 2u);
   for (const State& state : file.states) EXPECT_TRUE(state.cross);
 }
@@ -146,7 +146,7 @@ TEST(GraphAnalysis, KeysThatAnOperatorHandsOutAreOfTheSourceWhereTheyAreMadeOfIt
 TEST(GraphAnalysis, AMaskOfWhichOnlyTheSumMattersIsToldFromOneOfPlaces) {
   for (const bool counts : {false, true}) {
     const std::string bytes = fused_cross_decoder(counts);
-    const File file = analyse_graph(read(bytes));
+    const File file = analyze_graph(read(bytes));
     EXPECT_EQ(only_counts(file, file.inputs.back()), counts);
   }
 }
@@ -167,7 +167,7 @@ TEST(GraphAnalysis, ASourceBesideTheTargetIsNotTakenForPositions) {
   writer.node("MatMul", {"y", "head"}, {"logits"});
   writer.output("logits", DType::kF32, {"batch", "new", "40"});
   const std::string bytes = writer.bytes();
-  const File file = analyse_graph(read(bytes));
+  const File file = analyze_graph(read(bytes));
   for (const Port& port : file.inputs) EXPECT_NE(port.role, Role::kPositionIds) << port.name;
 }
 

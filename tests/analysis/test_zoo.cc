@@ -39,7 +39,7 @@ class Zoo : public testing::TestWithParam<fs::path> {
  protected:
   void SetUp() override {
     config_ = read_json_file(GetParam() / "config.json");
-    signature_ = analyse(GetParam());
+    signature_ = analyze(GetParam());
     encodes_only_ = signature_.kind == Kind::kEncoder;
   }
   bool is_encoder_decoder() const { return config_.value("is_encoder_decoder", false); }
@@ -163,7 +163,7 @@ const State& state_named(const File& file, const std::string& name) {
 
 TEST(SharedModels, ACacheOfKeysAndValuesStackedPerLayerIsRead) {
   KVIK_NEEDS_SHARED();
-  const Signature s = analyse(shared() / "fixtures" / "models" / "tiny-random-gpt2");
+  const Signature s = analyze(shared() / "fixtures" / "models" / "tiny-random-gpt2");
   ASSERT_EQ(s.files.size(), 1u);
   EXPECT_EQ(s.kind, Kind::kDecoder);
   EXPECT_EQ(s.vocab, 1000);
@@ -186,7 +186,7 @@ TEST(SharedModels, ACacheOfKeysAndValuesStackedPerLayerIsRead) {
 TEST(SharedModels, OneSetOfWeightsInFourFormsHasOneCache) {
   KVIK_NEEDS_SHARED();
   for (const char* name : {"tiny-llm", "tiny-llm-explicit-io", "tiny-llm-sharedbuffer", "tiny-llm-scatter"}) {
-    const Signature s = analyse(shared() / "fixtures" / "models" / name);
+    const Signature s = analyze(shared() / "fixtures" / "models" / name);
     EXPECT_EQ(s.kind, Kind::kDecoder) << name;
     EXPECT_EQ(s.vocab, 32) << name;
     ASSERT_EQ(s.cache.size(), 1u) << name;
@@ -199,12 +199,12 @@ TEST(SharedModels, OneSetOfWeightsInFourFormsHasOneCache) {
 
 TEST(SharedModels, PortsWithNamesOfTheirOwnAreToldByWhatTheGraphDoes) {
   KVIK_NEEDS_SHARED();
-  const File file = analyse(shared() / "fixtures" / "models" / "tiny-llm-explicit-io").files.at(0);
+  const File file = analyze(shared() / "fixtures" / "models" / "tiny-llm-explicit-io").files.at(0);
   EXPECT_EQ(file.input_of(Role::kTokenIds)->name, "tokens");
   EXPECT_EQ(file.input_of(Role::kAttentionMask)->name, "attn_mask_port");
   EXPECT_EQ(file.input_of(Role::kPositionIds)->name, "pos_port");
   EXPECT_EQ(file.output_of(Role::kLogits)->name, "out_logits");
-  const File scatter = analyse(shared() / "fixtures" / "models" / "tiny-llm-scatter").files.at(0);
+  const File scatter = analyze(shared() / "fixtures" / "models" / "tiny-llm-scatter").files.at(0);
   EXPECT_EQ(scatter.input_of(Role::kWriteIndices)->name, "write_indices");
   EXPECT_EQ(scatter.input_of(Role::kKvLength)->name, "nonpad_kv_seqlen");
   EXPECT_FALSE(scatter.input_of(Role::kKvLength)->means_past);

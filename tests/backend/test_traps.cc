@@ -45,7 +45,7 @@ class Watching final : public Executor {
 };
 
 std::shared_ptr<Backend> watched(const std::filesystem::path& folder, std::vector<Seen>& seen) {
-  return std::make_shared<GraphBackend>(analysis::analyse(folder), Traits{.name = "watched"}, [&](const analysis::File& file) {
+  return std::make_shared<GraphBackend>(analysis::analyze(folder), Traits{.name = "watched"}, [&](const analysis::File& file) {
     return std::make_unique<Watching>(make_reference_executor(file), seen);
   });
 }
@@ -75,7 +75,7 @@ TEST(Trap, TheMaskCoversPastAndPresentAndPositionsContinue) {
 TEST(Trap, EveryDeclaredInputIsFedAndNoOther) {
   for (const char* form : {"plain", "hand-names", "num-logits-to-keep", "fixed-scatter", "half-cache"}) {
     std::vector<Seen> seen;
-    const analysis::Signature signature = analysis::analyse(kForms / form);
+    const analysis::Signature signature = analysis::analyze(kForms / form);
     engine::Sequence sequence(watched(kForms / form, seen), 0);
     const TokenId token = 5;
     ASSERT_EQ(sequence.append({&token, 1}), AppendStatus::kDone) << form;
@@ -121,7 +121,7 @@ TEST(Trap, SequencesOfUnequalLengthAreNeverPadded) {
 
 TEST(Trap, GenerationStopsOnEveryEndToken) {
   KVIK_NEEDS_SHARED();
-  const engine::GenerationConfig config = engine::read_generation_config(analysis::analyse(testing_support::shared() / "zoo" / "qwen3"));
+  const engine::GenerationConfig config = engine::read_generation_config(analysis::analyze(testing_support::shared() / "zoo" / "qwen3"));
   EXPECT_EQ(config.eos.size(), 2u);  // config.json has one, generation_config.json two
 }
 

@@ -229,7 +229,7 @@ TEST(Targets, AnEncoderAndADecoderThatDoNotFitAreASentence) {
   folder.take(testing_support::fixtures() / "zoo" / "marian", "encoder_model.onnx");
   EXPECT_THAT([&] { testing_support::open_reference(folder.path()); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("decoder_model.onnx reads 'encoder_hidden_states' as")));
-  const std::vector<std::string> problems = analysis::analyse(folder.path()).problems;
+  const std::vector<std::string> problems = analysis::analyze(folder.path()).problems;
   EXPECT_THAT(problems, testing::Contains(testing::HasSubstr("they are not of one model")));
 }
 

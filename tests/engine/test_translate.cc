@@ -91,7 +91,7 @@ TEST(Translate, TheEmbeddedTranslatorGivesItsExpectedIdsOnOnnxRuntime) { expect_
 TEST(Translate, AMergedDecodersCrossAttentionIsThatOfStepOneAtStepThreeAndLater) {
   // The cached branch of a merged decoder returns empty keys and values of the source; taking them would break the third step.
   const std::filesystem::path folder = testing_support::source_root() / "models" / "en-zh";
-  ASSERT_NE(analysis::analyse(folder).file_of(analysis::Stage::kDecoderMerged), nullptr);
+  ASSERT_NE(analysis::analyze(folder).file_of(analysis::Stage::kDecoderMerged), nullptr);
   const Loaded model = load(folder, false);
   const KnownCase known = known_lines().front();
   ASSERT_GE(known.greedy.size(), 3u);

@@ -48,7 +48,7 @@ std::shared_ptr<backend::Backend> faulty_model(const Faulty::Change& change, con
   backend::Traits traits;
   traits.name = "faulty";
   return std::make_shared<backend::GraphBackend>(
-      analysis::analyse(testing_support::fixtures() / "zoo" / folder), traits,
+      analysis::analyze(testing_support::fixtures() / "zoo" / folder), traits,
       [&](const analysis::File& file) { return std::make_unique<Faulty>(backend::make_reference_executor(file), change); });
 }
 

@@ -25,7 +25,7 @@ struct Loaded {
 
 inline Loaded load(const std::filesystem::path& folder, bool ort) {
   return {ort ? testing_support::open_ort(folder) : testing_support::open_reference(folder),
-          read_generation_config(analysis::analyse(folder))};
+          read_generation_config(analysis::analyze(folder))};
 }
 
 // What a test wants of a search; the rest is as the model's files say.

@@ -18,7 +18,7 @@ using BackendPtr = std::shared_ptr<backend::Backend>;
 
 inline BackendPtr open_native(const std::filesystem::path& folder, LoadOptions options = {}) {
   options.backend = BackendChoice::kNative;
-  return api::open_backend(analysis::analyse(folder), options, api::read_environment(), {});
+  return api::open_backend(analysis::analyze(folder), options, api::read_environment(), {});
 }
 
 // A model that is no program over rows is another test's business.

@@ -68,7 +68,7 @@ std::vector<KnownDecoder> known_decoders() {
 }
 
 std::shared_ptr<backend::Backend> open_reference(const std::filesystem::path& folder) {
-  const analysis::Signature signature = analysis::analyse(folder);
+  const analysis::Signature signature = analysis::analyze(folder);
   return backend::make_reference_backend(signature, native::length_switch_of(signature));
 }
 
@@ -81,7 +81,7 @@ std::optional<std::string> why_not_native(const std::string& model) {
 std::shared_ptr<backend::Backend> open_native(const std::filesystem::path& folder, const backend::NativeOptions& options) {
   backend::NativeOptions complete = options;
   if (!complete.open_other) complete.open_other = backend::make_reference_executor;
-  return backend::make_native_backend(analysis::analyse(folder), complete, {});
+  return backend::make_native_backend(analysis::analyze(folder), complete, {});
 }
 
 std::shared_ptr<backend::Backend> open_ort(const std::filesystem::path& folder) {
@@ -90,7 +90,7 @@ std::shared_ptr<backend::Backend> open_ort(const std::filesystem::path& folder) 
   options.search = {environment.ort_library, environment.python_prefixes};
   options.n_threads = 1;
   try {
-    const analysis::Signature signature = analysis::analyse(folder);
+    const analysis::Signature signature = analysis::analyze(folder);
     options.switch_after = native::length_switch_of(signature);
     return backend::make_ort_backend(signature, options, {});
   } catch (const Error& e) {

@@ -96,7 +96,7 @@ std::vector<std::vector<float>> reference_logits(const std::filesystem::path& fo
 
 std::vector<std::vector<float>> program_logits(const std::filesystem::path& folder, std::span<const TokenId> source,
                                                std::span<const TokenId> tokens) {
-  const analysis::Signature signature = analysis::analyse(folder);
+  const analysis::Signature signature = analysis::analyze(folder);
   const native::Program program = native::take(native::compile_decoder(signature));
   RowInterpreter interpreter(program);
   if (!program.source_inputs.empty()) give_source(interpreter, program, encoded(signature, source));

@@ -82,7 +82,7 @@ class Comparison {
   Json run() {
     answer_ = {{"path", case_.path}, {"problems", Json::array()}, {"refused", nullptr}};
     try {
-      const analysis::Signature signature = analysis::analyse(case_.path);
+      const analysis::Signature signature = analysis::analyze(case_.path);
       reference(open(signature, BackendChoice::kReference, 1));
       if (case_.native) native(signature);
     } catch (const Error& e) { problem(e.what()); }

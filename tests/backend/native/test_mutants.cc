@@ -165,7 +165,7 @@ class Mutants : public testing::TestWithParam<ModelFolder> {
 TEST_P(Mutants, AreRefusedOrComputedRight) {
   analysis::Signature signature;
   try {
-    signature = analysis::analyse(GetParam().path);
+    signature = analysis::analyze(GetParam().path);
   } catch (const Error&) { GTEST_SKIP() << "its analysis asks a question"; }
   if (signature.kind != analysis::Kind::kDecoder || signature.files.size() != 1) GTEST_SKIP() << "not one decoder file";
   Tally unchanged, tally;

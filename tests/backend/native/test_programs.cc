@@ -29,7 +29,7 @@ std::map<std::string, std::string> expectations() {
 
 std::string decoder_or_encoder(const std::filesystem::path& folder) {
   try {
-    const analysis::Signature signature = analysis::analyse(folder);
+    const analysis::Signature signature = analysis::analyze(folder);
     const bool decodes = signature.first_step() != nullptr;
     return testing_support::summary(decodes ? native::take(native::compile_decoder(signature))
                                             : native::take(native::compile_encoder(signature)));
@@ -69,7 +69,7 @@ TEST_P(Programs, GiveTheLogitsOfTheGraph) {
   std::vector<TokenId> tokens, source;
   double allowed = 0;
   try {
-    const analysis::Signature signature = analysis::analyse(GetParam().path);
+    const analysis::Signature signature = analysis::analyze(GetParam().path);
     if (signature.first_step() == nullptr || signature.first_step()->input_of(analysis::Role::kTokenIds) == nullptr) return;
     const auto vocab = static_cast<TokenId>(signature.vocab.value_or(50));
     for (TokenId i = 0; i < 9; ++i) tokens.push_back((i * 7 + 5) % vocab);

@@ -71,7 +71,7 @@ std::vector<std::vector<float>> by_rows(const native::Program& program, int n) {
 }
 
 TEST_P(Rules, AreReadRightOrRefused) {
-  const analysis::Signature signature = analysis::analyse(folder());
+  const analysis::Signature signature = analysis::analyze(folder());
   const Expected& expected = GetParam();
   const analysis::File& file = signature.files.at(0);
   const bool one_sequence = file.input_of(analysis::Role::kTokenIds)->dims.at(0).value == 1;
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(All, Rules, testing::ValuesIn(all_expected()), name_of_
 
 // Its mask lets the places of the buffer through that nothing was written to yet, and only those.
 TEST(FixedBuffers, MayNotSeePlacesThatNothingWasWrittenTo) {
-  analysis::Signature signature = analysis::analyse(testing_support::fixtures() / "forms" / "fixed-position");
+  analysis::Signature signature = analysis::analyze(testing_support::fixtures() / "forms" / "fixed-position");
   analysis::File& file = signature.files.at(0);
   ASSERT_TRUE(native::compile_file(file));
   auto graph = std::make_shared<onnx::Graph>(*file.model->graph);

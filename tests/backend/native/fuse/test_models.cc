@@ -65,7 +65,7 @@ class FusedModels : public testing::TestWithParam<ModelFolder> {};
 TEST_P(FusedModels, GiveWhatTheyGiveWithoutFusions) {
   std::optional<analysis::Signature> signature;
   try {
-    signature = analysis::analyse(GetParam().path);
+    signature = analysis::analyze(GetParam().path);
   } catch (const Error&) { return; }  // native-programs.txt has its reason, and that of what is no program over rows
   for (const Program& program : compiled_programs(*signature)) expect_same_without(program);
 }

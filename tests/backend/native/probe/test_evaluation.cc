@@ -31,7 +31,7 @@ std::filesystem::path hostile_model() {
 }
 
 TEST(Evaluation, AConstantThatWouldTakeHoursIsRefusedWithItsNode) {
-  const analysis::Signature signature = analysis::analyse(hostile_model());
+  const analysis::Signature signature = analysis::analyze(hostile_model());
   const Outcome<Program> program = compile_file(signature.files.at(0));
   ASSERT_NE(program.refusal(), nullptr);
   EXPECT_THAT(program.sentence(), testing::AllOf(testing::HasSubstr("Conv"), testing::HasSubstr("steps")));

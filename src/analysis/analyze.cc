@@ -174,14 +174,14 @@ bool stands_alone(const File& file) {
 
 File read_file(const fs::path& path, const Configs& configs, const Log& log) {
   auto model = std::make_shared<const onnx::Model>(onnx::read_model(path, log));
-  File file = analyse_graph(std::move(model), path, hints_for(configs, path));
+  File file = analyze_graph(std::move(model), path, hints_for(configs, path));
   complete_states(file, configs);
   return file;
 }
 
 }  // namespace
 
-Signature analyse(const fs::path& path, const Options& options, const Log& log) {
+Signature analyze(const fs::path& path, const Options& options, const Log& log) {
   const Configs configs = read_configs(config_folder(path));
   const Discovery found = discover(path, options.variant, configs);
   Signature signature;
@@ -204,7 +204,7 @@ Signature analyse(const fs::path& path, const Options& options, const Log& log) 
   signature.kind = kind_of(signature.files);
   for (const File& file : signature.files) signature.problems.insert(signature.problems.end(), file.problems.begin(), file.problems.end());
   note_missing_parts(signature, configs);
-  summarise(signature, configs);
+  summarize(signature, configs);
   return signature;
 }
 
