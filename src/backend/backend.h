@@ -9,11 +9,11 @@
 #include "base/token.h"
 #include "tensor/tensor.h"
 
-// One call runs everything: prompts, single steps, many sequences, beams. A backend knows tokens, positions and caches; it knows
-// nothing of sampling or text.
+// One call runs everything: prompts, single steps, many sequences, beams. A backend deals with tokens, positions and caches, not with
+// sampling or text.
 namespace kvik::backend {
 
-// One token of one sequence. The rows of a sequence stand together, in the order of their positions, and continue its cache.
+// One token of one sequence. The rows of a sequence are adjacent, in the order of their positions, and continue its cache.
 struct Row {
   TokenId token = 0;
   int position = 0;
@@ -21,52 +21,52 @@ struct Row {
   bool wants_logits = false;
 };
 
-// What a backend can do is asked, never assumed.
+// What a backend can do with the loaded model.
 struct Traits {
   std::string name;            // "ort", "reference", "native"
   std::string device;          // "cpu", "cuda"
   bool exact = false;          // the laws hold bit for bit: a row's logits do not depend on how they were computed
-  bool exact_sources = false;  // and so is what becomes of a source; not so where another runtime computes the encoder
+  bool exact_sources = false;  // the same of encoded sources; false if another runtime runs the encoder
   bool can_rewind = true;
   bool can_fork = true;
-  bool needs_source = false;  // an encoder-decoder: every cache needs a source
+  bool needs_source = false;  // encoder-decoder: every cache needs a source
   int vocab = 0;
-  std::vector<TokenId> unreadable_tokens;  // that it gives logits for and cannot continue from; nothing may choose them
-  int max_positions = 0;                   // 0: unknown
+  std::vector<TokenId> unsupported_tokens;  // have logits but cannot be continued from; never sample them
+  int max_positions = 0;                    // 0: unknown
   int max_source_positions = 0;
-  // Some models compute every position another way once the whole sequence is longer than this; 0: never. The logits of a row then depend
-  // on the length that its sequence has after the call, and what was cached before is computed again.
+  // Length switch (LongRoPE): for a sequence longer than this the model computes all positions differently; 0: no switch. A row's logits
+  // then depend on the length of its sequence after the call, and cached positions from before the switch are recomputed.
   int64_t switch_after = 0;
-  // What the contents of its caches depend on beside the model: a backend of the same form can go on with them.
+  // Format of saved caches, apart from the model: only a backend with the same cache_form can restore them.
   std::string cache_form;
-  // Bytes, where the backend keeps other ones than the files do; 0: as there.
+  // Bytes, if the backend does not keep weights and cache as the files have them; 0: as in the files.
   size_t weights_bytes = 0;
-  size_t weights_bytes_per_token = 0;  // read for one token of one sequence
-  size_t cache_bytes_per_token = 0;    // kept for one, and read for every later one
+  size_t weights_bytes_per_token = 0;  // read per token of one sequence
+  size_t cache_bytes_per_token = 0;    // stored per token, and read by every later token
 };
 
-// What an encoder made of one source; any number of caches may read it.
+// One encoded source; any number of caches may read it.
 class Source {
  public:
   virtual ~Source() = default;
   virtual int n_positions() const = 0;
 };
 
-// What sources have cost since the model was loaded. A source that is encoded once and kept adds 1 to each.
+// Work done for sources since the model was loaded. A source that is encoded once and reused adds 1 to each.
 struct SourceWork {
-  int64_t encoded = 0;          // sources that went through the encoder
-  int64_t cross_projected = 0;  // sources whose keys and values of cross attention were computed
+  int64_t encoded = 0;          // sources run through the encoder
+  int64_t cross_projected = 0;  // sources whose cross-attention keys and values were computed
 };
 
-// The state of one sequence. Belongs to the backend that made it; used by one thread at a time.
+// The state of one sequence. Use it only with the backend that created it, and from one thread at a time.
 class Cache {
  public:
   virtual ~Cache() = default;
   virtual int length() const = 0;         // positions
-  virtual size_t size_bytes() const = 0;  // of the keys, values and states that this sequence refers to
+  virtual size_t size_bytes() const = 0;  // keys, values and states of this sequence, shared ones included
 };
 
-// Rows of logits that the caller keeps and reuses.
+// Rows of logits; the caller reuses the buffer.
 class Logits {
  public:
   void resize(int n_rows, int vocab) {
@@ -87,37 +87,37 @@ class Logits {
   std::vector<float> values_;
 };
 
-// A loaded model. Any thread may call any method; calls on different caches do not disturb each other.
-// Every method throws Error and then leaves all caches as they were.
+// A loaded model. Any thread may call any method; calls on different caches are independent. A method that throws Error leaves all caches
+// unchanged.
 class Backend {
  public:
   virtual ~Backend() = default;
 
   virtual const Traits& traits() const = 0;
 
-  // How many rows of one sequence a call should hold at most, so that logits and scratch stay small.
+  // The largest number of rows of one sequence a call should have, to keep logits and scratch memory small.
   virtual int preferred_chunk() const = 0;
 
-  // `source` is null but for encoder-decoders.
+  // `source` is null unless the model is an encoder-decoder.
   virtual std::unique_ptr<Cache> new_cache(std::shared_ptr<const Source> source = nullptr) = 0;
 
-  // A second sequence with the same past; neither sees what the other does from now on.
+  // A copy of the sequence; later changes to either do not affect the other.
   virtual std::unique_ptr<Cache> fork(const Cache& cache) = 0;
 
-  // Forgets every position from `length` on.
+  // Drops all positions from `length` on.
   virtual void rewind(Cache& cache, int length) = 0;
 
-  // Computes the rows and appends them to their caches. `logits` gets one row for each row that wants them, in order.
+  // Computes the rows and appends them to their caches. `logits` gets one row per row with wants_logits, in order.
   virtual void run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) = 0;
 
-  // What a cache without a source holds, on the host, in a form of the backend's own; valid until the cache changes.
+  // The contents of a cache without a source, in host memory, in a backend-specific format; valid until the cache changes.
   virtual std::vector<Tensor> contents(const Cache& cache) = 0;
 
-  // A cache that goes on after `tokens`, whose cache had these contents. Throws Error(kBadArgument) where they do not fit the model; what
-  // they hold is not checked.
+  // A cache that continues after `tokens`, from the contents of their cache. Throws Error(kBadArgument) if their shapes do not fit the
+  // model; values are not checked.
   virtual std::unique_ptr<Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) = 0;
 
-  // Runs the encoder: `inputs` are token ids [E] (i64) or features without a batch axis (f32), one tensor a source.
+  // Runs the encoder. `inputs`: token ids [E] (i64) or features without a batch axis (f32), one tensor per source.
   virtual std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) = 0;
 
   virtual SourceWork source_work() const { return {}; }

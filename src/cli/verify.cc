@@ -229,7 +229,7 @@ std::vector<engine::LawResult> verify_translator(const VerifyCommand& options, c
   laws.target = synthetic_prompt(model.vocab_size(), model.max_positions() > 2 ? std::min(8, model.max_positions() - 1) : 8);
   laws.sampler = std::make_shared<sample::Sampler>(
       state.config.sampling,
-      sample::TokenRules{static_cast<size_t>(model.vocab_size()), state.config.eos, state.traits().unreadable_tokens});
+      sample::TokenRules{static_cast<size_t>(model.vocab_size()), state.config.eos, state.traits().unsupported_tokens});
   const int most = model.max_positions() > 0 ? std::min(24, model.max_positions()) : 24;
   laws.beams = {.num_beams = 4, .max_length = static_cast<size_t>(most), .eos_token_id = state.config.eos};
   laws.tolerance = terms.tolerance;

@@ -69,7 +69,7 @@ std::string summary(const native::Program& program) {
   std::string line = fmt::format("{} attends ({}), {} tables", program.attends.size(), words, program.tables.size());
   if (!program.source_ops.empty()) line += ", source program";
   if (!program.registers.empty()) line += fmt::format(", {} registers", program.registers.size());
-  if (!program.unsupported_tokens.empty()) line += fmt::format(", {} tokens forbidden", program.unsupported_tokens.size());
+  if (!program.unsupported_tokens.empty()) line += fmt::format(", {} tokens unsupported", program.unsupported_tokens.size());
   return program.one_token ? line + ", one token at a time" : line;
 }
 

@@ -93,7 +93,7 @@ class NativeBackend final : public Backend {
   std::shared_ptr<kv::PageStore> store_;
   std::vector<int64_t> register_bytes_;
   native::SourceStage sources_;
-  std::vector<TokenId> forbidden_;  // sorted
+  std::vector<TokenId> unsupported_tokens_;  // sorted
 
   mutable std::mutex mutex_;  // of what follows and of the runners: one call at a time
   std::vector<native::RunRow> rows_;
@@ -113,18 +113,18 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   store_ = std::make_shared<kv::PageStore>(static_cast<size_t>(std::max<int64_t>(64, decoder_->layouts().page_bytes)), cpu::kPagePositions);
   for (const Plan::PlanRegister& r : plan.registers) register_bytes_.push_back(r.size * native::element_bytes(r.dtype));
   sources_ = native::SourceStage(signature_, stages, make, *decoder_, options.open_other);
-  forbidden_ = plan.unsupported_tokens;
-  std::sort(forbidden_.begin(), forbidden_.end());
-  if (!forbidden_.empty())
+  unsupported_tokens_ = plan.unsupported_tokens;
+  std::sort(unsupported_tokens_.begin(), unsupported_tokens_.end());
+  if (!unsupported_tokens_.empty())
     log.info(fmt::format("token {} means padding to this graph and changes its positions; natively it is never generated",
-                         fmt::join(forbidden_, ", ")));
+                         fmt::join(unsupported_tokens_, ", ")));
 
   traits_.switch_after = plan.switch_after;
   traits_.name = "native";
   traits_.device = "cpu";
   traits_.exact = true;
   traits_.exact_sources = sources_.is_native();
-  traits_.unreadable_tokens = forbidden_;
+  traits_.unsupported_tokens = unsupported_tokens_;
   traits_.can_rewind = plan.registers.empty();
   traits_.needs_source = signature_.kind == analysis::Kind::kEncoderDecoder;
   traits_.vocab = static_cast<int>(decoder_->output_size());
@@ -140,7 +140,7 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
 void NativeBackend::try_one_row() {
   if (traits_.needs_source) return;
   Row row{0, 0, 0, true};
-  while (std::binary_search(forbidden_.begin(), forbidden_.end(), row.token)) ++row.token;
+  while (std::binary_search(unsupported_tokens_.begin(), unsupported_tokens_.end(), row.token)) ++row.token;
   try {
     const std::unique_ptr<Cache> cache = new_cache(nullptr);
     Cache* const caches[] = {cache.get()};
@@ -196,7 +196,7 @@ void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const
       throw Error(Code::kInternal, "a row names a sequence that is not in the call");
     if (row.token < 0 || row.token >= traits_.vocab)
       throw Error(Code::kBadArgument, fmt::format("token id {} is outside the vocabulary of {}", row.token, traits_.vocab));
-    if (std::binary_search(forbidden_.begin(), forbidden_.end(), row.token)) {
+    if (std::binary_search(unsupported_tokens_.begin(), unsupported_tokens_.end(), row.token)) {
       throw Error(Code::kUnsupported, fmt::format("token id {} means padding to this graph and changes its positions; the native backend "
                                                   "cannot run it, use --backend ort",
                                                   row.token));
