@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "analysis/configs.h"
+#include "analysis/cross_outputs.h"
 #include "analysis/discovery.h"
 #include "analysis/fit.h"
 #include "analysis/graph_analysis.h"
@@ -15,9 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool takes_cache(const File& file) {
-  return std::any_of(file.states.begin(), file.states.end(), [](const State& s) { return s.input >= 0 && !s.cross; });
-}
 bool makes_cache(const File& file) {
   return std::any_of(file.states.begin(), file.states.end(), [](const State& s) { return s.output >= 0 && !s.cross; });
 }
@@ -32,8 +30,8 @@ bool is_encoder(const File& file) {
   return file.stage == Stage::kEncoder || file.stage == Stage::kAudioEncoder || file.stage == Stage::kVisionEncoder;
 }
 
-// Class names of exporters tell an encoder with a vocabulary from a decoder without a cache, where the mask does not.
-void settle_by_architecture(std::vector<File>& files, const Configs& configs) {
+// If the mask does not tell, the class name in config.json distinguishes an encoder with a vocabulary from a decoder without a cache.
+void apply_architecture(std::vector<File>& files, const Configs& configs) {
   for (File& file : files) {
     if (!file.states.empty() || reads_encoder(file) || file.output_of(Role::kLogits) == nullptr) continue;
     if (file.stage == Stage::kEncoder && configs.architecture_has({"CausalLM", "LMHeadModel"})) file.stage = Stage::kDecoder;
@@ -42,14 +40,14 @@ void settle_by_architecture(std::vector<File>& files, const Configs& configs) {
   }
 }
 
-// One decoder makes a cache and takes none, the other takes one: a pair, whatever their names are.
-void settle_pairs(std::vector<File>& files) {
+// A decoder that only outputs a cache and a decoder that reads one are a pair, whatever their names are.
+void mark_pairs(std::vector<File>& files) {
   const bool has_first = std::any_of(files.begin(), files.end(),
-                                     [](const File& f) { return f.stage == Stage::kDecoder && !takes_cache(f) && makes_cache(f); });
+                                     [](const File& f) { return f.stage == Stage::kDecoder && !f.takes_cache() && makes_cache(f); });
   if (!has_first) return;
   std::vector<File*> later;
   for (File& file : files) {
-    if (file.stage == Stage::kDecoder && takes_cache(file)) later.push_back(&file);
+    if (file.stage == Stage::kDecoder && file.takes_cache()) later.push_back(&file);
   }
   File* chosen = later.size() == 1 ? later.front() : nullptr;
   for (File* file : later) {
@@ -58,11 +56,11 @@ void settle_pairs(std::vector<File>& files) {
   if (chosen != nullptr) chosen->stage = Stage::kDecoderWithPast;
 }
 
-// Several decoders that each could be the model.
-void settle_rivals(Signature& signature, const Discovery& found) {
+// Several complete decoders: takes the named one, or the one with the usual name.
+void choose_decoder(Signature& signature, const Discovery& found) {
   std::vector<const File*> rivals;
   for (const File& file : signature.files) {
-    if (file.stage == Stage::kDecoder && takes_cache(file)) rivals.push_back(&file);
+    if (file.stage == Stage::kDecoder && file.takes_cache()) rivals.push_back(&file);
   }
   if (rivals.size() < 2) return;
   const File* chosen = nullptr;
@@ -76,16 +74,16 @@ void settle_rivals(Signature& signature, const Discovery& found) {
   }
   if (chosen == nullptr) {
     throw Error(Code::kBadArgument,
-                fmt::format("{}: '{}' and '{}' are both whole decoders; name the file that is meant", signature.folder.string(),
+                fmt::format("{}: '{}' and '{}' are both complete decoders; pass the path of the one to use", signature.folder.string(),
                             rivals[0]->path.filename().string(), rivals[1]->path.filename().string()));
   }
   const fs::path keep = chosen->path;
-  std::erase_if(signature.files, [&](const File& f) { return f.stage == Stage::kDecoder && takes_cache(f) && f.path != keep; });
-  signature.problems.push_back(fmt::format("the folder holds {} whole decoders; {} is taken", rivals.size(), keep.filename().string()));
+  std::erase_if(signature.files, [&](const File& f) { return f.stage == Stage::kDecoder && f.takes_cache() && f.path != keep; });
+  signature.problems.push_back(fmt::format("the folder has {} complete decoders; using {}", rivals.size(), keep.filename().string()));
 }
 
-// An encoder that feeds cross attention is the encoder, whatever it reads.
-void settle_encoders(std::vector<File>& files) {
+// The encoder of an encoder-decoder is kEncoder, whatever its input is.
+void mark_encoders(std::vector<File>& files) {
   const bool crosses = std::any_of(files.begin(), files.end(), [](const File& f) { return is_decoder(f) && reads_encoder(f); });
   const bool has_encoder = std::any_of(files.begin(), files.end(), [](const File& f) { return f.stage == Stage::kEncoder; });
   if (!crosses || has_encoder) return;
@@ -94,8 +92,8 @@ void settle_encoders(std::vector<File>& files) {
   }
 }
 
-// What a folder of parts offers besides the file the user named: keep what that file needs.
-void keep_what_belongs(std::vector<File>& files, const fs::path& named) {
+// Keeps the files that the file named by the user needs.
+void keep_related_files(std::vector<File>& files, const fs::path& named) {
   const auto at = std::find_if(files.begin(), files.end(), [&](const File& f) { return f.path == named; });
   if (at == files.end()) return;
   const File own = *at;
@@ -124,7 +122,7 @@ Kind kind_of(const std::vector<File>& files) {
   return encodes ? Kind::kEncoder : Kind::kOther;
 }
 
-int place_of(Stage stage) {
+int sort_key(Stage stage) {
   switch (stage) {
     case Stage::kEncoder: return 0;
     case Stage::kEmbedding: return 1;
@@ -138,7 +136,7 @@ int place_of(Stage stage) {
   return 7;
 }
 
-// Tokens that are none of those to be continued, in a graph that holds encoder and decoder.
+// The source tokens of a graph with encoder and decoder in one.
 const Port* source_beside_target(const File& file) {
   for (const Port& port : file.inputs) {
     if (port.role == Role::kUnknown && !is_float(port.dtype) && name_hint(port.name) == NameHint::kTokens) return &port;
@@ -146,8 +144,8 @@ const Port* source_beside_target(const File& file) {
   return nullptr;
 }
 
-void note_missing_parts(Signature& signature, const Configs& configs) {
-  for (std::string& misfit : encoder_misfits(signature)) signature.problems.push_back(std::move(misfit));
+void report_missing_parts(Signature& signature, const Configs& configs) {
+  for (std::string& problem : generation_problems(signature)) signature.problems.push_back(std::move(problem));
   if (signature.kind == Kind::kEncoder && configs.flag("is_encoder_decoder"))
     signature.problems.push_back("config.json describes an encoder-decoder, and only the encoder was found; the decoder file is missing");
   const File* first = signature.first_step();
@@ -158,18 +156,16 @@ void note_missing_parts(Signature& signature, const Configs& configs) {
         first->path.filename().string(), source->name));
   if (first != nullptr && first->stage == Stage::kDecoderWithPast)
     signature.problems.push_back("only the decoder for later steps was found; the file that runs the prompt is missing");
-  if (first != nullptr && first->output_of(Role::kLogits) == nullptr)
-    signature.problems.push_back(fmt::format("{} gives no logits, so nothing can be generated with it", first->path.filename().string()));
   if (first != nullptr && first->input_of(Role::kInputsEmbeds) != nullptr && first->input_of(Role::kTokenIds) == nullptr &&
       signature.file_of(Stage::kEmbedding) == nullptr)
-    signature.problems.push_back("the decoder takes embeddings, and no file that makes them from token ids was found beside it");
+    signature.problems.push_back("the decoder takes embeddings, and no file that makes them from token ids was found next to it");
 }
 
-// A file that needs no other: its siblings are not even opened.
-bool stands_alone(const File& file) {
+// Whether a file needs no other file; then the others are not opened.
+bool needs_no_other_file(const File& file) {
   const bool of_a_pair = name_parts(file.path.stem().string()).has("past") && name_parts(file.path.stem().string()).has("with");
   if (file.stage == Stage::kOther) return true;
-  return is_decoder(file) && takes_cache(file) && !reads_encoder(file) && file.input_of(Role::kTokenIds) != nullptr && !of_a_pair;
+  return is_decoder(file) && file.takes_cache() && !reads_encoder(file) && file.input_of(Role::kTokenIds) != nullptr && !of_a_pair;
 }
 
 File read_file(const fs::path& path, const Configs& configs, const Log& log) {
@@ -187,23 +183,24 @@ Signature analyze(const fs::path& path, const Options& options, const Log& log) 
   Signature signature;
   signature.folder = configs.folder;
   if (found.named) signature.files.push_back(read_file(*found.named, configs, log));
-  if (!found.named || !stands_alone(signature.files.front())) {
+  if (!found.named || !needs_no_other_file(signature.files.front())) {
     for (const fs::path& file : found.files) {
       if (file != found.named) signature.files.push_back(read_file(file, configs, log));
     }
   }
 
-  settle_by_architecture(signature.files, configs);
-  settle_pairs(signature.files);
-  if (found.named) keep_what_belongs(signature.files, *found.named);
-  settle_rivals(signature, found);
-  settle_encoders(signature.files);
+  apply_architecture(signature.files, configs);
+  mark_pairs(signature.files);
+  if (found.named) keep_related_files(signature.files, *found.named);
+  choose_decoder(signature, found);
+  mark_encoders(signature.files);
+  find_cross_outputs(signature.files);
   std::stable_sort(signature.files.begin(), signature.files.end(), [](const File& a, const File& b) {
-    return std::pair(place_of(a.stage), !takes_cache(a)) < std::pair(place_of(b.stage), !takes_cache(b));
+    return std::pair(sort_key(a.stage), !a.takes_cache()) < std::pair(sort_key(b.stage), !b.takes_cache());
   });
   signature.kind = kind_of(signature.files);
   for (const File& file : signature.files) signature.problems.insert(signature.problems.end(), file.problems.begin(), file.problems.end());
-  note_missing_parts(signature, configs);
+  report_missing_parts(signature, configs);
   summarize(signature, configs);
   return signature;
 }

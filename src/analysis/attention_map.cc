@@ -7,7 +7,7 @@
 namespace kvik::analysis {
 namespace {
 
-constexpr size_t kMostVisited = 512;  // from a key to its scores; exporters need twenty or thirty
+constexpr size_t kMostVisited = 512;  // nodes between a key and its scores; exporters need 20 or 30
 
 bool carries_scores(const FlowNode& node) {
   return moves_elements(node) || is_elementwise_arithmetic(node) || node.is("Concat") || node.is("Tanh") || node.is("BiasAdd");
@@ -58,7 +58,7 @@ void AttentionMap::note(const FlowNode& node, size_t slot, AttentionUse& use) co
   }
   if (!is_matmul(node) || slot > 1) return;
   const FlowValue other = node.input(1 - slot);
-  if (other != kNone && weight_dims(flow_, other)) return;  // a projection, or the router of experts
+  if (other != kNone && weight_dims(flow_, other)) return;  // a projection or an expert router
   if (other != kNone && from_softmax_[static_cast<size_t>(other)]) {
     use.as_value = true;
   } else if (node.output(0) != kNone && to_softmax_[static_cast<size_t>(node.output(0))]) {

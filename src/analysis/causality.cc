@@ -6,7 +6,7 @@
 namespace kvik::analysis {
 namespace {
 
-constexpr int kMostSteps = 8;  // from a comparison to what it is used for
+constexpr int kMostSteps = 8;  // nodes between a comparison and its use
 constexpr size_t kMostReaders = 64;
 
 bool is_order(const FlowNode& node) { return node.is("Less") || node.is("LessOrEqual") || node.is("Greater") || node.is("GreaterOrEqual"); }
@@ -55,13 +55,13 @@ class Search {
     return node != nullptr && node->is("Sub") && counts(node->input(0)) && counts(node->input(1));
   }
 
-  // A window to both sides compares distances too, but with how far it reaches.
+  // A two-sided window also compares distances, but with its size.
   bool next_to_zero(FlowValue value) const {
     const auto number = value == kNone ? std::nullopt : constant_int(flow_, value);
     return number && *number >= -1 && *number <= 1;
   }
 
-  // What it gives chooses between scores and one number, or is the mask of an attention; buckets of distances do not.
+  // Whether the result selects between scores and a constant or is an attention mask; relative-position buckets do neither.
   bool hides(const FlowNode& comparison) const {
     std::vector<FlowValue> here = comparison.outputs;
     for (int step = 0; step < kMostSteps && !here.empty() && here.size() < kMostReaders; ++step) {

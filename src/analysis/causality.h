@@ -5,11 +5,11 @@
 
 namespace kvik::analysis {
 
-// Whether a value is Range(...), a cumulative sum, or made of one.
+// Whether a value is a Range, a cumulative sum, or computed from one.
 bool counts_positions(const Flow& flow, FlowValue value);
 
-// A later token is hidden from an earlier one: what a decoder without a cache shows and an encoder does not.
-// `inputs`: of the flow, with their roles.
+// Whether earlier tokens cannot see later ones, which distinguishes a decoder without a cache from an encoder. `inputs`: those of the
+// flow, with their roles.
 bool looks_causal(const Flow& flow, const std::vector<Port>& inputs);
 
 }  // namespace kvik::analysis

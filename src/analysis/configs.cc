@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMostLayers = 4096;
 
-// Where models of several parts keep the description of the one that generates.
+// Sections that describe the text model of a multimodal model.
 constexpr std::string_view kTextParts[] = {"text_config", "decoder", "llm_config", "language_config", "language_model"};
 
 const Json* member(const Json& json, std::string_view name) {
@@ -54,11 +54,11 @@ Json read_if_there(const fs::path& folder, const char* name) {
 Role role_or_throw(const Json& said, const std::string& port, const fs::path& folder) {
   const auto role = said.is_string() ? role_named(said.get<std::string>()) : std::nullopt;
   if (role) return *role;
-  throw Error(Code::kBadArgument, fmt::format("{}: '{}' is given the role {}, which there is not; docs/kvik-json.md lists the roles",
+  throw Error(Code::kBadArgument, fmt::format("{}: '{}' has unknown role {}; docs/kvik-json.md lists the roles",
                                               (folder / "kvik.json").string(), port, said.dump()));
 }
 
-void add_said(const Json& part, const fs::path& folder, Hints& hints) {
+void add_roles(const Json& part, const fs::path& folder, Hints& hints) {
   for (const auto& [key, roles] : {std::pair<std::string_view, Hints::Roles*>{"inputs", &hints.inputs}, {"outputs", &hints.outputs}}) {
     const Json* said = member(part, key);
     if (said == nullptr) continue;
@@ -110,7 +110,7 @@ constexpr GenaiName kGenaiOutputs[] = {
     {"present_conv_names", Role::kRecurrentState},
 };
 
-// "past.%d.key" stands for one name a layer.
+// "past.%d.key" is one name per layer.
 void add_expanded(const std::string& pattern, int64_t n_layers, Role role, Hints::Roles& roles) {
   const size_t at = pattern.find("%d");
   if (at == std::string::npos) {
@@ -159,7 +159,7 @@ std::vector<int64_t> as_list(const Json* json) {
   return list;
 }
 
-// tokenizer_config.json knows special tokens by their text, and the texts of added tokens by id.
+// tokenizer_config.json gives the text of special tokens, and the ids of added tokens with their texts.
 std::optional<int64_t> tokenizer_id(const Json& tokenizer, std::string_view name) {
   const Json* token = member(tokenizer, name);
   if (token == nullptr) return {};
@@ -258,10 +258,10 @@ std::vector<std::string> genai_files(const Configs& configs) {
 Hints hints_for(const Configs& configs, const fs::path& file) {
   Hints hints;
   if (configs.kvik.is_object()) {
-    add_said(configs.kvik, configs.folder, hints);
+    add_roles(configs.kvik, configs.folder, hints);
     const Json* files = member(configs.kvik, "files");
     const Json* own = files == nullptr ? nullptr : member(*files, file.filename().string());
-    if (own != nullptr) add_said(*own, configs.folder, hints);
+    if (own != nullptr) add_roles(*own, configs.folder, hints);
   }
   const int64_t n_layers = configs.genai_number("num_hidden_layers").value_or(0);
   for (const Json* part : genai_parts(configs.genai)) {

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "analysis/operators.h"
 #include "kvik/error.h"
 
 namespace kvik::analysis {
 namespace {
 
-constexpr int kDeepest = 16;       // steps back from a value; exporters need five or six
-constexpr int64_t kMostInts = 64;  // no shape or axis list is longer
+constexpr int kDeepest = 16;       // nodes to follow backward; exporters need 5 or 6
+constexpr int64_t kMostInts = 64;  // more than any shape or list of axes has
 
 std::optional<std::vector<int64_t>> small_ints(const onnx::TensorData& data) {
   if (data.n_elements > kMostInts) return {};
@@ -24,7 +25,7 @@ std::optional<std::vector<int64_t>> small_ints(const onnx::TensorData& data) {
     }
     return result;
   } catch (const Error&) {
-    return {};  // whoever runs the node will say what is wrong with it
+    return {};  // running the node reports the error
   }
 }
 
@@ -91,7 +92,7 @@ std::vector<std::optional<int64_t>> partial_ints(const Flow& flow, FlowValue val
       }
       return result;
     }
-    // torch spells "-1 stays -1" as Where(Equal(shape, -1), ones, shape).
+    // torch exports Expand targets as Where(Equal(shape, -1), ones, shape).
     if (node->is("Where")) {
       value = node->input(2);
       continue;
@@ -145,6 +146,27 @@ std::optional<Table> looked_up_table(const Flow& flow, const FlowNode& node) {
   return {};
 }
 
+bool is_product_with_weights(const Flow& flow, FlowValue value) {
+  std::vector<FlowValue> open = {value};
+  for (size_t n = 0; n < open.size() && n < static_cast<size_t>(kMostInts); ++n) {
+    const FlowNode* node = open[n] == kNone ? nullptr : flow.producer(open[n]);
+    if (node == nullptr) continue;
+    if (is_matmul(*node) || node->is("MatMulNBits") || node->is("MatMulBnb4")) return true;
+    const bool is_sum = node->is("Add") || node->is("Sub");
+    const bool is_factor = node->is("Mul") || node->is("Div");
+    if (is_sum || is_factor) {
+      const bool constant[] = {weight_dims(flow, node->input(0)).has_value(), weight_dims(flow, node->input(1)).has_value()};
+      if (is_sum && !constant[0] && !constant[1]) continue;  // a residual
+      open.insert(open.end(), node->inputs.begin(), node->inputs.end());
+    } else if (node->is(kMerge)) {
+      open.insert(open.end(), node->inputs.begin(), node->inputs.end());
+    } else if (moves_elements(*node) || node->is("Tanh") || node->is("Clip") || node->is("Softmax") || node->is("LogSoftmax")) {
+      open.push_back(node->input(0));
+    }
+  }
+  return false;
+}
+
 std::optional<int64_t> last_dim(const Flow& flow, FlowValue value) {
   for (int depth = 0; depth < kDeepest && value != kNone; ++depth) {
     const auto& type = flow.type(value);
@@ -173,7 +195,7 @@ std::optional<int64_t> last_dim(const Flow& flow, FlowValue value) {
       return *target.back();
     }
     if (node->is("Add") || node->is("Mul") || node->is("Sub") || node->is("Div")) {
-      // A bias or a scale: its own size says it, unless it is a single number that broadcasts.
+      // A bias or scale has this size, unless it is one broadcast number.
       std::optional<FlowValue> other;
       for (size_t i = 0; i < 2; ++i) {
         const auto dims = weight_dims(flow, node->input(i));

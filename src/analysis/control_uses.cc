@@ -8,14 +8,14 @@
 namespace kvik::analysis {
 namespace {
 
-// How far the numbers at hand are from those of the input.
+// How a value was computed from the input.
 enum Distance : uint8_t { kExact, kComputed, kCounted, kCompared, kDistances };
 
-constexpr size_t kMostAttentions = 8;  // enough to tell what kind they are of
+constexpr size_t kMostAttentions = 8;  // enough to tell self attention from cross attention
 
-class ControlWalk {
+class UseWalk {
  public:
-  ControlWalk(const Flow& flow, ControlUses& uses) : flow_(flow), uses_(uses), seen_(flow.n_values(), 0) {}
+  UseWalk(const Flow& flow, ControlUses& uses) : flow_(flow), uses_(uses), seen_(flow.n_values(), 0) {}
 
   void run(FlowValue from) {
     push(from, kExact);
@@ -82,7 +82,21 @@ class ControlWalk {
 
   void visit_slice(const FlowNode& node, size_t slot, Distance distance) {
     if (slot == 0) return push_outputs(node, distance);
-    if (slot <= 2 && !weight_dims(flow_, node.input(0))) uses_.bounds_slice = true;
+    if (slot > 2) return;
+    const bool of_table = weight_dims(flow_, node.input(0)).has_value();
+    uses_.bounds_past |= distance <= kComputed && (of_table || is_moved_input(node.input(0)));
+    uses_.bounds_slice |= !of_table;
+  }
+
+  // A graph input, or a reshaped one.
+  bool is_moved_input(FlowValue value) const {
+    for (int depth = 0; depth < 16 && value != kNone; ++depth) {
+      if (flow_.is_input(value)) return true;
+      const FlowNode* made_by = flow_.producer(value);
+      if (made_by == nullptr || !moves_elements(*made_by)) return false;
+      value = made_by->input(0);
+    }
+    return false;
   }
 
   void visit_arithmetic(const FlowNode& node, size_t slot, Distance distance) {
@@ -106,7 +120,7 @@ class ControlWalk {
       if (slot == 0 || node.is(kMerge)) push_outputs(node, distance);
       return;
     }
-    // Positions times frequencies: only a product with a constant can still be an angle.
+    // Positions times frequencies: only a product with a constant can be an angle.
     if (is_matmul(node) && distance <= kComputed && other_is_constant(node, slot)) push_outputs(node, kComputed);
   }
 
@@ -123,7 +137,7 @@ class ControlWalk {
   }
 
   void note_control(ControlSlot control, Distance distance) {
-    // A length that was computed from a mask makes the mask no length.
+    // An input from which a length is computed (a mask) is not a length.
     const bool exact = distance == kExact;
     switch (control) {
       case ControlSlot::kTokens: uses_.picks_tokens |= exact; break;
@@ -168,7 +182,7 @@ class ControlWalk {
 
   const Flow& flow_;
   ControlUses& uses_;
-  std::vector<uint8_t> seen_;  // a bit per distance
+  std::vector<uint8_t> seen_;  // one bit per Distance
   std::vector<std::pair<FlowValue, Distance>> stack_;
   FlowNodeId at_ = kNone;  // the node being visited
 };
@@ -177,7 +191,7 @@ class ControlWalk {
 
 ControlUses control_uses(const Flow& flow, FlowValue input) {
   ControlUses uses;
-  ControlWalk(flow, uses).run(input);
+  UseWalk(flow, uses).run(input);
   return uses;
 }
 

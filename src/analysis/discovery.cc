@@ -35,7 +35,7 @@ std::vector<fs::path> models_under(const fs::path& folder) {
   return {};
 }
 
-// By base name, then by variant.
+// Files by base name, then by variant.
 using Variants = std::map<std::string, std::map<std::string, fs::path>>;
 
 Variants group(const std::vector<fs::path>& files) {
@@ -69,7 +69,7 @@ fs::path choose(const std::string& base, const std::map<std::string, fs::path>& 
   if (variants.size() == 1) return variants.begin()->second;
   throw Error(
       Code::kBadArgument,
-      fmt::format("{}: '{}' is there in several precisions ({}) and none of them is the plain one; name the file that is meant, such as {}",
+      fmt::format("{}: '{}' exists in several precisions ({}), all with a suffix; choose a variant or pass the path of a file, such as {}",
                   variants.begin()->second.parent_path().string(), base, fmt::join(names_of(variants), ", "),
                   variants.begin()->second.filename().string()));
 }
@@ -82,13 +82,13 @@ std::vector<fs::path> choose_all(const std::vector<fs::path>& files, const std::
   }
   if (wanted && !there.contains(wanted->empty() ? "fp32" : *wanted))
     throw Error(Code::kBadArgument,
-                fmt::format("{}: no model of precision '{}' was found; there is {}", where.string(), *wanted, fmt::join(there, ", ")));
+                fmt::format("{}: no model of precision '{}' was found; found {}", where.string(), *wanted, fmt::join(there, ", ")));
   std::vector<fs::path> chosen;
   for (const auto& [base, variants] : groups) chosen.push_back(choose(base, variants, wanted));
   return chosen;
 }
 
-// Files of a set are called by their part; anything else stands alone.
+// Whether the name is that of one part of a model with several files.
 bool is_part_name(const fs::path& file) {
   const NameParts parts = name_parts(file.stem().string());
   return parts.has_any(
@@ -116,10 +116,10 @@ std::vector<fs::path> discover_genai(const fs::path& folder, const Configs& conf
     const fs::path file = folder / name;
     const bool leaves = fs::path(name).is_absolute() || name.find("..") != std::string::npos;
     if (leaves)
-      throw Error(Code::kBadModel, fmt::format("{}: the file name '{}' leaves the folder", (folder / "genai_config.json").string(), name));
+      throw Error(Code::kBadModel,
+                  fmt::format("{}: the file name '{}' is outside the folder", (folder / "genai_config.json").string(), name));
     if (!fs::is_regular_file(file, unreadable))
-      throw Error(Code::kIo,
-                  fmt::format("{}: the file '{}' is named there and is not in the folder", (folder / "genai_config.json").string(), name));
+      throw Error(Code::kIo, fmt::format("{}: the file '{}' is not in the folder", (folder / "genai_config.json").string(), name));
     files.push_back(file);
   }
   std::sort(files.begin(), files.end());
@@ -130,7 +130,7 @@ std::vector<fs::path> discover_genai(const fs::path& folder, const Configs& conf
 
 VariantName variant_name(const fs::path& file) {
   const std::string stem = file.stem().string();
-  const size_t at = stem.rfind('_');
+  const size_t at = stem.find_last_of("_.");
   if (at != std::string::npos && at > 0) {
     const std::string_view tail = std::string_view(stem).substr(at + 1);
     if (std::find(std::begin(kVariants), std::end(kVariants), tail) != std::end(kVariants)) return {stem.substr(0, at), std::string(tail)};
@@ -147,8 +147,7 @@ fs::path config_folder(const fs::path& path) {
 Discovery discover(const fs::path& path, const std::optional<std::string>& variant, const Configs& configs) {
   std::error_code unreadable;
   if (!fs::exists(path, unreadable))
-    throw Error(Code::kIo,
-                fmt::format("{}: there is no such file or folder; a folder with a model or an .onnx file was expected", path.string()));
+    throw Error(Code::kIo, fmt::format("{}: no such file or folder; expected an .onnx file or a folder with one", path.string()));
   if (!fs::is_directory(path, unreadable)) return discover_file(path);
 
   Discovery result{configs.folder, {}, {}};

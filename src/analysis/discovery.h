@@ -9,24 +9,24 @@
 
 namespace kvik::analysis {
 
-// The model files that a path stands for, one of each where there are several precisions.
+// The model files at a path, one precision of each.
 struct Discovery {
-  std::filesystem::path folder;                // that holds the config files
+  std::filesystem::path folder;                // with the config files
   std::vector<std::filesystem::path> files;    // sorted; not empty
-  std::optional<std::filesystem::path> named;  // the one the user named; the others merely may belong to it
+  std::optional<std::filesystem::path> named;  // the file the user named; the others may belong to it
 };
 
-// Throws Error: kIo where there is nothing, kBadModel for a folder without a model, kBadArgument where several precisions
-// are there and `variant` does not choose.
+// Throws Error: kIo if the path does not exist, kBadModel for a folder without a model, kBadArgument if there are several precisions and
+// `variant` does not select one.
 Discovery discover(const std::filesystem::path& path, const std::optional<std::string>& variant, const Configs& configs);
 
-// The folder that holds the config files of a path.
+// The folder with the config files of a path.
 std::filesystem::path config_folder(const std::filesystem::path& path);
 
-// "decoder_model_q4f16.onnx" is the variant "q4f16" of "decoder_model".
+// "decoder_model_q4f16.onnx" is the variant "q4f16" of "decoder_model", and "decoder.int8.onnx" the variant "int8" of "decoder".
 struct VariantName {
   std::string base;
-  std::string variant;  // empty for the plain one
+  std::string variant;  // empty if the name has no suffix
 };
 VariantName variant_name(const std::filesystem::path& file);
 

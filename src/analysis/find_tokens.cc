@@ -12,14 +12,14 @@ namespace {
 
 struct Candidate {
   size_t input;
-  int64_t rows;  // of the largest table it looks up; 0 for an operator that embeds
+  int64_t rows;  // of the largest table it indexes; 0 for an embedding operator
   bool as_many_as_logits;
   bool by_operator;
 
   int strength() const { return by_operator ? 3 : as_many_as_logits ? 2 : 1; }
 };
 
-// Last axes of the outputs: one of them is the vocabulary.
+// Sizes of the last axes of the outputs; one of them is the vocabulary size.
 std::set<int64_t> output_widths(const GraphFacts& facts, const File& file) {
   std::set<int64_t> widths;
   for (size_t o = 0; o < file.outputs.size(); ++o) {
@@ -46,14 +46,14 @@ std::vector<Candidate> candidates(const GraphFacts& facts, const File& file) {
   return found;
 }
 
-// Floating point of rank three that is neither kept nor attended to as it is: features of an encoder, or embeddings.
+// Floating-point inputs of rank 3 that are not states: hidden states of an encoder, or embeddings.
 std::vector<size_t> feature_inputs(const GraphFacts& facts, const File& file) {
   std::vector<size_t> found;
   for (size_t i = 0; i < file.inputs.size(); ++i) {
     const Port& port = file.inputs[i];
     if (!facts.traces[i] || port.dims.size() != 3 || state_name(port.name).looks_like_state) continue;
     const StateTrace& trace = *facts.traces[i];
-    // A state without positions has numbers for all axes but the batch.
+    // In a state without positions all axes but the batch have a fixed size.
     const bool has_positions = std::count_if(port.dims.begin(), port.dims.end(), [](const onnx::Dim& d) { return d.value < 0; }) > 1;
     const bool kept =
         std::any_of(trace.arrivals.begin(), trace.arrivals.end(), [&](const Arrival& a) { return a.n_arithmetic == 0 || !has_positions; });
@@ -62,15 +62,15 @@ std::vector<size_t> feature_inputs(const GraphFacts& facts, const File& file) {
   return found;
 }
 
-[[noreturn]] void ask(const File& file, const Candidate& a, const Candidate& b) {
+[[noreturn]] void throw_ambiguous_tokens(const File& file, const Candidate& a, const Candidate& b) {
   const std::string &one = file.inputs[a.input].name, &two = file.inputs[b.input].name;
   throw Error(Code::kBadArgument,
-              fmt::format("{}: inputs '{}' and '{}' both look up a table of {} rows, so either could be the token ids; say which in a "
-                          "kvik.json beside the model: {{\"inputs\": {{\"{}\": \"token_ids\"}}}}",
+              fmt::format("{}: inputs '{}' and '{}' both index a table of {} rows, so either could be the token ids; name the role in a "
+                          "kvik.json next to the model: {{\"inputs\": {{\"{}\": \"token_ids\"}}}}",
                           file.path.string(), one, two, a.rows, one));
 }
 
-// The strongest of the candidates; of equally strong ones, first by the size of the table, then by name, then as configured.
+// The strongest candidate; ties are resolved by the size of the table, then by name, then by the config files.
 int choose(const GraphFacts& facts, const File& file, int configured) {
   std::vector<Candidate> found = candidates(facts, file);
   if (found.empty()) return configured;
@@ -78,7 +78,7 @@ int choose(const GraphFacts& facts, const File& file, int configured) {
   for (const Candidate& c : found) best = std::max(best, c.strength());
   std::erase_if(found, [&](const Candidate& c) { return c.strength() < best; });
   if (best == 1) {
-    // A graph that takes embeddings has no tokens: what it looks up are positions.
+    // A graph that takes embeddings has no tokens; what it looks up are positions.
     const auto is_named = [&](const Candidate& c) { return name_hint(file.inputs[c.input].name) == NameHint::kTokens; };
     if (!feature_inputs(facts, file).empty() && std::none_of(found.begin(), found.end(), is_named)) return configured;
     int64_t most = 0;
@@ -89,15 +89,15 @@ int choose(const GraphFacts& facts, const File& file, int configured) {
 
   std::vector<Candidate> named = found;
   std::erase_if(named, [&](const Candidate& c) { return name_hint(file.inputs[c.input].name) != NameHint::kTokens; });
-  if (named.size() > 1) {  // a whole encoder-decoder in one graph: the decoder's are the ones that generate
+  if (named.size() > 1) {  // encoder and decoder in one graph: take those of the decoder
     std::erase_if(named, [&](const Candidate& c) { return !name_parts(file.inputs[c.input].name).has("decoder"); });
   }
   if (named.size() == 1) return static_cast<int>(named.front().input);
   if (configured >= 0) return configured;
-  ask(file, found[0], found[1]);
+  throw_ambiguous_tokens(file, found[0], found[1]);
 }
 
-int said_to_be(const File& file, const Hints::Roles& roles, Role role) {
+int input_with_role(const File& file, const Hints::Roles& roles, Role role) {
   for (size_t i = 0; i < file.inputs.size(); ++i) {
     const auto said = roles.find(file.inputs[i].name);
     if (said != roles.end() && said->second == role) return static_cast<int>(i);
@@ -124,10 +124,10 @@ void find_features(GraphFacts& facts, File& file) {
 }  // namespace
 
 void find_tokens(GraphFacts& facts, File& file, const Hints& hints) {
-  facts.token_input = said_to_be(file, hints.inputs, Role::kTokenIds);
-  if (facts.token_input < 0) facts.token_input = choose(facts, file, said_to_be(file, hints.weak_inputs, Role::kTokenIds));
+  facts.token_input = input_with_role(file, hints.inputs, Role::kTokenIds);
+  if (facts.token_input < 0) facts.token_input = choose(facts, file, input_with_role(file, hints.weak_inputs, Role::kTokenIds));
   if (facts.token_input >= 0) file.inputs[static_cast<size_t>(facts.token_input)].role = Role::kTokenIds;
-  facts.source_input = said_to_be(file, hints.inputs, Role::kEncoderHiddenStates);
+  facts.source_input = input_with_role(file, hints.inputs, Role::kEncoderHiddenStates);
   find_features(facts, file);
   facts.find_dependencies();
 }

@@ -13,19 +13,21 @@ std::string shape_of(const Port& port) {
   return fmt::format("[{}]", fmt::join(dims, ", "));
 }
 
-// Sizes that both declare are the same; the batch is whatever it is.
-bool fits(const Port& made, const Port& read) {
+// Sizes that both declare are equal, except those of the batch.
+bool fits(const Port& made, const Port& read, int batch_axis) {
   if (!made.has_shape || !read.has_shape) return true;
   if (made.dims.size() != read.dims.size()) return false;
-  for (size_t i = 1; i < made.dims.size(); ++i) {
+  for (size_t i = 0; i < made.dims.size(); ++i) {
+    if (static_cast<int>(i) == batch_axis) continue;
     if (made.dims[i].value >= 0 && read.dims[i].value >= 0 && made.dims[i].value != read.dims[i].value) return false;
   }
   return true;
 }
 
 std::string misfit(const File& encoder, const Port& made, const File& decoder, const Port& read) {
-  return fmt::format("{} reads '{}' as {}, and {} gives '{}' as {}: they are not of one model", decoder.path.filename().string(), read.name,
-                     shape_of(read), encoder.path.filename().string(), made.name, shape_of(made));
+  return fmt::format("{} reads '{}' as {}, and {} gives '{}' as {}: they are not of one model; export both again",
+                     decoder.path.filename().string(), read.name, shape_of(read), encoder.path.filename().string(), made.name,
+                     shape_of(made));
 }
 
 const State* cross_state_of(const File& file, const State& like) {
@@ -39,9 +41,9 @@ void check_file(const File& encoder, const File& decoder, std::vector<std::strin
   const Port* read = decoder.input_of(Role::kEncoderHiddenStates);
   const Port* made = encoder.output_of(Role::kHiddenStates);
   if (read != nullptr && made == nullptr) {
-    found.push_back(fmt::format("{} reads '{}', and {} gives no hidden states", decoder.path.filename().string(), read->name,
-                                encoder.path.filename().string()));
-  } else if (read != nullptr && !fits(*made, *read)) {
+    found.push_back(fmt::format("{} reads '{}', and {} gives no hidden states; export both again", decoder.path.filename().string(),
+                                read->name, encoder.path.filename().string()));
+  } else if (read != nullptr && !fits(*made, *read, 0)) {
     found.push_back(misfit(encoder, *made, decoder, *read));
   }
   for (const State& state : decoder.states) {
@@ -50,26 +52,31 @@ void check_file(const File& encoder, const File& decoder, std::vector<std::strin
     if (source == nullptr) continue;
     const Port& given = encoder.outputs[static_cast<size_t>(source->output)];
     const Port& wanted = decoder.inputs[static_cast<size_t>(state.input)];
-    if (fits(given, wanted)) continue;
+    if (fits(given, wanted, state.batch_axis)) continue;
     found.push_back(misfit(encoder, given, decoder, wanted));
-    return;  // the other layers would say the same
+    return;  // the same is true of the other layers
   }
 }
 
 }  // namespace
 
-std::vector<std::string> encoder_misfits(const Signature& signature) {
+std::vector<std::string> generation_problems(const Signature& signature) {
   std::vector<std::string> found;
+  const File* first = signature.first_step();
+  const File* later = signature.later_step();
+  for (const File* file : {first, later}) {
+    if (file == nullptr || file->output_of(Role::kLogits) != nullptr || !found.empty()) continue;
+    const bool hidden = file->output_of(Role::kHiddenStates) != nullptr;
+    found.push_back(fmt::format("{} gives {}, so text cannot be generated with it; export the model with its language-model head",
+                                file->path.filename().string(), hidden ? "hidden states and no logits" : "no logits"));
+  }
   if (signature.kind != Kind::kEncoderDecoder) return found;
   const File* encoder = signature.encoder();
   if (encoder == nullptr) {
-    const File* decoder = signature.first_step() != nullptr ? signature.first_step() : signature.later_step();
-    found.push_back(fmt::format("{} attends to an encoder, and no encoder file was found beside it",
-                                decoder != nullptr ? decoder->path.filename().string() : "the decoder"));
+    found.push_back(fmt::format("{} attends to an encoder, and no encoder file was found next to it; export the encoder too",
+                                first != nullptr ? first->path.filename().string() : "the decoder"));
     return found;
   }
-  const File* first = signature.first_step();
-  const File* later = signature.later_step();
   if (first != nullptr) check_file(*encoder, *first, found);
   if (later != nullptr && later != first && found.empty()) check_file(*encoder, *later, found);
   return found;

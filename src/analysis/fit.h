@@ -7,8 +7,8 @@
 
 namespace kvik::analysis {
 
-// Whether the encoder and the decoder of an encoder-decoder belong together, as far as their declared shapes tell: one sentence for
-// each thing that the decoder reads and the encoder does not give so. Empty where all is well, and for other kinds of models.
-std::vector<std::string> encoder_misfits(const Signature& signature);
+// Why a model with a decoder cannot generate, as far as its declared inputs and outputs tell: no logits, no encoder file, or an encoder
+// whose outputs do not fit the decoder. One sentence each; empty if nothing was found.
+std::vector<std::string> generation_problems(const Signature& signature);
 
 }  // namespace kvik::analysis

@@ -22,7 +22,7 @@ std::vector<FlowValue> mapped(const std::vector<onnx::ValueId>& values, const st
 }  // namespace
 
 Flow::Flow(const onnx::Graph& graph) {
-  const std::vector<FlowValue> ids = lay(graph, {});
+  const std::vector<FlowValue> ids = flatten(graph, {});
   inputs_ = mapped(graph.inputs, ids);
   outputs_ = mapped(graph.outputs, ids);
 
@@ -66,18 +66,18 @@ std::vector<FlowValue> Flow::number(const onnx::Graph& graph, const std::vector<
   return ids;
 }
 
-std::vector<FlowValue> Flow::lay(const onnx::Graph& graph, const std::vector<FlowValue>& outer) {
+std::vector<FlowValue> Flow::flatten(const onnx::Graph& graph, const std::vector<FlowValue>& outer) {
   std::vector<FlowValue> ids = number(graph, outer);
-  for (const onnx::Node& node : graph.nodes) lay_node(node, ids);
+  for (const onnx::Node& node : graph.nodes) flatten_node(node, ids);
   return ids;
 }
 
-void Flow::lay_node(const onnx::Node& node, const std::vector<FlowValue>& ids) {
+void Flow::flatten_node(const onnx::Node& node, const std::vector<FlowValue>& ids) {
   if (node.domain.empty() && node.op == "If") {
     const onnx::Graph* branches[] = {subgraph(node, "then_branch"), subgraph(node, "else_branch")};
     std::vector<std::vector<FlowValue>> results;
     for (const onnx::Graph* branch : branches) {
-      if (branch != nullptr) results.push_back(mapped(branch->outputs, lay(*branch, ids)));
+      if (branch != nullptr) results.push_back(mapped(branch->outputs, flatten(*branch, ids)));
     }
     nodes_.push_back({node.op, node.domain, &node, mapped(node.inputs, ids), {}});
     const std::vector<FlowValue> outputs = mapped(node.outputs, ids);
@@ -90,7 +90,7 @@ void Flow::lay_node(const onnx::Node& node, const std::vector<FlowValue>& ids) {
     }
     return;
   }
-  if (const onnx::Graph* body = subgraph(node, "body")) return lay_loop(node, *body, ids);
+  if (const onnx::Graph* body = subgraph(node, "body")) return flatten_loop(node, *body, ids);
 
   const auto id = static_cast<FlowNodeId>(nodes_.size());
   nodes_.push_back({node.op, node.domain, &node, mapped(node.inputs, ids), mapped(node.outputs, ids)});
@@ -100,9 +100,9 @@ void Flow::lay_node(const onnx::Node& node, const std::vector<FlowValue>& ids) {
 }
 
 // Loop: inputs are count, condition, states; the body takes (iteration, condition, states) and gives (condition, states,
-// scanned). Scan: states, sequences in the same order on both sides. What one iteration hands to the next is left out: a
-// walk along the first iteration sees every path.
-void Flow::lay_loop(const onnx::Node& node, const onnx::Graph& body, const std::vector<FlowValue>& ids) {
+// scanned). Scan: states, sequences in the same order on both sides. Values passed from one
+// iteration to the next are left out: the first iteration has every path.
+void Flow::flatten_loop(const onnx::Node& node, const onnx::Graph& body, const std::vector<FlowValue>& ids) {
   const std::vector<FlowValue> inputs = mapped(node.inputs, ids);
   const std::vector<FlowValue> body_ids = number(body, ids);
   const std::vector<FlowValue> body_inputs = mapped(body.inputs, body_ids);
@@ -110,7 +110,7 @@ void Flow::lay_loop(const onnx::Node& node, const onnx::Graph& body, const std::
   for (size_t i = 0; i < body_inputs.size() && i < inputs.size(); ++i) {
     if (inputs[i] != kNone && !(is_loop && i == 0)) add_merge({inputs[i]}, body_inputs[i]);
   }
-  for (const onnx::Node& inner : body.nodes) lay_node(inner, body_ids);
+  for (const onnx::Node& inner : body.nodes) flatten_node(inner, body_ids);
   std::vector<FlowValue> results = mapped(body.outputs, body_ids);
   if (is_loop && !results.empty()) results.erase(results.begin());
   const std::vector<FlowValue> outputs = mapped(node.outputs, ids);

@@ -9,7 +9,7 @@
 
 namespace kvik::analysis {
 
-// A value of a Flow: a number of its own, whatever graph of the model it stands in.
+// A value of a Flow: unique across the graph and its subgraphs.
 using FlowValue = int32_t;
 using FlowNodeId = int32_t;
 inline constexpr int32_t kNone = -1;
@@ -17,8 +17,8 @@ inline constexpr int32_t kNone = -1;
 struct FlowNode {
   std::string_view op;
   std::string_view domain;
-  const onnx::Node* node = nullptr;  // null for a merge, which no file contains
-  std::vector<FlowValue> inputs;     // kNone where omitted
+  const onnx::Node* node = nullptr;  // null for a merge, which is not in the file
+  std::vector<FlowValue> inputs;     // kNone: omitted
   std::vector<FlowValue> outputs;
 
   bool is(std::string_view name) const { return op == name; }
@@ -26,12 +26,12 @@ struct FlowNode {
   FlowValue output(size_t i) const { return i < outputs.size() ? outputs[i] : kNone; }
 };
 
-// The result of a branch, a loop or a scan: one of its inputs, whichever.
+// The result of a branch, loop or scan: one of its inputs.
 inline constexpr std::string_view kMerge = "kvik.Merge";
 
-// A graph with the graphs inside it laid flat, so that a walk from an input to an output crosses branches as if they were
-// not there: a captured value is the value it captures, and an output of an If is a merge of what both branches give.
-// Nodes stand in an order in which they could be run. The graph must outlive the flow.
+// A graph with its subgraphs flattened, so that a walk from an input to an output passes through branches: a captured value is the value
+// it captures, and an output of an If is a merge of the results of both branches. Nodes are in execution order. The graph must outlive
+// the flow.
 class Flow {
  public:
   explicit Flow(const onnx::Graph& graph);
@@ -51,13 +51,13 @@ class Flow {
   // The tensor of an initializer or of a Constant node; null for everything else.
   const onnx::TensorData* constant(FlowValue value) const;
   bool is_input(FlowValue value) const { return input_index_[static_cast<size_t>(value)] >= 0; }
-  int input_index(FlowValue value) const { return input_index_[static_cast<size_t>(value)]; }  // -1 when it is none
+  int input_index(FlowValue value) const { return input_index_[static_cast<size_t>(value)]; }  // -1 if it is not an input
 
  private:
   std::vector<FlowValue> number(const onnx::Graph& graph, const std::vector<FlowValue>& outer);
-  std::vector<FlowValue> lay(const onnx::Graph& graph, const std::vector<FlowValue>& outer);
-  void lay_node(const onnx::Node& node, const std::vector<FlowValue>& ids);
-  void lay_loop(const onnx::Node& node, const onnx::Graph& body, const std::vector<FlowValue>& ids);
+  std::vector<FlowValue> flatten(const onnx::Graph& graph, const std::vector<FlowValue>& outer);
+  void flatten_node(const onnx::Node& node, const std::vector<FlowValue>& ids);
+  void flatten_loop(const onnx::Node& node, const onnx::Graph& body, const std::vector<FlowValue>& ids);
   void add_merge(std::vector<FlowValue> from, FlowValue to);
   const onnx::Value& at(FlowValue value) const { return *values_[static_cast<size_t>(value)].value; }
 

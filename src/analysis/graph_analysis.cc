@@ -38,11 +38,11 @@ Stage stage_of(const GraphFacts& facts, const File& file) {
   return computes_features(facts.flow) ? Stage::kEncoder : Stage::kEmbedding;
 }
 
-// The shortest table of weights that is looked up by positions: it bounds how long a text may be.
+// Rows of the shortest table indexed by positions: an upper bound of the context length.
 std::optional<int64_t> position_rows(const GraphFacts& facts, const File& file) {
   std::optional<int64_t> least;
   const auto note = [&](int64_t rows) {
-    if (rows > 8) least = std::min(least.value_or(rows), rows);  // a handful of rows is never a context
+    if (rows > 8) least = std::min(least.value_or(rows), rows);  // so few rows are not a context
   };
   for (size_t i = 0; i < file.inputs.size(); ++i) {
     const Role role = file.inputs[i].role;
@@ -67,8 +67,8 @@ std::optional<int64_t> position_rows(const GraphFacts& facts, const File& file) 
   return least;
 }
 
-// Inputs that must be fed and whose meaning nothing tells.
-void ask_about_the_rest(File& file) {
+// Reports inputs whose role could not be found.
+void report_unknown_inputs(File& file) {
   const bool generates = file.stage == Stage::kDecoder || file.stage == Stage::kDecoderMerged || file.stage == Stage::kEncoder;
   const Port* first = nullptr;
   for (Port& port : file.inputs) {
@@ -78,14 +78,13 @@ void ask_about_the_rest(File& file) {
       continue;
     }
     if (first != nullptr && first->dtype == port.dtype && first->dims.size() == port.dims.size()) {
-      throw Error(
-          Code::kBadArgument,
-          fmt::format("{}: inputs '{}' and '{}' look alike and neither the graph nor their names tell what they are for; give their "
-                      "roles in a kvik.json beside the model: {{\"inputs\": {{\"{}\": \"...\", \"{}\": \"...\"}}}}",
-                      file.path.string(), first->name, port.name, first->name, port.name));
+      throw Error(Code::kBadArgument,
+                  fmt::format("{}: inputs '{}' and '{}' cannot be distinguished by the graph or by their names; give their "
+                              "roles in a kvik.json next to the model: {{\"inputs\": {{\"{}\": \"...\", \"{}\": \"...\"}}}}",
+                              file.path.string(), first->name, port.name, first->name, port.name));
     }
     if (first == nullptr) first = &port;
-    file.problems.push_back(fmt::format("{}: nothing tells what input '{}' ({}) is for; give its role in a kvik.json beside the model",
+    file.problems.push_back(fmt::format("{}: the role of input '{}' ({}) is unknown; name it in a kvik.json next to the model",
                                         file.path.filename().string(), port.name, dtype_name(port.dtype)));
   }
 }
@@ -110,9 +109,8 @@ File analyze_graph(std::shared_ptr<const onnx::Model> model, const std::filesyst
   GraphFacts facts(graph);
   const auto& nodes = facts.flow.nodes();
   if (const auto loop = std::find_if(nodes.begin(), nodes.end(), is_whole_loop); loop != nodes.end()) {
-    file.problems.push_back(
-        fmt::format("{}: the whole generation loop is inside the graph ({}); export the decoder without it to run it step by step",
-                    path.filename().string(), loop->op));
+    file.problems.push_back(fmt::format("{}: the graph contains the whole generation loop ({}); export the decoder without it",
+                                        path.filename().string(), loop->op));
     for (Port& port : file.inputs) port.role = Role::kOther;
     for (Port& port : file.outputs) port.role = Role::kOther;
     return file;
@@ -124,7 +122,8 @@ File analyze_graph(std::shared_ptr<const onnx::Model> model, const std::filesyst
   file.stage = stage_of(facts, file);
   rename_outputs_of_embedding(file);
   file.position_rows = position_rows(facts, file);
-  ask_about_the_rest(file);
+  file.quantizes_across_rows = std::any_of(nodes.begin(), nodes.end(), quantizes_dynamically);
+  report_unknown_inputs(file);
   return file;
 }
 

@@ -8,7 +8,7 @@
 
 namespace kvik::analysis {
 
-// The analysis of one graph with what its folder says about it. The stage is told as far as the file alone can tell it.
+// Analyzes one graph with the hints from its folder. The stage is preliminary: other files of the model may change it.
 File analyze_graph(std::shared_ptr<const onnx::Model> model, const std::filesystem::path& path, const Hints& hints);
 
 }  // namespace kvik::analysis

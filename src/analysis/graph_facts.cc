@@ -7,11 +7,11 @@
 namespace kvik::analysis {
 namespace {
 
-constexpr size_t kMostTraced = 4096;  // inputs; a bound on the time that a hostile file can take
+constexpr size_t kMostTraced = 4096;  // inputs; limits the time spent on a hostile file
 
 bool is_small_number(DType dtype) { return dtype == DType::kI8 || dtype == DType::kU8; }
 
-// Floating point of rank three and more, and quantised caches.
+// Floating-point tensors of rank 3 or more, and quantized caches.
 bool could_be_state(const onnx::Value& value) {
   if (!value.type || value.type->kind != onnx::ValueType::Kind::kTensor) return false;
   const onnx::ValueType& type = *value.type;

@@ -13,7 +13,7 @@
 
 namespace kvik::analysis {
 
-// Everything the walks over one graph found, per input, from which roles and states are read.
+// The results of walking one graph from each input; roles and states are derived from them.
 struct GraphFacts {
   explicit GraphFacts(const onnx::Graph& graph);
 
@@ -24,10 +24,10 @@ struct GraphFacts {
   std::vector<std::optional<ControlUses>> uses;              // of all others
   std::optional<ControlUses> data_uses(size_t input) const;  // also of what could be a state
 
-  int token_input = -1;   // index into the inputs, once it is known; tokens or embeddings
-  int source_input = -1;  // hidden states of an encoder
+  int token_input = -1;   // index of the input with tokens or embeddings; -1: not known yet
+  int source_input = -1;  // the input with hidden states of an encoder
 
-  // Whether the elements of a value depend on input `i`; its shape does not count.
+  // Whether the elements of a value depend on an input; dependence on its shape does not count.
   bool depends_on(FlowValue value, int input) const;
   void find_dependencies();  // after token_input and source_input are known
 
@@ -38,8 +38,8 @@ struct GraphFacts {
 std::vector<Port> input_ports(const onnx::Graph& graph);
 std::vector<Port> output_ports(const onnx::Graph& graph);
 
-// The symbol of an axis; empty when it is a number or nothing is declared.
+// The symbol of an axis; empty if it is a number or not declared.
 std::string_view symbol_at(const Port& port, int axis);
-int64_t size_at(const Port& port, int axis);  // -1 when it is no number
+int64_t size_at(const Port& port, int axis);  // -1 if it is not a number
 
 }  // namespace kvik::analysis

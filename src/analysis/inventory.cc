@@ -7,7 +7,7 @@
 namespace kvik::analysis {
 namespace {
 
-constexpr int64_t kSmallConstant = 64;  // elements; axes and shapes are no weights
+constexpr int64_t kSmallConstant = 64;  // elements; axes and shapes are not weights
 
 void count_tensor(const onnx::TensorData& data, Inventory& inventory) {
   inventory.weight_bytes[data.dtype] += static_cast<int64_t>(storage_bytes(data.dtype, data.n_elements));

@@ -10,11 +10,11 @@
 
 namespace kvik::analysis {
 
-// What a file is made of.
+// Operators and weights of a file.
 struct Inventory {
-  int64_t n_nodes = 0;                       // those of branches and bodies too
-  std::map<std::string, int64_t> operators;  // "Gather", "com.microsoft.GroupQueryAttention" …: how many
-  std::vector<std::string> without_kernel;   // those that the reference evaluator lacks, sorted
+  int64_t n_nodes = 0;                       // including subgraphs
+  std::map<std::string, int64_t> operators;  // "Gather", "com.microsoft.GroupQueryAttention" ...: number of nodes
+  std::vector<std::string> without_kernel;   // operators without a reference kernel, sorted
   std::map<DType, int64_t> weight_bytes;     // as stored
   std::set<std::string> external_files;      // as named in the model
 

@@ -4,8 +4,8 @@
 
 namespace kvik::analysis {
 
-// Whether a graph looks only at how many places a mask of the source lets through. A decoder whose encoder shortens its source works out by
-// itself how many positions are left of so many, so its mask is as long as what the encoder read and not as what it gave.
+// Whether a graph only counts the ones in a source mask. The decoder of an encoder that shortens its source computes the number of
+// remaining positions itself, so its mask has the length of the encoder's input, not of its output.
 bool only_counts(const File& file, const Port& mask);
 
 }  // namespace kvik::analysis

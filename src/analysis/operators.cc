@@ -116,6 +116,14 @@ const StatefulOperator* stateful_operator(const FlowNode& node) {
   return nullptr;
 }
 
+bool keeps_a_window(const FlowNode& node) {
+  return node.node != nullptr && node.is("GroupQueryAttention") && node.node->int_or("sliding_window_cache", 0) != 0;
+}
+
+bool quantizes_dynamically(const FlowNode& node) {
+  return node.is("DynamicQuantizeLinear") || node.is("DynamicQuantizeMatMul") || node.is("DynamicQuantizeLSTM");
+}
+
 ControlSlot control_slot(const FlowNode& node, size_t input) {
   for (const Control& known : kControls) {
     if (known.input == input && known.op == node.op && known.domain == node.domain) return known.slot;

@@ -5,37 +5,43 @@
 
 #include "analysis/flow.h"
 
-// What the operators mean to an analysis: which merely move elements, which keep a cache of their own and where.
+// Properties of operators: which ones only move elements, which ones have a cache and at which inputs and outputs.
 namespace kvik::analysis {
 
-// Copies elements of its first input to other places or types and computes nothing.
+// Copies or casts elements of its first input without computing anything.
 bool moves_elements(const FlowNode& node);
 // Adds, multiplies or selects element by element.
 bool is_elementwise_arithmetic(const FlowNode& node);
-bool is_comparison(const FlowNode& node);  // and logic on what comparisons give
-bool is_matmul(const FlowNode& node);      // of two tensors, in any spelling
+bool is_comparison(const FlowNode& node);  // including logical operators
+bool is_matmul(const FlowNode& node);      // any product of two matrices
 
-// A state that an operator takes at one input and gives back, brought up to date, at an output.
+// A state that an operator reads at one input and returns, updated, at one output.
 struct StateSlot {
   enum class Holds { kKey, kValue, kKeyValue, kRecurrent };
   int input;
   int output;
   Holds holds;
-  int fresh;  // the input with the new positions; -1 where they are computed inside
+  int fresh;  // the input with the new positions; -1: computed inside
 };
 
-// An attention or recurrence in one operator.
+// An attention or recurrent operator.
 struct StatefulOperator {
   std::string_view domain;
   std::string_view op;
   std::span<const StateSlot> states;
   int position_axis = -1;  // of the states
-  int key_input = -1;      // attended to as keys and values; -1 where they are computed inside
+  int key_input = -1;      // keys and values; -1: computed inside
   int value_input = -1;
 };
 const StatefulOperator* stateful_operator(const FlowNode& node);  // null for others
 
-// What an operator takes an integer input for.
+// An attention operator whose cache holds only the newest positions and has its full capacity from the start.
+bool keeps_a_window(const FlowNode& node);
+
+// Computes one quantization scale from all elements of its input.
+bool quantizes_dynamically(const FlowNode& node);
+
+// The meaning of a control input of an operator.
 enum class ControlSlot {
   kNothing,
   kTokens,

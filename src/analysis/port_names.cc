@@ -10,7 +10,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 
-// "past_key_values" names the whole cache and says nothing of keys or values.
+// "past_key_values" names the whole cache, not keys or values.
 void strip_key_values(std::vector<std::string>& words) {
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     if (words[i] == "key" && words[i + 1] == "values") {
@@ -25,8 +25,8 @@ bool any_of(const std::vector<std::string>& words, std::initializer_list<std::st
                      [&](const std::string& w) { return std::find(list.begin(), list.end(), w) != list.end(); });
 }
 
-// "hidden" and "state" alone are what every output of an encoder is called; only beside "past" and its like they name a state.
-std::string flavour_of(const std::vector<std::string>& words) {
+// "hidden" and "state" alone are common names of encoder outputs; they name a state only together with "past" and similar words.
+std::string flavor_of(const std::vector<std::string>& words) {
   const bool carried = any_of(words, {"past", "present", "prev", "previous", "new", "updated", "cache", "initial", "init", "next"});
   for (const std::string& word : words) {
     for (const std::string_view known : {"conv", "ssm", "recurrent", "rnn", "shift", "mems", "mem", "compressor", "indexer"}) {
@@ -46,7 +46,7 @@ bool NameParts::has(std::string_view word) const { return std::find(words.begin(
 bool NameParts::has_any(std::initializer_list<std::string_view> list) const { return any_of(words, list); }
 
 NameParts name_parts(std::string_view name) {
-  constexpr size_t kMostDigits = 6;  // longer ones count nothing
+  constexpr size_t kMostDigits = 6;  // longer numbers are not layer numbers
   NameParts parts;
   for (size_t i = 0; i < name.size();) {
     size_t end = i + 1;
@@ -73,15 +73,15 @@ StateName state_name(std::string_view name) {
   result.cross = any_of(words, {"cross", "encoder", "enc", "crossattn"});
   const bool key = any_of(words, {"key", "keys", "k"});
   const bool value = any_of(words, {"value", "values", "v"});
-  result.flavour = flavour_of(words);
-  if (!result.flavour.empty()) {
+  result.flavor = flavor_of(words);
+  if (!result.flavor.empty()) {
     result.kind = NameKind::kRecurrent;
-    if (key || value) result.flavour += key ? ".key" : ".value";
-    if (any_of(words, {"gate", "query"})) result.flavour += any_of(words, {"gate"}) ? ".gate" : ".query";
+    if (key || value) result.flavor += key ? ".key" : ".value";
+    if (any_of(words, {"gate", "query"})) result.flavor += any_of(words, {"gate"}) ? ".gate" : ".query";
   } else if (key || value || any_of(words, {"kv"})) {
     result.kind = key == value ? NameKind::kKeyValue : key ? NameKind::kKey : NameKind::kValue;
   } else if (parts.numbers.size() >= 2 && any_of(words, {"past", "present", "cache"})) {
-    // Nested tuples laid flat: layer, then key, value, key and value of cross attention.
+    // Flattened tuples: layer, then key, value, cross key, cross value.
     const int j = parts.numbers[1];
     result.kind = j % 2 == 0 ? NameKind::kKey : NameKind::kValue;
     result.cross |= j >= 2;
@@ -90,7 +90,7 @@ StateName state_name(std::string_view name) {
   }
   result.looks_like_state =
       result.kind != NameKind::kNothing &&
-      (any_of(words, {"past", "present", "cache", "kv", "mems", "prev", "updated", "new"}) || !result.flavour.empty()) &&
+      (any_of(words, {"past", "present", "cache", "kv", "mems", "prev", "updated", "new"}) || !result.flavor.empty()) &&
       !any_of(words, {"ids", "mask", "length", "lengths", "len", "logits", "position", "positions", "embeds"});
   return result;
 }

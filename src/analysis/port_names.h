@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-// Reading roles out of names. Names come second: they decide only where dataflow and shapes leave a choice.
+// Roles suggested by names. Names decide only if dataflow and shapes leave a choice.
 namespace kvik::analysis {
 
-// A name cut at dots, underscores, slashes, digits and changes of case.
+// A name split at punctuation, digits and changes of case.
 struct NameParts {
   std::vector<std::string> words;  // lower case
   std::vector<int> numbers;
@@ -20,16 +20,16 @@ NameParts name_parts(std::string_view name);
 
 enum class NameKind { kNothing, kKey, kValue, kKeyValue, kRecurrent };
 
-// What the name of a state says.
+// What the name of a state suggests.
 struct StateName {
   NameKind kind = NameKind::kNothing;
-  std::string flavour;  // of a recurrent state: "conv", "ssm" …, so that two of one layer are told apart
+  std::string flavor;  // of a recurrent state: "conv", "ssm" …, distinguishes two states of one layer
   bool cross = false;
   std::optional<int> layer;
-  bool looks_like_state = false;  // has one of the words that states have
+  bool looks_like_state = false;  // contains a word that is typical of states
 
   bool same_state(const StateName& other) const {
-    return kind == other.kind && flavour == other.flavour && cross == other.cross && layer == other.layer;
+    return kind == other.kind && flavor == other.flavor && cross == other.cross && layer == other.layer;
   }
 };
 StateName state_name(std::string_view name);

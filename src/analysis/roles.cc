@@ -11,7 +11,7 @@
 namespace kvik::analysis {
 namespace {
 
-constexpr int64_t kMostSegments = 4;  // rows of a table of token types
+constexpr int64_t kMostSegments = 4;  // rows of a token-type table
 
 bool is_single(const Port& port) { return port.has_shape && (port.dims.empty() || (port.dims.size() == 1 && port.dims[0].value == 1)); }
 
@@ -54,21 +54,22 @@ class Assignment {
     states();
     for (size_t i = 0; i < file_.inputs.size(); ++i) {
       Port& port = file_.inputs[i];
-      if (const Role said = said_role(hints_.inputs, port.name); said != Role::kUnknown) {
-        port.role = said;
+      if (const Role configured = configured_role(hints_.inputs, port.name); configured != Role::kUnknown) {
+        port.role = configured;
       } else if (port.role == Role::kUnknown) {
         port.role = is_float(port.dtype) ? role_of_floats(i) : role_of_integers(i);
       }
-      if (port.role == Role::kUnknown) port.role = said_role(hints_.weak_inputs, port.name);
-      if (port.role == Role::kKvLength) tell_length(i);
+      if (port.role == Role::kUnknown) port.role = configured_role(hints_.weak_inputs, port.name);
+      if (port.role == Role::kKvLength) classify_length(i);
+      port.unclear_count = has_unclear_count(port);
     }
     outputs();
   }
 
  private:
-  static Role said_role(const Hints::Roles& roles, const std::string& name) {
-    const auto said = roles.find(name);
-    return said == roles.end() ? Role::kUnknown : said->second;
+  static Role configured_role(const Hints::Roles& roles, const std::string& name) {
+    const auto configured = roles.find(name);
+    return configured == roles.end() ? Role::kUnknown : configured->second;
   }
 
   void states() {
@@ -85,7 +86,7 @@ class Assignment {
     const ControlUses& uses = *facts_.uses[i];
     if (const Role role = role_by_flow(port, uses, hint); role != Role::kUnknown) return role;
     const Role named = role_of_hint(hint);
-    return named == Role::kTokenIds ? Role::kUnknown : named;  // the tokens are known by now
+    return named == Role::kTokenIds ? Role::kUnknown : named;  // the tokens were found before
   }
 
   Role role_by_flow(const Port& port, const ControlUses& uses, NameHint hint) const {
@@ -93,7 +94,7 @@ class Assignment {
     if (uses.picks_segments) return Role::kTokenTypeIds;
     if (uses.is_write_index) return Role::kWriteIndices;
     if (uses.is_total_length || uses.is_total_length_minus_one || uses.is_past_length) return Role::kKvLength;
-    if (uses.picks_rows_of_state && port.dims.size() <= 1) return Role::kCachePosition;
+    if (uses.picks_rows_of_state && port.dims.size() <= 1) return is_single(port) ? Role::kWriteIndices : Role::kCachePosition;
     if (uses.is_counted) return mask_role(port, uses, hint);
     const bool few_rows = !uses.lookups.empty() && std::all_of(uses.lookups.begin(), uses.lookups.end(),
                                                                [](const auto& l) { return l.table.rows <= kMostSegments; });
@@ -103,23 +104,22 @@ class Assignment {
     if (uses.is_attention_mask || uses.is_compared || uses.reaches_softmax) {
       return is_single(port) ? Role::kKvLength : mask_role(port, uses, hint);
     }
-    if (uses.bounds_range) return Role::kKvLength;
+    if (uses.bounds_range || (uses.bounds_past && is_single(port))) return Role::kKvLength;
     if (uses.bounds_slice && is_single(port)) return hint == NameHint::kLength ? Role::kKvLength : Role::kNumLogitsToKeep;
     return Role::kUnknown;
   }
 
-  // Positions of the new tokens; where there is one number for all of them, it is the length of what came before.
+  // Positions of the new tokens. A single number is the position of the first one, whatever its name is.
   Role position_role(const Port& port, const ControlUses& uses, NameHint hint) const {
     if (hint == NameHint::kSegments) return Role::kTokenTypeIds;
-    // Other tokens than those that are generated: a source.
+    // Not the generated tokens: a source.
     if (hint == NameHint::kTokens && !is_single(port)) return Role::kUnknown;
-    const bool scalar = port.has_shape && port.dims.empty();
-    if (scalar || (is_single(port) && hint != NameHint::kPositions && hint != NameHint::kCachePosition)) return Role::kKvLength;
+    if (is_single(port)) return Role::kKvLength;
     if (port.dims.size() == 1 && (uses.is_compared || hint == NameHint::kCachePosition)) return Role::kCachePosition;
     return Role::kPositionIds;
   }
 
-  // Of the decoder's own tokens or of the encoder's.
+  // The mask of the decoder's tokens or of the source.
   Role mask_role(const Port& port, const ControlUses& uses, NameHint hint) const {
     const std::string_view symbol = symbol_at(port, static_cast<int>(port.dims.size()) - 1);
     const bool reads_source =
@@ -179,14 +179,23 @@ class Assignment {
     return Role::kUnknown;
   }
 
-  void tell_length(size_t i) const {
+  // A list of positions whose declared length differs from that of the tokens; it may have one element, the first position.
+  bool has_unclear_count(const Port& port) const {
+    if (port.role != Role::kCachePosition && port.role != Role::kPositionIds) return false;
+    if (facts_.token_input < 0 || !port.has_shape || port.dims.size() != 1 || port.dims[0].value >= 0) return false;
+    const Port& tokens = file_.inputs[static_cast<size_t>(facts_.token_input)];
+    const std::string_view of_tokens = symbol_at(tokens, tokens.dims.size() == 1 ? 0 : 1);
+    return of_tokens.empty() || of_tokens != symbol_at(port, 0);
+  }
+
+  void classify_length(size_t i) const {
     Port& port = file_.inputs[i];
     port.means_past = !name_parts(port.name).has_any({"total", "nonpad"});
     if (!facts_.uses[i]) return;
     const ControlUses& uses = *facts_.uses[i];
     port.less_one = uses.is_total_length_minus_one;
     if (uses.is_total_length || uses.is_total_length_minus_one) port.means_past = false;
-    if (uses.is_past_length) port.means_past = true;
+    if (uses.is_past_length || uses.bounds_past) port.means_past = true;
   }
 
   void outputs() {
@@ -197,10 +206,10 @@ class Assignment {
     bool has_logits = false;
     for (size_t o = 0; o < file_.outputs.size(); ++o) {
       Port& port = file_.outputs[o];
-      if (const Role said = said_role(hints_.outputs, port.name); said != Role::kUnknown) port.role = said;
+      if (const Role configured = configured_role(hints_.outputs, port.name); configured != Role::kUnknown) port.role = configured;
       if (port.role != Role::kUnknown) continue;
       port.role = role_of_output(o, rows, keeps && n_open == 1);
-      if (port.role == Role::kUnknown) port.role = said_role(hints_.weak_outputs, port.name);
+      if (port.role == Role::kUnknown) port.role = configured_role(hints_.weak_outputs, port.name);
       if (port.role == Role::kUnknown) port.role = Role::kOther;
       if (port.role == Role::kLogits && has_logits) port.role = Role::kOther;
       has_logits |= port.role == Role::kLogits;
@@ -223,6 +232,7 @@ class Assignment {
     const NameParts parts = name_parts(port.name);
     if (!is_float(port.dtype) || (port.has_shape && port.dims.size() < 2)) return Role::kUnknown;
     const auto width = last_dim(facts_.flow, facts_.flow.outputs()[o]);
+    if (width && is_residual_stream(o, *width, rows)) return Role::kHiddenStates;
     const bool named_hidden =
         parts.has_any({"hidden", "features", "embeds", "embeddings"}) || (parts.has("encoder") && parts.has_any({"outputs", "output"}));
     if (parts.has("logits")) return Role::kLogits;
@@ -231,6 +241,24 @@ class Assignment {
     const bool reads_something = facts_.token_input >= 0 || file_.input_of(Role::kPixelValues) || file_.input_of(Role::kAudioFeatures);
     if (named_hidden || (reads_something && (port.dims.size() == 3 || !port.has_shape))) return Role::kHiddenStates;
     return Role::kUnknown;
+  }
+
+  // As wide as the embeddings, not as the vocabulary, and not a product with weights: the graph has no head.
+  bool is_residual_stream(size_t o, int64_t width, std::optional<int64_t> rows) const {
+    if (rows && width == *rows) return false;
+    return width == embedding_width() && !is_product_with_weights(facts_.flow, facts_.flow.outputs()[o]);
+  }
+
+  int64_t embedding_width() const {
+    if (facts_.token_input < 0) return -1;
+    const auto i = static_cast<size_t>(facts_.token_input);
+    const Port& port = file_.inputs[i];
+    if (port.role == Role::kInputsEmbeds) return size_at(port, static_cast<int>(port.dims.size()) - 1);
+    if (!facts_.uses[i]) return -1;
+    for (const auto& lookup : facts_.uses[i]->lookups) {
+      if (lookup.exact && lookup.table.width > 0) return lookup.table.width;
+    }
+    return -1;
   }
 
   const GraphFacts& facts_;

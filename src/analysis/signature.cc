@@ -46,10 +46,6 @@ const Port* port_of(const std::vector<Port>& ports, Role role) {
   return found == ports.end() ? nullptr : &*found;
 }
 
-bool takes_cache(const File& file) {
-  return std::any_of(file.states.begin(), file.states.end(), [](const State& s) { return s.input >= 0 && !s.cross; });
-}
-
 }  // namespace
 
 std::string_view role_name(Role role) {
@@ -99,13 +95,16 @@ std::string_view kind_name(Kind kind) {
 
 int64_t State::bytes_per_token() const {
   if (growth == Growth::kRecurrent || position_axis < 0) return 0;
-  constexpr int64_t kMost = int64_t{1} << 20;  // of each factor, so that hostile dims cannot overflow
+  constexpr int64_t kMost = int64_t{1} << 20;  // per factor, so that hostile sizes cannot overflow
   const int64_t n = std::min(n_layers, kMost) * std::min(n_heads, kMost) * (holds == Holds::kKeyValue ? 2 : 1);
   return static_cast<int64_t>(storage_bytes(dtype, std::min(n, kMost * kMost / 16) * std::min<int64_t>(head_dim, 1 << 16)));
 }
 
 const Port* File::input_of(Role role) const { return port_of(inputs, role); }
 const Port* File::output_of(Role role) const { return port_of(outputs, role); }
+bool File::takes_cache() const {
+  return std::any_of(states.begin(), states.end(), [](const State& s) { return s.input >= 0 && !s.cross; });
+}
 
 const File* Signature::file_of(Stage stage) const {
   const auto found = std::find_if(files.begin(), files.end(), [&](const File& f) { return f.stage == stage; });
@@ -114,14 +113,14 @@ const File* Signature::file_of(Stage stage) const {
 
 const File* Signature::first_step() const {
   const File* whole = file_of(Stage::kDecoder);
-  if (whole != nullptr && (takes_cache(*whole) || file_of(Stage::kDecoderWithPast) != nullptr)) return whole;
+  if (whole != nullptr && (whole->takes_cache() || file_of(Stage::kDecoderWithPast) != nullptr)) return whole;
   if (const File* merged = file_of(Stage::kDecoderMerged)) return merged;
   return whole != nullptr ? whole : file_of(Stage::kDecoderWithPast);
 }
 
 const File* Signature::later_step() const {
   const File* first = first_step();
-  if (first == nullptr || first->stage != Stage::kDecoder || takes_cache(*first)) return first;
+  if (first == nullptr || first->stage != Stage::kDecoder || first->takes_cache()) return first;
   const File* with_past = file_of(Stage::kDecoderWithPast);
   return with_past != nullptr ? with_past : first;
 }

@@ -12,23 +12,23 @@
 #include "onnx/graph.h"
 #include "tensor/dtype.h"
 
-// What a model is and how it is fed, read from its files without running it: by dataflow and shapes first, names second,
-// config files last. No model family is known here.
+// What a model is and how to feed it, read from its files without running it: from dataflow and shapes first, then names, then config
+// files. Nothing here depends on a model family.
 namespace kvik::analysis {
 
-// What a file is for.
+// The part of a model that a file implements.
 enum class Stage {
-  kDecoder,          // tokens to logits; takes a cache or none at all, and serves the prompt and every later step
-  kDecoderWithPast,  // the later steps only; its sibling kDecoder runs the prompt
-  kDecoderMerged,    // both, chosen by an input
-  kEncoder,          // source tokens to hidden states (or straight to cross-attention keys and values)
+  kDecoder,          // tokens to logits, with or without a cache; runs the prompt and every later step
+  kDecoderWithPast,  // later steps only; a kDecoder file runs the prompt
+  kDecoderMerged,    // both, selected by an input
+  kEncoder,          // source tokens to hidden states, or directly to cross-attention keys and values
   kAudioEncoder,     // audio features to hidden states
   kVisionEncoder,    // pixels to hidden states or classes
-  kEmbedding,        // token ids to embeddings, for decoders that take those
+  kEmbedding,        // token ids to embeddings, for decoders that take embeddings
   kOther,
 };
 
-// What an input or output is for. Which of them an input can be and which an output follows from the names.
+// The role of an input or output.
 enum class Role {
   kUnknown,
   kTokenIds,
@@ -39,14 +39,14 @@ enum class Role {
   kPastKey,
   kPastValue,
   kPastKeyValue,  // keys and values in one tensor
-  kCrossKey,      // of cross attention: an input, or the output that a first step gives
+  kCrossKey,      // of cross attention: a decoder input, or an output of the encoder or of the first step
   kCrossValue,
   kRecurrentState,  // convolution, state-space or recurrent state: no growing axis
   kUseCacheBranch,
   kNumLogitsToKeep,
   kCachePosition,
-  kWriteIndices,  // where in a fixed-capacity cache the new positions go
-  kKvLength,      // how many positions of the cache are valid
+  kWriteIndices,  // the first position to write in a fixed-capacity cache: one number, or one per sequence
+  kKvLength,      // number of valid cache positions: one number, or one per sequence
   kEncoderHiddenStates,
   kEncoderAttentionMask,
   kAudioFeatures,
@@ -57,19 +57,19 @@ enum class Role {
   kPresentKeyValue,
   kHiddenStates,
   kEmbeddings,
-  kOther,  // an output that generation does not need
+  kOther,  // not needed for generation
 };
 std::string_view role_name(Role role);  // "token_ids", "past_key", …
 std::optional<Role> role_named(std::string_view name);
-bool is_state_role(Role role);  // what goes from step to step: a past, its present, the keys and values of a source, a recurrent state
+bool is_state_role(Role role);             // past, present, cross-attention keys and values, recurrent states
 std::string_view stage_name(Stage stage);  // "decoder", "decoder_with_past", "decoder_merged", "encoder", …
 
-// How a state changes from one step to the next (the five classes).
+// How a state changes from one step to the next.
 enum class Growth {
   kGrowing,    // out = past + new positions along one axis; empty at first
   kFixed,      // a buffer of fixed capacity, zero at first; lengths or write positions say what is valid
-  kDelta,      // in = past, out = the new positions only: whoever runs it appends
-  kConstant,   // cross attention: made once, never changes
+  kDelta,      // in = past, out = new positions only; the caller appends them
+  kConstant,   // cross attention: computed once, never changes
   kRecurrent,  // no positions: replaced at every step, zero at first; cannot be rewound
 };
 std::string_view growth_name(Growth growth);  // "growing", "fixed", "delta", "constant", "recurrent"
@@ -80,34 +80,38 @@ struct Port {
   std::vector<onnx::Dim> dims;  // as declared
   bool has_shape = false;
   Role role = Role::kUnknown;
-  bool means_past = false;  // kKvLength: counts the positions before this step; otherwise those after it
-  bool less_one = false;    // kKvLength: wants that count less one
+  bool means_past = false;     // kKvLength: positions before this step; otherwise after it
+  bool less_one = false;       // kKvLength: that number minus one
+  bool unclear_count = false;  // kCachePosition, kPositionIds: one number per token, or one for all of them; only a run can tell
 };
 
-// One piece of state that goes from an output of a step into an input of the next.
+// A tensor that is an output of one step and an input of the next.
 struct State {
-  int input = -1;   // index into File::inputs; -1 in a file that only makes it
-  int output = -1;  // index into File::outputs; -1 in a file that only reads it
+  int input = -1;   // index into File::inputs; -1 if the file only computes it
+  int output = -1;  // index into File::outputs; -1 if the file only reads it
   enum class Holds { kKey, kValue, kKeyValue, kRecurrent };
   Holds holds = Holds::kKey;
   bool cross = false;
+  bool window = false;       // kFixed: keeps the newest positions only, so a sequence may be longer than `capacity`
+  bool newest_last = false;  // kFixed: the newest position is the last one; older ones move toward the front
   Growth growth = Growth::kGrowing;
-  int layer = 0;  // the number in its name, or its place in order; the first of several when they are stacked
+  int layer = 0;  // the number in its name, else its index in order; the first one if layers are stacked
 
-  // Axes of the tensor; -1 where there is none. A merged batch-and-heads axis is both batch_axis and head_axis.
+  // Axes of the tensor; -1: it has no such axis (without a batch axis it holds one sequence). A merged batch-and-heads axis is both
+  // batch_axis and head_axis.
   int batch_axis = 0;
   int head_axis = -1;
   int position_axis = -1;
   int feature_axis = -1;
   int layer_axis = -1;      // several layers stacked in one tensor
-  int key_value_axis = -1;  // keys and values stacked along an axis of size 2 (as opposed to halves of the feature axis)
+  int key_value_axis = -1;  // keys and values stacked along an axis of size 2 (not halves of the feature axis)
 
-  int64_t n_layers = 1;                    // that this tensor holds
-  int64_t n_heads = 0;                     // 0 unknown
-  int64_t head_dim = 0;                    // features per head of one key or value (half of the axis when both are fused there); 0 unknown
+  int64_t n_layers = 1;                    // in this tensor
+  int64_t n_heads = 0;                     // 0: unknown
+  int64_t head_dim = 0;                    // features per head of a key or value (half of the axis if both are fused there); 0: unknown
   int64_t capacity = 0;                    // kFixed: positions
-  DType dtype = DType::kUndefined;         // of the input (of the output where there is no input)
-  DType output_dtype = DType::kUndefined;  // may differ; then the output must be cast
+  DType dtype = DType::kUndefined;         // of the input (of the output if there is no input)
+  DType output_dtype = DType::kUndefined;  // if it differs, the output must be cast
   int64_t bytes_per_token() const;         // 0 for states without positions
 };
 
@@ -115,32 +119,35 @@ struct State {
 struct File {
   std::filesystem::path path;
   Stage stage = Stage::kOther;
+  // Activations get one quantization scale per run (dynamic int8), so a row's results depend on the other rows of the run.
+  bool quantizes_across_rows = false;
   std::shared_ptr<const onnx::Model> model;
-  std::vector<Port> inputs;  // those that must be fed, in declared order
+  std::vector<Port> inputs;  // in declared order; all must be fed
   std::vector<Port> outputs;
-  std::vector<State> states;             // in the order of the inputs (of the outputs where there is no input)
-  std::optional<int64_t> vocab;          // rows of the table that tokens look up, or the width of the logits
-  std::optional<int64_t> position_rows;  // rows of the shortest table that positions look up
+  std::vector<State> states;             // in the order of the inputs, then of the outputs
+  std::optional<int64_t> vocab;          // width of the logits, or rows of the embedding table
+  std::optional<int64_t> position_rows;  // rows of the shortest table indexed by positions
   std::vector<std::string> problems;     // one sentence each
 
-  const Port* input_of(Role role) const;  // the first; null when there is none
+  const Port* input_of(Role role) const;  // the first one; null if there is none
   const Port* output_of(Role role) const;
+  bool takes_cache() const;  // reads states other than those of cross attention
 };
 
 enum class Kind { kDecoder, kEncoderDecoder, kEncoder, kOther };
 std::string_view kind_name(Kind kind);  // "decoder", "encoder-decoder", "encoder", "other"
 
-// Layers that are alike, as people speak of a cache.
+// Layers with caches of the same shape.
 struct CacheGroup {
   int n_layers = 0;
   std::vector<int> layers;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;        // of keys
-  int64_t value_head_dim = 0;  // equal to head_dim but for latent attention and its like
+  int64_t value_head_dim = 0;  // equal to head_dim except in latent attention and the like
   DType dtype = DType::kUndefined;
   Growth growth = Growth::kGrowing;
-  int64_t bytes_per_token = 0;     // of all these layers together
-  int64_t bytes_per_sequence = 0;  // kRecurrent: of all these layers together
+  int64_t bytes_per_token = 0;     // total of these layers
+  int64_t bytes_per_sequence = 0;  // kRecurrent: total of these layers
 };
 
 struct SpecialTokens {
@@ -153,37 +160,37 @@ struct Signature {
   std::filesystem::path folder;
   Kind kind = Kind::kOther;
   std::vector<File> files;
-  std::vector<CacheGroup> cache;        // self attention; several where layers differ; recurrent states are groups of their own
+  std::vector<CacheGroup> cache;        // self attention; one group per shape; recurrent states are separate groups
   std::vector<CacheGroup> cross_cache;  // per source position
   std::optional<int64_t> vocab;
   std::optional<int64_t> max_positions;
-  std::optional<int64_t> max_source_positions;  // of an encoder that reads tokens
+  std::optional<int64_t> max_source_positions;  // if the encoder reads tokens
   SpecialTokens special;
-  std::vector<std::string> problems;  // what contradicts what, what is missing: one sentence each
+  std::vector<std::string> problems;  // contradictions and missing parts: one sentence each
 
-  const File* file_of(Stage stage) const;  // null when there is none
-  // The file that runs the prompt, and the one that runs later steps (the same but for pairs). Null without a decoder.
-  // Of several ways: one file that takes the cache, then a pair (merged files hold both graphs and choose at run time),
-  // then a merged file, then a decoder without a cache.
+  const File* file_of(Stage stage) const;  // null if there is none
+  // The file that runs the prompt and the one that runs later steps (the same file unless they are a pair). Null without a decoder.
+  // If there is a choice: one file that takes the cache, then a pair (merged files select a branch at run time), then a merged file, then
+  // a decoder without a cache.
   const File* first_step() const;
   const File* later_step() const;
-  const File* encoder() const;  // of an encoder-decoder, whatever it reads; null otherwise
-  bool can_rewind() const;      // no recurrent state among the decoder's
+  const File* encoder() const;  // of an encoder-decoder, whatever its input is; null otherwise
+  bool can_rewind() const;      // the decoder has no recurrent state
   int64_t cache_bytes_per_token() const;
 };
 
 struct Options {
-  // Which of several precisions of one model to take ("", "fp16", "quantized", "q4" …: the suffix of the file name).
-  // Nothing: the plain one where it is there, else the only one; several without a plain one are a question to the user.
+  // Which precision to take if there are several ("", "fp16", "quantized", "q4" ...: the suffix of the file name). If not set: the file
+  // without a suffix, else the only file; several files that all have suffixes are an error.
   std::optional<std::string> variant;
 };
 
-// `path` is a folder or one .onnx file (its folder is then searched for siblings that belong to it and for config files).
-// Throws Error: kIo for a path that is not there, kBadModel for files that cannot be read, kBadArgument where two inputs
-// cannot be told apart and kvik.json does not say which is which.
+// `path` is a folder or an .onnx file; its folder is then searched for other files of the same model and for config files. Throws Error:
+// kIo if the path does not exist, kBadModel for files that cannot be read, kBadArgument if two inputs cannot be distinguished and
+// kvik.json does not name their roles.
 Signature analyze(const std::filesystem::path& path, const Options& options = {}, const Log& log = {});
 
-// The analysis of one graph alone, without a folder; for tests and fuzzing.
+// Analyzes one graph without its folder; for tests and fuzzing.
 File analyze_graph(std::shared_ptr<const onnx::Model> model);
 
 }  // namespace kvik::analysis

@@ -9,11 +9,13 @@
 namespace kvik::analysis {
 namespace {
 
-using Sizes = std::vector<int64_t>;  // -1 where unknown
+using Sizes = std::vector<int64_t>;  // -1: unknown
+
+constexpr int64_t kMostWindow = int64_t{1} << 24;  // positions
 
 bool mentions(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// Sizes of a value's axes from declarations and from the constants of a Reshape, also behind a Transpose.
+// Sizes of a value's axes, from declarations and Reshape targets, also behind a Transpose.
 Sizes known_sizes(const Flow& flow, FlowValue value, int depth = 0) {
   if (value == kNone || depth > 8) return {};
   if (const auto& type = flow.type(value); type && type->dims) {
@@ -52,7 +54,7 @@ class Axes {
         trace_(state.input >= 0 && facts.traces[static_cast<size_t>(state.input)] ? &*facts.traces[static_cast<size_t>(state.input)]
                                                                                   : nullptr) {
     for (const onnx::Dim& dim : port_.dims) sizes_.push_back(dim.value);
-    learn_sizes();
+    infer_sizes();
   }
 
   void run() {
@@ -65,14 +67,16 @@ class Axes {
     }
     state_.position_axis = position_axis();
     state_.batch_axis = batch_axis();
-    share_out_the_rest();
-    if (state_.growth == Growth::kFixed && state_.position_axis >= 0)
-      state_.capacity = std::max<int64_t>(sizes_[static_cast<size_t>(state_.position_axis)], 0);
+    assign_other_axes();
+    if (state_.growth != Growth::kFixed || state_.position_axis < 0) return;
+    state_.capacity = std::max<int64_t>(sizes_[static_cast<size_t>(state_.position_axis)], 0);
+    if (state_.window && state_.capacity == 0 && trace_->use.node != nullptr)
+      state_.capacity = std::clamp<int64_t>(trace_->use.node->node->int_or("local_window_size", 0), 0, kMostWindow);
   }
 
  private:
-  // Where the declaration has symbols, what is put to the end of the state has numbers.
-  void learn_sizes() {
+  // Takes sizes that the state declares as symbols from the values that are appended to it.
+  void infer_sizes() {
     if (trace_ == nullptr || !trace_->grown || trace_->grown_axis < 0) return;
     for (const FlowValue fresh : trace_->fresh) {
       const Sizes more = known_sizes(facts_.flow, fresh);
@@ -98,7 +102,18 @@ class Axes {
     for (int axis = 0; axis < static_cast<int>(sizes_.size()); ++axis) {
       if (sizes_[static_cast<size_t>(axis)] < 0) return axis;
     }
-    return 0;
+    for (int axis = 0; axis < static_cast<int>(sizes_.size()); ++axis) {
+      if (could_be_batch(axis)) return axis;
+    }
+    return -1;
+  }
+
+  // A fixed size that a batch axis can have: 1, or the declared batch size of the tokens.
+  bool could_be_batch(int axis) const {
+    const int64_t size = sizes_[static_cast<size_t>(axis)];
+    if (size == 1 || facts_.token_input < 0) return size == 1;
+    const Port& tokens = file_.inputs[static_cast<size_t>(facts_.token_input)];
+    return tokens.dims.size() > 1 && size == size_at(tokens, 0);
   }
 
   int position_axis() const {
@@ -106,12 +121,14 @@ class Axes {
       if (trace_->grown && trace_->grown_axis >= 0) return trace_->grown_axis;
       if (trace_->written && trace_->written_axis >= 0) return trace_->written_axis;
     }
+    if (trace_ != nullptr && trace_->attended_axis >= 0) return trace_->attended_axis;
     if (const int axis = axis_that_differs(); axis >= 0) return axis;
-    if (const int axis = axis_that_sounds_like_positions(); axis >= 0) return axis;
+    if (trace_ != nullptr && trace_->cut_axis >= 0) return trace_->cut_axis;
+    if (const int axis = axis_with_position_symbol(); axis >= 0) return axis;
     return static_cast<int>(sizes_.size()) <= 3 ? 1 : static_cast<int>(sizes_.size()) - 2;
   }
 
-  // The axis whose symbol is another one in the output.
+  // The axis whose symbol differs in the output.
   int axis_that_differs() const {
     if (state_.input < 0 || state_.output < 0 || state_.growth == Growth::kConstant) return -1;
     const Port& out = file_.outputs[static_cast<size_t>(state_.output)];
@@ -122,12 +139,12 @@ class Axes {
       if (size_at(port_, axis) != size_at(out, axis) && size_at(port_, axis) >= 0 && size_at(out, axis) >= 0) return axis;
       if (before.empty() || after.empty() || before == after) continue;
       if (mentions(after, before)) return axis;
-      if (found < 0 && axis > 0) found = axis;  // a batch may have a symbol of its own everywhere
+      if (found < 0 && axis > 0) found = axis;  // every tensor may have its own batch symbol
     }
     return found;
   }
 
-  int axis_that_sounds_like_positions() const {
+  int axis_with_position_symbol() const {
     for (int axis = 0; axis < static_cast<int>(sizes_.size()); ++axis) {
       const std::string_view symbol = symbol_at(port_, axis);
       if (symbol.empty() || is_batch_symbol(symbol)) continue;
@@ -136,7 +153,7 @@ class Axes {
         return axis;
     }
     for (int axis = 1; axis < static_cast<int>(sizes_.size()); ++axis) {
-      if (sizes_[static_cast<size_t>(axis)] < 0) return axis;
+      if (sizes_[static_cast<size_t>(axis)] < 0 && !is_batch_symbol(symbol_at(port_, axis))) return axis;
     }
     return -1;
   }
@@ -149,33 +166,53 @@ class Axes {
     for (int axis = 0; axis + 1 < rank; ++axis) {
       if (axis != state_.position_axis && sizes_[static_cast<size_t>(axis)] < 0) return axis;
     }
-    // Every size is a number: the batch stands before heads, positions and features.
+    // All sizes are fixed: the batch comes before heads, positions and features, or there is none.
     std::vector<int> rest;
     for (int axis = 0; axis < rank; ++axis) {
       if (axis != state_.position_axis) rest.push_back(axis);
     }
-    return rest.size() < 3 ? (rest.empty() ? 0 : rest.front()) : rest[rest.size() - 3];
+    if (rest.size() >= 3 && could_be_batch(rest[rest.size() - 3])) return rest[rest.size() - 3];
+    for (const int axis : rest) {
+      if (axis + 1 < rank && could_be_batch(axis)) return axis;
+    }
+    return -1;
   }
 
-  void share_out_the_rest() {
-    std::vector<int> rest;
+  void assign_other_axes() {
+    std::vector<int> rest, layers;
     for (int axis = 0; axis < static_cast<int>(sizes_.size()); ++axis) {
-      if (axis != state_.position_axis && axis != state_.batch_axis) rest.push_back(axis);
+      if (axis == state_.position_axis || axis == state_.batch_axis) continue;
+      (is_taken_apart(axis) ? layers : rest).push_back(axis);
     }
     if (rest.empty()) return;
     state_.feature_axis = rest.back();
     rest.pop_back();
-    if (rest.empty()) return flat_heads();
+    if (rest.empty()) {
+      assign_stacked_axes(layers);
+      return assign_merged_heads();
+    }
     state_.head_axis = rest.back();
     rest.pop_back();
-    stacked(rest);
+    layers.insert(layers.end(), rest.begin(), rest.end());
+    std::sort(layers.begin(), layers.end());
+    assign_stacked_axes(layers);
     state_.n_heads = std::max<int64_t>(sizes_[static_cast<size_t>(state_.head_axis)], 0);
     state_.head_dim = std::max<int64_t>(sizes_[static_cast<size_t>(state_.feature_axis)], 0);
     if (state_.holds == State::Holds::kKeyValue && state_.key_value_axis < 0) state_.head_dim /= 2;
-    ask_operator();
+    read_attributes();
   }
 
-  void stacked(std::vector<int> rest) {
+  // Every index along the axis is selected separately: layers, or keys and values.
+  bool is_taken_apart(int axis) const {
+    if (trace_ == nullptr) return false;
+    std::set<int64_t> indices;
+    for (const StateTrace::Part& part : trace_->parts) {
+      if (part.axis == axis) indices.insert(part.index);
+    }
+    return static_cast<int64_t>(indices.size()) == sizes_[static_cast<size_t>(axis)];
+  }
+
+  void assign_stacked_axes(std::vector<int> rest) {
     if (state_.holds == State::Holds::kKeyValue) {
       state_.key_value_axis = key_value_axis(rest);
       std::erase(rest, state_.key_value_axis);
@@ -186,18 +223,18 @@ class Axes {
     if (state_.layer < 0) state_.layer = 0;
   }
 
-  // The axis of size two along which one index is always keys and the other always values; else the inner one.
+  // The axis of size 2 with keys at one index and values at the other; else the innermost axis of size 2.
   int key_value_axis(const std::vector<int>& rest) const {
     int inner = -1;
     for (const int axis : rest) {
       if (sizes_[static_cast<size_t>(axis)] != 2) continue;
-      if (tells_keys_from_values(axis)) return axis;
+      if (separates_keys_and_values(axis)) return axis;
       inner = axis;
     }
     return inner;
   }
 
-  bool tells_keys_from_values(int axis) const {
+  bool separates_keys_and_values(int axis) const {
     if (trace_ == nullptr) return false;
     std::set<int64_t> of_keys, of_values;
     for (const StateTrace::Part& part : trace_->parts) {
@@ -208,12 +245,12 @@ class Axes {
     return of_keys.size() == 1 && of_values.size() == 1 && of_keys != of_values;
   }
 
-  // Rank three: one head, heads side by side in the features, or heads folded into the batch.
-  void flat_heads() {
+  // Rank 3: one head, heads merged into the features, or heads merged into the batch.
+  void assign_merged_heads() {
     const int64_t width = sizes_[static_cast<size_t>(state_.feature_axis)];
     const std::string_view batch = symbol_at(port_, state_.batch_axis);
-    const bool said_to_be_folded = mentions(batch, "head") || mentions(batch, "*") || mentions(batch, " x ");
-    if (said_to_be_folded || unfolds(width)) {
+    const bool declared_as_merged = mentions(batch, "head") || mentions(batch, "*") || mentions(batch, " x ");
+    if (declared_as_merged || splits_into_heads(width)) {
       state_.head_axis = state_.batch_axis;
       state_.head_dim = std::max<int64_t>(width, 0);
       state_.n_heads = reshaped_heads(state_.head_dim);
@@ -224,7 +261,7 @@ class Axes {
       state_.head_dim = std::max<int64_t>(width, 0) / 2;
       return;
     }
-    ask_operator();
+    read_attributes();
     if (state_.n_heads == 0) {
       state_.n_heads = 1;
       for (const auto& [heads, dim] : reshaped_pairs()) {
@@ -234,8 +271,8 @@ class Axes {
     if (width > 0 && width % state_.n_heads == 0) state_.head_dim = width / state_.n_heads;
   }
 
-  // Becomes several heads of all its features, and not heads that share them.
-  bool unfolds(int64_t width) const {
+  // Whether it is reshaped to several heads that each have all its features.
+  bool splits_into_heads(int64_t width) const {
     bool several = false;
     for (const auto& [heads, dim] : reshaped_pairs()) {
       if (heads * dim == width) return false;
@@ -244,8 +281,7 @@ class Axes {
     return several && state_.holds != State::Holds::kKeyValue;
   }
 
-  // Adjacent pairs of constants in what the state is reshaped to: heads and features where they stand side by side, or
-  // around a length.
+  // Heads and features in the targets of its Reshapes, adjacent or with a length between them.
   std::vector<std::pair<int64_t, int64_t>> reshaped_pairs() const {
     std::vector<std::pair<int64_t, int64_t>> pairs;
     if (trace_ == nullptr) return pairs;
@@ -265,8 +301,8 @@ class Axes {
     return 0;
   }
 
-  // What attention in one operator says about its own cache.
-  void ask_operator() {
+  // Head count and head size from the attributes of an attention operator.
+  void read_attributes() {
     const FlowNode* node = trace_ == nullptr ? nullptr : trace_->use.node;
     if (node == nullptr || node->node == nullptr) return;
     const int64_t queries = node->node->int_or("num_heads", node->node->int_or("q_num_heads", 0));
@@ -298,7 +334,7 @@ class Axes {
   Sizes sizes_;
 };
 
-// Names without numbers, or with the same number everywhere: places in order count instead.
+// Numbers layers in order if their names have no numbers or all the same number.
 void number_layers(std::vector<State>& states) {
   using Group = std::pair<int, bool>;
   std::map<Group, std::vector<State*>> groups;
@@ -307,7 +343,7 @@ void number_layers(std::vector<State>& states) {
     std::set<int> numbers;
     const bool numbered =
         std::all_of(members.begin(), members.end(), [&](const State* s) { return s->layer >= 0 && numbers.insert(s->layer).second; });
-    // Recurrent states of one layer share its number: a window and a memory.
+    // Several recurrent states of one layer have the same number.
     const bool has_numbers = std::all_of(members.begin(), members.end(), [](const State* s) { return s->layer >= 0; });
     const bool shared = group.first == static_cast<int>(State::Holds::kRecurrent) && has_numbers;
     if (numbered || shared) continue;

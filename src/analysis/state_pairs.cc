@@ -10,7 +10,7 @@ namespace {
 
 bool is_cache_number(DType dtype) { return is_float(dtype) || dtype == DType::kI8 || dtype == DType::kU8 || dtype == DType::kUndefined; }
 
-// All axes but one are numbers: what a recurrent state looks like, where the one is the batch.
+// At most one axis (the batch) has no fixed size, as in recurrent states.
 bool has_no_positions(const Port& port) {
   const auto unknown = std::count_if(port.dims.begin(), port.dims.end(), [](const onnx::Dim& d) { return d.value < 0; });
   return port.has_shape && port.dims.size() >= 2 && unknown <= 1;
@@ -19,6 +19,13 @@ bool has_no_positions(const Port& port) {
 bool same_axis(const Port& a, const Port& b, int axis) {
   if (size_at(a, axis) >= 0) return size_at(a, axis) == size_at(b, axis);
   return !symbol_at(a, axis).empty() && symbol_at(a, axis) == symbol_at(b, axis);
+}
+
+bool same_axes(const Port& a, const Port& b) {
+  for (int axis = 0; axis < static_cast<int>(a.dims.size()); ++axis) {
+    if (size_at(a, axis) != size_at(b, axis)) return false;
+  }
+  return a.dims.size() == b.dims.size();
 }
 
 class Pairing {
@@ -63,7 +70,7 @@ class Pairing {
     return std::any_of(t->arrivals.begin(), t->arrivals.end(), [&](const Arrival& a) { return acceptable(i, a); });
   }
 
-  // Whether an arrival can be the next step's input.
+  // Whether an arrival can be the input of the next step.
   bool acceptable(size_t i, const Arrival& a) const {
     const Port& in = file_.inputs[i];
     const Port& out = file_.outputs[static_cast<size_t>(a.output)];
@@ -72,7 +79,8 @@ class Pairing {
     if (a.by != nullptr && a.n_arithmetic == 0) return true;
     const StateTrace* t = trace(i);
     const bool attended = t->use.as_key || t->use.as_value;
-    if (a.n_arithmetic > 0) return attended ? a.grown || a.written : has_no_positions(in) && has_no_positions(out);
+    const bool without_positions = has_no_positions(in) && has_no_positions(out);
+    if (a.n_arithmetic > 0) return attended ? a.grown || a.written || (without_positions && same_axes(in, out)) : without_positions;
     return attended || names_in_[i].looks_like_state;
   }
 
@@ -100,7 +108,7 @@ class Pairing {
     }
   }
 
-  // A delta cache: an output is the very rows that are put to the end of a past inside.
+  // Delta caches: an output is the value that is appended to a past inside the graph.
   void by_fresh_rows() {
     std::unordered_map<FlowValue, size_t> outputs;
     for (size_t o = 0; o < file_.outputs.size(); ++o) {
@@ -131,7 +139,7 @@ class Pairing {
     }
   }
 
-  // What is left over, where there is as much of it on both sides and it looks alike.
+  // Pairs the rest in order, if there are as many inputs as outputs and their ranks agree.
   void by_order() {
     std::vector<size_t> ins, outs;
     for (size_t i = 0; i < file_.inputs.size(); ++i) {
@@ -149,7 +157,7 @@ class Pairing {
     for (size_t n = 0; n < ins.size(); ++n) take(ins[n], outs[n], nullptr);
   }
 
-  // An output that attention reads as keys or values, or that is called a state.
+  // An output that attention reads as keys or values, or that has the name of a state.
   bool is_made_here(size_t o) const {
     const Port& port = file_.outputs[o];
     if (const auto said = hints_.outputs.find(port.name); said != hints_.outputs.end()) return is_state_role(said->second);
@@ -163,7 +171,7 @@ class Pairing {
     for (size_t n = 0; n < open.size() && n < 8; ++n) {
       const FlowValue root = root_of(facts_.flow, open[n]);
       const FlowNode* made_by = facts_.flow.producer(root);
-      if (made_by == nullptr) continue;  // a weight, or an input handed through
+      if (made_by == nullptr) continue;  // a weight, or an input passed through
       if (made_by->is(kMerge)) {
         open.insert(open.end(), made_by->inputs.begin(), made_by->inputs.end());
         continue;
@@ -177,7 +185,7 @@ class Pairing {
     return use;
   }
 
-  // What an output's rows are made of: an operator that hands out the keys it was given reads queries too, which say nothing of them.
+  // The value that an output's rows come from. An attention operator that returns its keys also reads queries, on which they do not depend.
   FlowValue rows_of_output(size_t o) const {
     const FlowValue value = facts_.flow.outputs()[o];
     const FlowValue root = root_of(facts_.flow, value);
@@ -208,7 +216,7 @@ class Pairing {
   static State::Holds held(const AttentionUse& use, const StateName& name, bool taken_apart) {
     if (use.as_key && use.as_value) {
       if (taken_apart || use.both_in_one || name.kind == NameKind::kKeyValue) return State::Holds::kKeyValue;
-      return name.kind == NameKind::kValue ? State::Holds::kValue : State::Holds::kKey;  // one latent that serves as both
+      return name.kind == NameKind::kValue ? State::Holds::kValue : State::Holds::kKey;  // one latent tensor used as both
     }
     if (use.as_key) return State::Holds::kKey;
     if (use.as_value) return State::Holds::kValue;
@@ -246,6 +254,10 @@ class Pairing {
       const Growth alone = state.holds == State::Holds::kRecurrent ? Growth::kRecurrent : Growth::kConstant;
       state.growth = state.output >= 0 ? growth_by_shape(state, i) : alone;
     }
+    if (state.growth == Growth::kFixed && arrival != arrivals_.end() && arrival->second.grown) {
+      state.window = keeps_a_window(*arrival->second.by);
+      state.newest_last = stateful_operator(*arrival->second.by) == nullptr;
+    }
     if (state.growth == Growth::kRecurrent) state.holds = State::Holds::kRecurrent;
     if (state.growth == Growth::kConstant) state.cross = state.output >= 0 || !t.grown;
     return state;
@@ -259,19 +271,20 @@ class Pairing {
     if (a.grown) {
       const bool by_operator = a.by != nullptr && stateful_operator(*a.by) != nullptr;
       const bool same = same_axis(in, out, a.grown_axis);
-      if (by_operator) return same ? Growth::kFixed : Growth::kGrowing;
-      if (!a.cut) return Growth::kGrowing;
+      if (by_operator) return same || keeps_a_window(*a.by) ? Growth::kFixed : Growth::kGrowing;
+      // Equal sizes: old positions were dropped before new ones were appended.
+      if (!a.cut) return same && size_at(in, a.grown_axis) >= 0 ? Growth::kFixed : Growth::kGrowing;
       if (!attended || (has_no_positions(in) && names_in_[static_cast<size_t>(state.input)].kind == NameKind::kRecurrent))
         return Growth::kRecurrent;
       if (a.only_new || (has_as_many_as_tokens(out, a.grown_axis) && !has_as_many_as_tokens(in, a.grown_axis))) return Growth::kDelta;
       return same ? Growth::kFixed : Growth::kGrowing;
     }
-    if (a.written) return attended ? Growth::kFixed : Growth::kRecurrent;
-    if (a.n_arithmetic > 0) return Growth::kRecurrent;
+    // A sum of kept and new positions also writes.
+    if (a.written || a.n_arithmetic > 0) return attended ? Growth::kFixed : Growth::kRecurrent;
     return attended ? Growth::kConstant : Growth::kRecurrent;
   }
 
-  // An axis that is declared to be as long as that of the new tokens.
+  // Whether an axis is declared with the length of the new tokens.
   bool has_as_many_as_tokens(const Port& port, int axis) const {
     if (facts_.token_input < 0) return false;
     const Port& tokens = file_.inputs[static_cast<size_t>(facts_.token_input)];
@@ -285,7 +298,7 @@ class Pairing {
     if (state.holds == State::Holds::kRecurrent) return Growth::kRecurrent;
     if (names_in_[i].cross) return Growth::kConstant;
     const StateTrace* t = trace(i);
-    if (t != nullptr && t->grown) return Growth::kDelta;  // grown inside, yet nothing of it arrives: the rest must be the new rows
+    if (t != nullptr && t->grown) return Growth::kDelta;  // appended inside but not returned: the output must be the new rows
     for (int axis = 0; axis < static_cast<int>(in.dims.size()); ++axis) {
       if (same_axis(in, out, axis) || size_at(in, axis) >= 0) continue;
       const std::string_view after = symbol_at(out, axis);

@@ -8,16 +8,15 @@
 
 namespace kvik::analysis {
 
-// What is said about ports outside the graph.
+// Roles from config files.
 struct Hints {
   using Roles = std::map<std::string, Role, std::less<>>;
-  Roles inputs, outputs;            // kvik.json: they decide
-  Roles weak_inputs, weak_outputs;  // genai_config.json: for what nothing else tells
+  Roles inputs, outputs;            // kvik.json: take precedence over the graph
+  Roles weak_inputs, weak_outputs;  // genai_config.json: used only if nothing else determines the role
 };
 
-// The states of a graph: inputs with the outputs that continue them, found by following their contents through the graph,
-// then by names, then by order; and those that a graph only makes (a first step) or only reads (cross attention). What they
-// hold and how they grow is told; their axes are not.
+// The states of a graph: pairs of an input and the output that continues it, matched by dataflow, then by names, then by order; and states
+// that the graph only computes (first step) or only reads (cross attention). Sets what they hold and how they grow, but not their axes.
 std::vector<State> pair_states(const GraphFacts& facts, const File& file, const Hints& hints);
 
 }  // namespace kvik::analysis

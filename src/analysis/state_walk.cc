@@ -11,20 +11,20 @@
 namespace kvik::analysis {
 namespace {
 
-constexpr int kMostArithmetic = 8;  // a decaying state has two or three; without a bound a walk would follow the residual stream
-constexpr size_t kMostVisitedStates = 2048;
+constexpr int kMostArithmetic = 8;  // a decaying state has 2 or 3; without a limit the walk would follow the residual stream
+constexpr size_t kMostVisitedValues = 2048;
 constexpr size_t kMostReshapes = 8;
 
-// Where the walk is: a value, what happened on the way, and which of its axes are which of the state's.
-struct Step {
+// A position of the walk: a value, what happened on the path, and the state's axis for each of its axes.
+struct Visit {
   FlowValue value = kNone;
   int n_arithmetic = 0;
   bool grown = false, cut = false, only_new = false, written = false;
   int grown_axis = -1, written_axis = -1;
   const FlowNode* by = nullptr;
   bool knows_axes = true;
-  std::vector<int> axes;                        // of the state, -1 for a new one
-  std::vector<std::pair<int, int64_t>> picked;  // axis of the state, index
+  std::vector<int> axes;                        // axes of the state; -1: a new axis
+  std::vector<std::pair<int, int64_t>> picked;  // axis of the state and index
 
   int axis_of_state(int64_t axis) const {
     const auto rank = static_cast<int64_t>(axes.size());
@@ -39,7 +39,7 @@ std::optional<std::vector<int64_t>> axes_of(const Flow& flow, const FlowNode& no
   return node.node->ints_or("axes", {});
 }
 
-void insert_axes(Step& step, std::vector<int64_t> at) {
+void insert_axes(Visit& step, std::vector<int64_t> at) {
   const auto rank = static_cast<int64_t>(step.axes.size() + at.size());
   for (int64_t& axis : at) axis += axis < 0 ? rank : 0;
   std::sort(at.begin(), at.end());
@@ -52,7 +52,7 @@ void insert_axes(Step& step, std::vector<int64_t> at) {
   }
 }
 
-void remove_axes(Step& step, std::vector<int64_t> at) {
+void remove_axes(Visit& step, std::vector<int64_t> at) {
   const auto rank = static_cast<int64_t>(step.axes.size());
   for (int64_t& axis : at) axis += axis < 0 ? rank : 0;
   std::sort(at.rbegin(), at.rend());
@@ -65,7 +65,7 @@ void remove_axes(Step& step, std::vector<int64_t> at) {
   }
 }
 
-void transpose(const FlowNode& node, Step& step) {
+void transpose(const FlowNode& node, Visit& step) {
   std::vector<int64_t> perm = node.node->ints_or("perm", {});
   if (perm.empty()) {
     std::reverse(step.axes.begin(), step.axes.end());
@@ -82,8 +82,8 @@ void transpose(const FlowNode& node, Step& step) {
   step.axes = std::move(moved);
 }
 
-// One index taken along an axis; the axis goes where the index is a single number.
-void gather(const Flow& flow, const FlowNode& node, Step& step) {
+// Selects one index along an axis, and removes the axis if the index is a scalar.
+void gather(const Flow& flow, const FlowNode& node, Visit& step) {
   const int64_t axis = node.node->int_or("axis", 0);
   const auto index = constant_int(flow, node.input(1));
   if (!index) {
@@ -96,7 +96,7 @@ void gather(const Flow& flow, const FlowNode& node, Step& step) {
   remove_axes(step, {axis});
 }
 
-void slice(const Flow& flow, const FlowNode& node, Step& step) {
+void slice(const Flow& flow, const FlowNode& node, Visit& step) {
   const auto starts =
       node.input(1) == kNone ? node.node->ints_or("starts", {}) : constant_ints(flow, node.input(1)).value_or(std::vector<int64_t>{});
   const auto axes =
@@ -106,8 +106,22 @@ void slice(const Flow& flow, const FlowNode& node, Step& step) {
   }
 }
 
-// Keeps track of the axes behind a node that moves elements.
-void follow_axes(const Flow& flow, const FlowNode& node, Step& step) {
+// Leading axes that are copied, by a zero or a computed length, are kept.
+void reshape(const Flow& flow, const FlowNode& node, Visit& step) {
+  const auto target = partial_ints(flow, node.input(1));
+  std::vector<int> axes(target.size(), -1);
+  size_t kept = 0;
+  while (kept < target.size() && kept < step.axes.size() && (!target[kept] || *target[kept] == 0)) ++kept;
+  if (kept == 0 || node.node->int_or("allowzero", 0) != 0) {
+    step.knows_axes = false;
+    return;
+  }
+  std::copy_n(step.axes.begin(), kept, axes.begin());
+  step.axes = std::move(axes);
+}
+
+// Tracks axes through a movement operator.
+void follow_axes(const Flow& flow, const FlowNode& node, Visit& step) {
   if (node.node == nullptr || !step.knows_axes) return;
   if (node.is("Transpose")) {
     transpose(node, step);
@@ -124,7 +138,9 @@ void follow_axes(const Flow& flow, const FlowNode& node, Step& step) {
     gather(flow, node, step);
   } else if (node.is("Slice")) {
     slice(flow, node, step);
-  } else if (node.is("Reshape") || node.is("Flatten") || node.is("Expand") || node.is("Tile") || node.is("GatherND")) {
+  } else if (node.is("Reshape")) {
+    reshape(flow, node, step);
+  } else if (node.is("Flatten") || node.is("Expand") || node.is("Tile") || node.is("GatherND")) {
     step.knows_axes = false;
   }
 }
@@ -136,15 +152,15 @@ class StateWalk {
   }
 
   StateTrace run(int rank) {
-    Step first{.value = input_};
+    Visit first{.value = input_};
     first.axes.resize(static_cast<size_t>(std::max(rank, 0)));
     std::iota(first.axes.begin(), first.axes.end(), 0);
     first.knows_axes = rank > 0;
     seen_.insert(input_);
     queue_.push_back(std::move(first));
-    // A deque in which arithmetic goes to the back: every value is first reached by the way with the least of it.
-    while (!queue_.empty() && seen_.size() < kMostVisitedStates) {
-      const Step step = std::move(queue_.front());
+    // Arithmetic goes to the back of the queue, so every value is reached first on the path with the least arithmetic.
+    while (!queue_.empty() && seen_.size() < kMostVisitedValues) {
+      const Visit step = std::move(queue_.front());
       queue_.pop_front();
       arrive(step);
       for (const FlowNodeId reader : flow_.readers(step.value)) visit(flow_.node(reader), step);
@@ -153,7 +169,7 @@ class StateWalk {
   }
 
  private:
-  void arrive(const Step& step) {
+  void arrive(const Visit& step) {
     const auto found = output_of_.find(step.value);
     if (found == output_of_.end()) return;
     for (const int output : found->second) {
@@ -162,22 +178,22 @@ class StateWalk {
     }
   }
 
-  void push(const FlowNode& node, Step step, bool to_back = false) {
+  void push(const FlowNode& node, Visit step, bool to_back = false) {
     for (const FlowValue value : node.outputs) push_value(value, step, to_back);
   }
-  void push_value(FlowValue value, Step step, bool to_back) {
+  void push_value(FlowValue value, Visit step, bool to_back) {
     if (value == kNone || !seen_.insert(value).second) return;
     step.value = value;
     to_back ? queue_.push_back(std::move(step)) : queue_.push_front(std::move(step));
   }
 
-  void visit(const FlowNode& node, const Step& step) {
+  void visit(const FlowNode& node, const Visit& step) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == step.value) visit_slot(node, i, step);
     }
   }
 
-  void visit_slot(const FlowNode& node, size_t slot, const Step& step) {
+  void visit_slot(const FlowNode& node, size_t slot, const Visit& step) {
     note_use(node, slot, step);
     if (const StatefulOperator* op = stateful_operator(node)) return through_operator(node, *op, slot, step);
     if (node.is("Concat")) return concat(node, step);
@@ -188,13 +204,13 @@ class StateWalk {
     }
     if (!is_elementwise_arithmetic(node) || step.n_arithmetic >= kMostArithmetic) return;
     if (node.is("Where") && slot == 0) return;
-    Step next = step;
+    Visit next = step;
     ++next.n_arithmetic;
     if (node.is("Where")) next.written = true, next.by = &node;
     push(node, std::move(next), true);
   }
 
-  void note_use(const FlowNode& node, size_t slot, const Step& step) {
+  void note_use(const FlowNode& node, size_t slot, const Visit& step) {
     AttentionUse use;
     attention_.note(node, slot, use);
     if (!use.any()) return;
@@ -203,21 +219,23 @@ class StateWalk {
     trace_.use.as_recurrent |= use.as_recurrent;
     trace_.use.both_in_one |= use.both_in_one;
     if (use.node != nullptr) trace_.use.node = use.node;
+    if (node.is("MatMul") && trace_.attended_axis < 0) trace_.attended_axis = step.axis_of_state((slot == 1) == use.as_key ? -1 : -2);
     for (const auto& [axis, index] : step.picked) trace_.parts.push_back({axis, index, use.as_key, use.as_value});
   }
 
-  void move(const FlowNode& node, const Step& step) {
-    Step next = step;
+  void move(const FlowNode& node, const Visit& step) {
+    Visit next = step;
     follow_axes(flow_, node, next);
     if (step.grown && (node.is("Slice") || node.is("Gather") || node.is("Split"))) next.cut = true;
     if (step.grown && node.is("Slice") && keeps_only_new(node)) next.only_new = true;
+    if (node.is("Slice") && trace_.cut_axis < 0) trace_.cut_axis = computed_cut(node, step);
     if (node.is("Reshape") && trace_.reshapes.size() < kMostReshapes) {
       if (auto target = partial_ints(flow_, node.input(1)); !target.empty()) trace_.reshapes.push_back(std::move(target));
     }
     if (node.is("Split") && next.knows_axes) {
       const int axis = next.axis_of_state(node.node->int_or("axis", 0));
       for (size_t i = 0; i < node.outputs.size(); ++i) {
-        Step part = next;
+        Visit part = next;
         if (axis >= 0) part.picked.emplace_back(axis, static_cast<int64_t>(i));
         push_value(node.outputs[i], std::move(part), false);
       }
@@ -226,8 +244,16 @@ class StateWalk {
     push(node, std::move(next));
   }
 
-  void concat(const FlowNode& node, const Step& step) {
-    Step next = step;
+  // The axis of a slice with a computed bound; -1: the bounds are constant.
+  int computed_cut(const FlowNode& node, const Visit& step) const {
+    if (node.input(1) == kNone || node.input(3) == kNone) return -1;
+    const auto axis = constant_int(flow_, node.input(3));
+    const bool known = constant_ints(flow_, node.input(1)) && constant_ints(flow_, node.input(2));
+    return axis && !known ? step.axis_of_state(*axis) : -1;
+  }
+
+  void concat(const FlowNode& node, const Visit& step) {
+    Visit next = step;
     std::vector<FlowValue> fresh;
     for (const FlowValue part : node.inputs) {
       if (part != kNone && part != step.value && !comes_from_state(part)) fresh.push_back(part);
@@ -242,9 +268,9 @@ class StateWalk {
     push(node, std::move(next));
   }
 
-  void scatter(const FlowNode& node, size_t slot, const Step& step) {
+  void scatter(const FlowNode& node, size_t slot, const Visit& step) {
     if (slot != 0) return;
-    Step next = step;
+    Visit next = step;
     next.written = trace_.written = true;
     next.by = &node;
     if (node.is("TensorScatter")) {
@@ -258,18 +284,18 @@ class StateWalk {
     push(node, std::move(next));
   }
 
-  // ScatterND writes whole slices of the first axis where its index tuples are single numbers.
-  int scattered_axis(const FlowNode& node, const Step& step) const {
+  // ScatterND writes slices along the first axis if its index tuples have one element.
+  int scattered_axis(const FlowNode& node, const Visit& step) const {
     const auto depth = last_dim(flow_, node.input(1));
     if (depth) return *depth == 1 ? step.axis_of_state(0) : -1;
     const FlowNode* made_by = node.input(1) == kNone ? nullptr : flow_.producer(node.input(1));
     return made_by != nullptr && made_by->is("Unsqueeze") ? step.axis_of_state(0) : -1;
   }
 
-  void through_operator(const FlowNode& node, const StatefulOperator& op, size_t slot, const Step& step) {
+  void through_operator(const FlowNode& node, const StatefulOperator& op, size_t slot, const Visit& step) {
     for (const StateSlot& state : op.states) {
       if (state.input != static_cast<int>(slot)) continue;
-      Step next = step;
+      Visit next = step;
       next.by = &node;
       if (state.holds != StateSlot::Holds::kRecurrent) {
         next.grown = trace_.grown = true;
@@ -282,7 +308,7 @@ class StateWalk {
     }
   }
 
-  // A slice that begins where the past ends, or counts back as many as something else has.
+  // Whether a slice starts at the end of the past, or takes as many positions from the end as another value has.
   bool keeps_only_new(const FlowNode& slice) const {
     FlowValue at = slice.input(1);
     bool negated = false;
@@ -297,7 +323,7 @@ class StateWalk {
     return false;
   }
 
-  // Whether a value is made of this same state: halves of it that are put together again, layers of it that are stacked.
+  // Whether a value is computed from the same state: halves that are joined again, layers that are stacked.
   bool comes_from_state(FlowValue value) const {
     std::unordered_set<FlowValue> visited;
     std::vector<FlowValue> stack = {value};
@@ -322,7 +348,7 @@ class StateWalk {
   const FlowValue input_;
   StateTrace trace_;
   std::unordered_set<FlowValue> seen_;
-  std::deque<Step> queue_;
+  std::deque<Visit> queue_;
   std::unordered_map<FlowValue, std::vector<int>> output_of_;
 };
 

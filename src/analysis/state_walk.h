@@ -9,31 +9,33 @@
 
 namespace kvik::analysis {
 
-// How the contents of an input arrive at an output of the graph.
+// How an input reaches an output of the graph.
 struct Arrival {
   int output = -1;        // index of the graph output
-  int n_arithmetic = 0;   // element-wise operations on the way: a cache has none, a decaying state some
-  bool grown = false;     // new positions were put to its end, by a Concat or an operator
-  int grown_axis = -1;    // axis of the input; -1 when the way there could not be followed
-  bool cut = false;       // some of it was sliced off after that
-  bool only_new = false;  // all that was there before, as lengths in the graph say
+  int n_arithmetic = 0;   // element-wise operations on the path: none for a cache, some for a decaying state
+  bool grown = false;     // new positions were appended by a Concat or an attention operator
+  int grown_axis = -1;    // axis of the input; -1: unknown
+  bool cut = false;       // sliced after that
+  bool only_new = false;  // the slice removes the whole past
   bool written = false;   // new positions were written into it
   int written_axis = -1;
-  const FlowNode* by = nullptr;  // the operator that did either
+  const FlowNode* by = nullptr;  // the node that appended or wrote
 };
 
-// Everything a graph does with one state.
+// How a graph uses one state.
 struct StateTrace {
-  std::vector<Arrival> arrivals;  // at most one for each output
-  std::vector<FlowValue> fresh;   // what is put to its end or written into it
+  std::vector<Arrival> arrivals;  // at most one per output
+  std::vector<FlowValue> fresh;   // values that are appended or written
   AttentionUse use;
   bool grown = false;
   int grown_axis = -1;
   bool written = false;
   int written_axis = -1;
-  // Targets of the Reshapes of it as far as they are constants: they tell heads and features apart.
+  int attended_axis = -1;  // the axis of keys in attention; -1: unknown
+  int cut_axis = -1;       // the axis of a slice with a computed bound; -1: none
+  // Known parts of the targets of its Reshapes; they distinguish heads and features.
   std::vector<std::vector<std::optional<int64_t>>> reshapes;
-  // Parts that were taken of it as keys or values: which index along which of its axes.
+  // Slices that attention reads as keys or values: axis and index.
   struct Part {
     int axis;
     int64_t index;
@@ -44,7 +46,7 @@ struct StateTrace {
 
 StateTrace trace_state(const Flow& flow, const AttentionMap& attention, FlowValue input, int rank);
 
-// The value that a value is a mere copy of, behind casts and changes of shape (not behind slices).
+// The value before casts and reshapes (but not before slices).
 FlowValue root_of(const Flow& flow, FlowValue value);
 
 }  // namespace kvik::analysis

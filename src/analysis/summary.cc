@@ -8,16 +8,16 @@
 namespace kvik::analysis {
 namespace {
 
-constexpr int64_t kMostLayers = 4096;
+constexpr int64_t kMostStackedLayers = 4096;
 
-// What is kept of one layer.
+// The cache of one layer.
 struct Layer {
   int64_t kv_heads = 0, head_dim = 0, value_head_dim = 0;
   DType dtype = DType::kUndefined;
   Growth growth = Growth::kGrowing;
   int64_t bytes_per_token = 0;
   int64_t bytes_per_sequence = 0;
-  int64_t shape_key = 0;  // recurrent states of different shapes are different groups
+  int64_t shape_key = 0;  // recurrent states of different shapes are in different groups
 };
 
 int64_t recurrent_bytes(const File& file, const State& state) {
@@ -26,7 +26,7 @@ int64_t recurrent_bytes(const File& file, const State& state) {
   for (size_t axis = 0; axis < port.dims.size(); ++axis) {
     if (static_cast<int>(axis) != state.batch_axis) dims.push_back(port.dims[axis].value);
   }
-  const auto n = checked_elements(dims);  // nothing where a size is unknown
+  const auto n = checked_elements(dims);  // nullopt if a size is unknown
   return n ? static_cast<int64_t>(storage_bytes(state.dtype, *n)) : 0;
 }
 
@@ -43,7 +43,7 @@ void add_state(const File& file, const State& state, Layer& layer) {
   layer.bytes_per_token += state.bytes_per_token() / std::max<int64_t>(state.n_layers, 1);
 }
 
-using LayerKey = std::pair<int, int>;  // number, and which of several recurrent states of that layer
+using LayerKey = std::pair<int, int>;  // layer, and index among its recurrent states
 
 std::map<LayerKey, Layer> layers_of(const File& file, bool cross) {
   std::map<LayerKey, Layer> layers;
@@ -54,7 +54,7 @@ std::map<LayerKey, Layer> layers_of(const File& file, bool cross) {
       add_state(file, state, layers[{state.layer, ++n_recurrent[state.layer]}]);
       continue;
     }
-    for (int64_t n = 0; n < std::min(state.n_layers, kMostLayers); ++n)
+    for (int64_t n = 0; n < std::min(state.n_layers, kMostStackedLayers); ++n)
       add_state(file, state, layers[{state.layer + static_cast<int>(n), 0}]);
   }
   return layers;
@@ -91,10 +91,9 @@ const std::string& name_of(const File& file, const State& state) {
   return state.input >= 0 ? file.inputs[static_cast<size_t>(state.input)].name : file.outputs[static_cast<size_t>(state.output)].name;
 }
 
-void contradict(Signature& signature, const char* what, int64_t graph, std::optional<int64_t> config, const char* name) {
+void report_mismatch(Signature& signature, const char* what, int64_t graph, std::optional<int64_t> config, const char* name) {
   if (!config || *config == graph) return;
-  signature.problems.push_back(
-      fmt::format("the graph has {} {} but config.json says {} {}; the graph is followed", graph, what, name, *config));
+  signature.problems.push_back(fmt::format("the graph has {} {} but config.json has {} {}; using the graph", graph, what, name, *config));
 }
 
 void compare_cache(Signature& signature, const Configs& configs) {
@@ -103,17 +102,17 @@ void compare_cache(Signature& signature, const Configs& configs) {
   const bool encodes = signature.kind == Kind::kEncoderDecoder;
   const auto layers = encodes ? configs.number({"decoder_layers", "num_decoder_layers", "num_hidden_layers", "num_layers"})
                               : configs.number({"num_hidden_layers", "n_layer", "num_layers", "n_layers"});
-  // Fewer layers with a cache than layers, with gaps between them, is what hybrid models look like.
+  // Hybrid models have a cache only in some layers.
   const bool gaps = !cache.layers.empty() && cache.layers.back() + 1 != cache.n_layers;
-  if (!gaps) contradict(signature, "layers with a cache", cache.n_layers, layers, "num_hidden_layers");
+  if (!gaps) report_mismatch(signature, "layers with a cache", cache.n_layers, layers, "num_hidden_layers");
   auto heads = encodes ? configs.number({"decoder_attention_heads", "num_heads", "num_attention_heads"})
                        : configs.number({"num_key_value_heads", "num_kv_heads"});
-  if (configs.flag("multi_query") && !configs.flag("new_decoder_architecture")) heads = 1;  // whatever the number beside it says
-  contradict(signature, "key/value heads", cache.kv_heads, heads, encodes ? "decoder_attention_heads" : "num_key_value_heads");
+  if (configs.flag("multi_query") && !configs.flag("new_decoder_architecture")) heads = 1;  // overrides the other number
+  report_mismatch(signature, "key/value heads", cache.kv_heads, heads, encodes ? "decoder_attention_heads" : "num_key_value_heads");
   auto head_dim = configs.number({"head_dim", "d_kv"});
   const auto plain = configs.number({"qk_nope_head_dim"}), rotary = configs.number({"qk_rope_head_dim"});
-  if (plain && rotary) head_dim = *plain + *rotary;  // latent attention: head_dim is then the rotary part alone
-  contradict(signature, "features in a head", cache.head_dim, head_dim, "head_dim");
+  if (plain && rotary) head_dim = *plain + *rotary;  // latent attention: head_dim is only the rotary part
+  report_mismatch(signature, "features in a head", cache.head_dim, head_dim, "head_dim");
 }
 
 void summarize_vocab(Signature& signature, const Configs& configs, const File* decoder) {
@@ -125,7 +124,7 @@ void summarize_vocab(Signature& signature, const Configs& configs, const File* d
   if (source != nullptr && source->vocab) signature.vocab = source->vocab;
   if (!signature.vocab) signature.vocab = configured ? configured : configs.genai_number("vocab_size");
   if (source != nullptr && source->vocab && source->output_of(Role::kLogits) != nullptr && decoder != nullptr)
-    contradict(signature, "logits", *source->vocab, configured, "vocab_size");
+    report_mismatch(signature, "logits", *source->vocab, configured, "vocab_size");
 }
 
 void summarize_positions(Signature& signature, const Configs& configs, const File* decoder) {
@@ -133,13 +132,13 @@ void summarize_positions(Signature& signature, const Configs& configs, const Fil
   std::optional<int64_t> rows = decoder != nullptr ? decoder->position_rows : signature.files.front().position_rows;
   if (decoder != nullptr) {
     for (const State& state : decoder->states) {
-      if (state.capacity > 0 && !state.cross) rows = std::min(rows.value_or(state.capacity), state.capacity);
+      if (state.capacity > 0 && !state.cross && !state.window) rows = std::min(rows.value_or(state.capacity), state.capacity);
     }
   }
   if (!rows) return;
   if (signature.max_positions && *rows < *signature.max_positions) {
     signature.problems.push_back(
-        fmt::format("the graph holds {} positions but the config files allow {}; the graph is followed", *rows, *signature.max_positions));
+        fmt::format("the graph has {} positions but the config files allow {}; using the graph", *rows, *signature.max_positions));
   }
   if (!signature.max_positions || *rows < *signature.max_positions) signature.max_positions = rows;
 }
@@ -159,7 +158,7 @@ void complete_states(File& file, const Configs& configs) {
   for (State& state : file.states) {
     if (state.growth == Growth::kRecurrent) continue;
     if (state.feature_axis < 0) {
-      file.problems.push_back(fmt::format("{}: the shape of '{}' is not declared, so its axes cannot be told; re-export with shapes",
+      file.problems.push_back(fmt::format("{}: the shape of '{}' is not declared, so its axes are unknown; export it with shapes",
                                           file.path.filename().string(), name_of(file, state)));
       continue;
     }
@@ -179,7 +178,7 @@ void complete_states(File& file, const Configs& configs) {
       if (size && *size > 0 && *size < (1 << 20)) state.head_dim = *size;
     }
     if (state.n_heads == 0 || state.head_dim == 0) {
-      file.problems.push_back(fmt::format("{}: neither the graph nor a config file tells how many heads and features '{}' has",
+      file.problems.push_back(fmt::format("{}: the number of heads and features of '{}' is neither in the graph nor in a config file",
                                           file.path.filename().string(), name_of(file, state)));
     }
   }

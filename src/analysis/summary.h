@@ -5,10 +5,10 @@
 
 namespace kvik::analysis {
 
-// Fills in what the graph left open about heads and head sizes from the configs.
+// Takes head counts and head sizes that the graph does not tell from the configs.
 void complete_states(File& file, const Configs& configs);
 
-// Cache, vocabulary, positions and special tokens of the whole model, and what contradicts what. Files and kind are known.
+// Sets cache, vocabulary, positions and special tokens of the model, and records contradictions. Files and kind must be set.
 void summarize(Signature& signature, const Configs& configs);
 
 }  // namespace kvik::analysis

@@ -104,8 +104,8 @@ backend::NativeOptions native_options(const LoadOptions& options) {
 namespace {
 
 void check_parts(const analysis::Signature& signature) {
-  for (const std::string& misfit : analysis::encoder_misfits(signature))
-    throw Error(Code::kBadModel, fmt::format("{}: {}; export both again", signature.folder.string(), misfit));
+  for (const std::string& problem : analysis::generation_problems(signature))
+    throw Error(Code::kBadModel, fmt::format("{}: {}", signature.folder.string(), problem));
 }
 
 }  // namespace

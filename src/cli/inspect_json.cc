@@ -106,6 +106,7 @@ Json file_json(const std::string& path, const File& file, const Inventory& inven
           {"nodes", inventory.n_nodes},
           {"functions", file.model->n_functions},
           {"weights_bytes", inventory.total_weight_bytes()},
+          {"quantizes_across_rows", file.quantizes_across_rows},
           {"operators_without_kernel", inventory.without_kernel}};
 }
 

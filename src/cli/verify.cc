@@ -118,15 +118,22 @@ bool runs(const std::shared_ptr<backend::Backend>& backend, const Log& log) {
   return false;
 }
 
+bool quantizes_across_rows(const analysis::Signature& signature) {
+  return std::any_of(signature.files.begin(), signature.files.end(), [](const analysis::File& file) { return file.quantizes_across_rows; });
+}
+
 engine::Peer other_backend(const Model& model, LoadOptions load, double tolerance, const Log& log) {
-  const bool is_ort = model.backend() == "ort";
-  for (const BackendChoice choice : {is_ort ? BackendChoice::kReference : BackendChoice::kOrt, BackendChoice::kReference}) {
+  // An exact backend quantizes each row by itself; a whole graph does so only if it runs one row at a time.
+  const auto& state = ModelAccess::state(model);
+  const bool row_by_row = state.backend->traits().exact && quantizes_across_rows(state.signature);
+  const bool takes_reference = row_by_row || model.backend() == "ort";
+  for (const BackendChoice choice : {takes_reference ? BackendChoice::kReference : BackendChoice::kOrt, BackendChoice::kReference}) {
     if (choice == BackendChoice::kReference && model.backend() == "reference") break;
     load.backend = choice;
     load.weights = Weights::kAuto, load.kv = KvStorage::kAuto, load.isa = "auto";
     if (std::shared_ptr<backend::Backend> other = open_again(model, load, log); runs(other, log)) {
       const std::string name = fmt::format("{} = {}", model.backend(), other->traits().name);
-      return {name, std::move(other), tolerance};
+      return {name, std::move(other), tolerance, row_by_row};
     }
   }
   return {};
@@ -252,6 +259,7 @@ int verify(const VerifyCommand& options, const Terminal& terminal) {
                   {"cases", law.cases},
                   {"holds", law.holds},
                   {"exact", law.exact},
+                  {"information", law.information},
                   {"max_difference", law.max_difference},
                   {"relative_difference", law.relative_difference}};
     if (!law.detail.empty()) entry["detail"] = law.detail;

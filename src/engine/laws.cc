@@ -20,7 +20,15 @@ double spread_of(std::span<const float> row) {
 }  // namespace
 
 void LawBook::law(const std::string& name, double tolerance, const std::function<void()>& body) {
-  current_ = LawResult{.name = name};
+  run(LawResult{.name = name}, tolerance, body);
+}
+
+void LawBook::measure(const std::string& name, const std::function<void()>& body) {
+  run(LawResult{.name = name, .information = true}, INFINITY, body);
+}
+
+void LawBook::run(LawResult result, double tolerance, const std::function<void()>& body) {
+  current_ = std::move(result);
   tolerance_ = tolerance;
   try {
     body();
@@ -31,7 +39,8 @@ void LawBook::law(const std::string& name, double tolerance, const std::function
 
 void LawBook::refute(const std::string& detail) {
   if (current_.holds) current_.detail = detail;
-  current_.holds = current_.exact = false;
+  current_.holds = current_.information;
+  current_.exact = false;
 }
 
 void LawBook::compare(std::span<const float> found, std::span<const float> expected, const std::string& where) {

@@ -17,6 +17,7 @@ struct LawResult {
   int cases = 0;
   bool holds = true;
   bool exact = true;               // equal bits in every case
+  bool information = false;        // a distance that is reported, not judged: `holds` is true whatever it is
   double max_difference = 0;       // largest difference of two logits
   double relative_difference = 0;  // the same, against the spread of the logits around it
   std::string detail;              // the first case that fails, in words
@@ -27,6 +28,9 @@ struct Peer {
   std::string law;  // "native = ort", "one thread = many", …
   std::shared_ptr<backend::Backend> backend;
   double tolerance = 0;  // see LawBook::law
+  // The peer quantizes activations over all rows of a run (dynamic int8): it is run one token at a time, and its distance when all tokens
+  // share a run is reported as information. Of an encoder-decoder, whose encoder needs all rows at once, only that distance is reported.
+  bool row_by_row = false;
 };
 
 // Keeps what was found while laws are tried one after another. Not for several threads at once.
@@ -40,6 +44,9 @@ class LawBook {
   // which two ways may differ; 0: equal bits are demanded.
   void law(const std::string& name, double tolerance, const std::function<void()>& body);
 
+  // Reports how far two ways are apart and judges nothing.
+  void measure(const std::string& name, const std::function<void()>& body);
+
   void compare(std::span<const float> found, std::span<const float> expected, const std::string& where);
   void compare_ids(std::span<const TokenId> found, std::span<const TokenId> expected, const std::string& where);
   void require(bool holds, const std::string& otherwise);
@@ -48,6 +55,8 @@ class LawBook {
 
  private:
   void refute(const std::string& detail);
+
+  void run(LawResult result, double tolerance, const std::function<void()>& body);
 
   Report report_;
   double tolerance_ = 0;

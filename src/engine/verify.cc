@@ -32,7 +32,10 @@ class Verifier {
     law("saved = never left", [&] { saved_never_left(); });
     law("sessions side by side", [&] { side_by_side(); });
     law("batch = alone", [&] { batch_is_alone(); });
-    for (const Peer& peer : options_.peers) book_.law(peer.law, peer.tolerance, [&] { agrees(peer.backend); });
+    for (const Peer& peer : options_.peers) {
+      book_.law(peer.law, peer.tolerance, [&] { agrees(peer, peer.row_by_row); });
+      if (peer.row_by_row) book_.measure(peer.law + ", all rows in one run", [&] { agrees(peer, false); });
+    }
     return book_.take();
   }
 
@@ -162,9 +165,12 @@ class Verifier {
     }
   }
 
-  void agrees(const std::shared_ptr<backend::Backend>& peer) {
+  void agrees(const Peer& peer, bool row_by_row) {
     for (size_t n = 1; n <= prompt_.size(); n += std::max<size_t>(1, prompt_.size() / 3)) {
-      compare(logits_of(peer, std::span(prompt_).first(n)), fresh_[n - 1], fmt::format("{} tokens", n));
+      Sequence sequence(peer.backend, options_.context);
+      const size_t step = row_by_row ? 1 : n;
+      for (size_t done = 0; done < n; done += step) feed(sequence, tokens(done, done + step));
+      compare(sequence, fresh_[n - 1], fmt::format("{} tokens", n));
     }
   }
 

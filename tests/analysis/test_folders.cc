@@ -188,7 +188,7 @@ TEST(Folders, AMissingFileThatAModelNeedsIsNamed) {
   EXPECT_TRUE(says(refusal(genai.path(), Code::kIo), "decoder.onnx"));
   const TemporaryFolder escaping;
   escaping.write("genai_config.json", R"({"model": {"decoder": {"filename": "../secret.onnx"}}})");
-  EXPECT_TRUE(says(refusal(escaping.path(), Code::kBadModel), "leaves the folder"));
+  EXPECT_TRUE(says(refusal(escaping.path(), Code::kBadModel), "is outside the folder"));
 }
 
 TEST(Folders, AKvikJsonDecidesWhatNothingElseTells) {

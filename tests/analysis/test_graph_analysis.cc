@@ -14,7 +14,7 @@ using testing_support::ModelWriter;
 using testing_support::read;
 using testing_support::TinyDecoder;
 
-File analysed(const TinyDecoder& decoder) {
+File analyzed(const TinyDecoder& decoder) {
   const std::string bytes = decoder.bytes();
   File file = analyze_graph(read(bytes));
   for (std::vector<Port>* ports : {&file.inputs, &file.outputs}) {
@@ -26,7 +26,7 @@ File analysed(const TinyDecoder& decoder) {
 }
 
 TEST(GraphAnalysis, ADecoderIsReadFromWhatItDoes) {
-  const File file = analysed({.n_layers = 2});
+  const File file = analyzed({.n_layers = 2});
   EXPECT_EQ(file.stage, Stage::kDecoder);
   EXPECT_EQ(file.vocab, 40);
   EXPECT_EQ(file.input_of(Role::kTokenIds)->name, "ids");
@@ -45,7 +45,7 @@ TEST(GraphAnalysis, ADecoderIsReadFromWhatItDoes) {
 
 TEST(GraphAnalysis, TheConcatDecidesWhereDeclaredDimsContradictIt) {
   for (const char* declared : {"past", "s", "b", "7"}) {
-    const File file = analysed({.past_dim = "past", .present_dim = declared});
+    const File file = analyzed({.past_dim = "past", .present_dim = declared});
     ASSERT_EQ(file.states.size(), 2u) << declared;
     EXPECT_EQ(file.states[0].growth, Growth::kGrowing) << declared;
     EXPECT_EQ(file.states[0].position_axis, 2) << declared;
@@ -53,7 +53,7 @@ TEST(GraphAnalysis, TheConcatDecidesWhereDeclaredDimsContradictIt) {
 }
 
 TEST(GraphAnalysis, APresentOfAnotherTypeThanItsPastIsStillItsPresent) {
-  const File file = analysed({.past_dtype = DType::kF16, .present_dtype = DType::kF32});
+  const File file = analyzed({.past_dtype = DType::kF16, .present_dtype = DType::kF32});
   ASSERT_EQ(file.states.size(), 2u);
   EXPECT_GE(file.states[0].output, 0);
   EXPECT_EQ(file.states[0].dtype, DType::kF16);
@@ -64,7 +64,7 @@ TEST(GraphAnalysis, APresentOfAnotherTypeThanItsPastIsStillItsPresent) {
 TEST(GraphAnalysis, InputsThatNothingTellsApartAreAskedAbout) {
   const TinyDecoder decoder{.more_inputs = {{"one", {"b"}}, {"two", {"b"}}}};
   try {
-    analysed(decoder);
+    analyzed(decoder);
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), Code::kBadArgument);
@@ -73,7 +73,7 @@ TEST(GraphAnalysis, InputsThatNothingTellsApartAreAskedAbout) {
 }
 
 TEST(GraphAnalysis, OneInputThatNothingTellsIsAProblemAndNotAnError) {
-  const File file = analysed({.more_inputs = {{"one", {"b"}}}});
+  const File file = analyzed({.more_inputs = {{"one", {"b"}}}});
   ASSERT_EQ(file.problems.size(), 1u);
   EXPECT_NE(file.problems[0].find("'one'"), std::string::npos);
 }

@@ -34,10 +34,10 @@ audio::FeatureExtractor small_extractor() {
   return audio::FeatureExtractor({.mel = {.n_mels = 8, .n_fft = 400, .hop_length = 160, .rate = 16000}, .window_samples = 3200});
 }
 
-void expect_speech_form(bool ort) {
-  const Loaded model = load(speech_form(), ort);
+void expect_speech_form(const std::filesystem::path& folder, bool ort) {
+  const Loaded model = load(folder, ort);
   KVIK_NEEDS_ORT(model.backend);
-  const Json known = read_json_file(speech_form() / "expect.json");
+  const Json known = read_json_file(folder / "expect.json");
   for (const Json& one : known["cases"]) {
     Dims dims = one["audio_features"]["shape"];
     dims.erase(dims.begin());
@@ -48,8 +48,15 @@ void expect_speech_form(bool ort) {
 }
 
 TEST(Speech, AnEncoderThatGivesTheCrossCacheItselfGivesTheExpectedIds) {
-  expect_speech_form(false);
-  expect_speech_form(true);
+  expect_speech_form(speech_form(), false);
+  expect_speech_form(speech_form(), true);
+}
+
+// All layers in one tensor, buffers of fixed size, and names that do not say what is a cache.
+TEST(Speech, CrossKeysOfAllLayersUnderNamesOfTheirOwnGiveTheExpectedIds) {
+  const std::filesystem::path folder = testing_support::fixtures() / "forms" / "speech-layered";
+  expect_speech_form(folder, false);
+  expect_speech_form(folder, true);
 }
 
 // Of an exporter: hidden states from the encoder, a merged decoder without a mask of the source, languages and tasks.
@@ -98,7 +105,7 @@ TEST(Speech, FeaturesOfAnotherShapeAreASentence) {
       [&] {
         encode_features(*model.backend, std::vector<Tensor>{Tensor(DType::kF32, {8, 21})});
       },
-      ThrowsMessage<Error>(HasSubstr("reads 'audio_features' of the shape [-1, 8, 20] (-1: any); [1, 8, 21] was given")));
+      ThrowsMessage<Error>(HasSubstr("input 'audio_features' has shape [-1, 8, 20] (-1: any); got [1, 8, 21]")));
   EXPECT_THAT(
       [&] {
         encode_tokens(*model.backend, std::vector<Ids>{{1, 2}});

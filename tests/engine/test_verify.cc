@@ -125,6 +125,22 @@ TEST(Verify, ARowMovesInCompanyOnlyWhereActivationsAreQuantisedOverAllRows) {
   EXPECT_GT(moved_by_company(testing_support::open_reference(testing_support::fixtures() / "zoo" / "llama-int8"), kPrompt), 1e-2);
 }
 
+// A compile that quantizes each row by itself is right, however far a run of all rows together is from that.
+TEST(Verify, AFileThatQuantizesOverAllRowsIsComparedRowByRow) {
+  const auto folder = testing_support::fixtures() / "zoo" / "llama-int8";
+  VerifyOptions options;
+  options.prompt = kPrompt;
+  options.tolerance = 0;
+  options.peers = {
+      {.law = "native = reference", .backend = testing_support::open_reference(folder), .tolerance = 0.01, .row_by_row = true}};
+  const std::vector<LawResult> laws = verify_decoder(testing_support::open_native(folder), options);
+  EXPECT_THAT(broken_laws(laws), testing::IsEmpty());
+  const LawResult& together = laws.back();
+  EXPECT_EQ(together.name, "native = reference, all rows in one run");
+  EXPECT_TRUE(together.information && together.holds);
+  EXPECT_GT(together.relative_difference, 0.01);
+}
+
 TEST(Verify, ABrokenMaskIsRefutedAlsoWhereActivationsAreQuantisedOverAllRows) {
   VerifyOptions options;
   options.prompt = kPrompt;

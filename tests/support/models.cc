@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "api/environment.h"
 #include "backend/native/specialize/length_switch.h"
@@ -76,6 +77,15 @@ std::optional<std::string> why_not_native(const std::string& model) {
   static const std::map<std::string, std::string> kReasons = {};
   const auto found = kReasons.find(model);
   return found == kReasons.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool is_open_natively(const std::string& model) {
+  static const std::set<std::string> kOpen = {"fixed-one-hot",         "fixed-one-position",     "fixed-rolled",
+                                              "fixed-scalar-position", "fixed-unclear-count",    "group-query-computed-tables",
+                                              "growing-one-start",     "no-batch-anywhere",      "no-batch-axis",
+                                              "quantized-attention",   "rotary-computed-tables", "window-cache",
+                                              "zero-width-concat"};
+  return kOpen.contains(model);
 }
 
 std::shared_ptr<backend::Backend> open_native(const std::filesystem::path& folder, const backend::NativeOptions& options) {

@@ -8,23 +8,28 @@
 namespace kvik::backend {
 namespace {
 
-// Entries of the batch axis that one sequence takes: several where heads are folded into it.
-int64_t entries_per_sequence(const analysis::State& layout) { return layout.head_axis == layout.batch_axis ? layout.n_heads : 1; }
+// Entries of the batch axis per sequence: several if heads are merged into it.
+int64_t entries_per_sequence(const analysis::State& layout) {
+  return layout.batch_axis >= 0 && layout.head_axis == layout.batch_axis ? layout.n_heads : 1;
+}
 
 size_t element_bytes(const Tensor& tensor) { return static_cast<size_t>(bits_per_element(tensor.dtype())) / 8; }
 
 struct Piece {
-  int64_t batch_from = 0, batch_to = 0;  // entry of the batch axis in source and target
+  int64_t batch_from = 0, batch_to = 0;  // entry of the batch axis in source and target, if there is one
   int64_t position_to = 0;               // first position in the target
   int64_t n_batch = 0, n_positions = 0;  // extents
 };
 
 void copy_piece(const analysis::State& layout, const Tensor& source, Tensor& target, const Piece& piece) {
   BoxCopy box{source.dims(), strides_of(source.dims()), strides_of(target.dims()), element_bytes(source)};
-  const auto batch = static_cast<size_t>(layout.batch_axis);
-  box.extents[batch] = piece.n_batch;
-  int64_t from = piece.batch_from * box.source_strides[batch];
-  int64_t to = piece.batch_to * box.target_strides[batch];
+  int64_t from = 0, to = 0;
+  if (layout.batch_axis >= 0) {
+    const auto batch = static_cast<size_t>(layout.batch_axis);
+    box.extents[batch] = piece.n_batch;
+    from = piece.batch_from * box.source_strides[batch];
+    to = piece.batch_to * box.target_strides[batch];
+  }
   if (layout.position_axis >= 0) {
     const auto position = static_cast<size_t>(layout.position_axis);
     box.extents[position] = piece.n_positions;
@@ -39,13 +44,15 @@ void copy_piece(const analysis::State& layout, const Tensor& source, Tensor& tar
 Tensor gather_rows(const analysis::State& layout, std::span<const StateRow> rows, int64_t n_positions) {
   const int64_t entries = entries_per_sequence(layout);
   Dims dims = rows.front().tensor.dims();
-  dims[static_cast<size_t>(layout.batch_axis)] = static_cast<int64_t>(rows.size()) * entries;
+  if (layout.batch_axis >= 0) dims[static_cast<size_t>(layout.batch_axis)] = static_cast<int64_t>(rows.size()) * entries;
   if (layout.position_axis >= 0) dims[static_cast<size_t>(layout.position_axis)] = n_positions;
   Tensor result(rows.front().tensor.dtype(), dims);
   for (size_t i = 0; i < rows.size(); ++i) {
     const int64_t available = layout.position_axis >= 0 ? rows[i].tensor.dim(layout.position_axis) : 0;
+    // If the newest position is the last one, the remaining positions move back to the end.
+    const int64_t moved = layout.newest_last ? std::min(rows[i].n_dropped, n_positions) : 0;
     copy_piece(layout, rows[i].tensor, result,
-               {rows[i].row * entries, static_cast<int64_t>(i) * entries, 0, entries, std::min(n_positions, available)});
+               {rows[i].row * entries, static_cast<int64_t>(i) * entries, moved, entries, std::min(n_positions, available) - moved});
   }
   return result;
 }
@@ -63,12 +70,12 @@ Selection selection_of(const analysis::State& layout, std::span<const int> rows,
 
 Tensor append_positions(const analysis::State& layout, const Tensor& past, const Tensor& fresh) {
   const auto position = static_cast<size_t>(layout.position_axis);
-  const auto batch = static_cast<size_t>(layout.batch_axis);
   Dims dims = past.dims();
   dims[position] += fresh.dims()[position];
+  const int64_t n_batch = layout.batch_axis >= 0 ? dims[static_cast<size_t>(layout.batch_axis)] : 1;
   Tensor result(past.dtype(), dims);
-  copy_piece(layout, past, result, {0, 0, 0, dims[batch], past.dims()[position]});
-  copy_piece(layout, fresh, result, {0, 0, past.dims()[position], dims[batch], fresh.dims()[position]});
+  copy_piece(layout, past, result, {0, 0, 0, n_batch, past.dims()[position]});
+  copy_piece(layout, fresh, result, {0, 0, past.dims()[position], n_batch, fresh.dims()[position]});
   return result;
 }
 
@@ -88,7 +95,7 @@ Tensor empty_state(const analysis::State& layout, const std::vector<onnx::Dim>& 
       dims[axis] = layout.head_dim;
     } else {
       throw Error(Code::kBadModel,
-                  fmt::format("a state has the axis '{}', whose size neither the graph nor the config files tell", declared[axis].symbol));
+                  fmt::format("the size of axis '{}' of a state is neither in the graph nor in the config files", declared[axis].symbol));
     }
   }
   return {layout.dtype, dims};

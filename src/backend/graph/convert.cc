@@ -14,8 +14,7 @@ void visit_float(DType dtype, Visit visit) {
     case DType::kF16: visit(Half{}); break;
     case DType::kBF16: visit(BFloat16{}); break;
     case DType::kF64: visit(double{}); break;
-    default:
-      throw Error(Code::kBadModel, fmt::format("a tensor of {} was found where floating point numbers were expected", dtype_name(dtype)));
+    default: throw Error(Code::kBadModel, fmt::format("found a tensor of {}; expected floating point", dtype_name(dtype)));
   }
 }
 
@@ -46,7 +45,7 @@ Tensor cast_float(const Tensor& tensor, DType dtype) {
 Tensor cast_integer(const Tensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype) return tensor;
   if (dtype != DType::kI32)
-    throw Error(Code::kBadModel, fmt::format("token ids as {} were expected by the graph; i64 or i32 can be given", dtype_name(dtype)));
+    throw Error(Code::kBadModel, fmt::format("the graph reads token ids as {}; only i64 and i32 are supported", dtype_name(dtype)));
   Tensor result(dtype, tensor.dims());
   const std::span<const int64_t> source = tensor.data<int64_t>();
   const std::span<int32_t> target = result.mutable_data<int32_t>();

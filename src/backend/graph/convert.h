@@ -4,7 +4,7 @@
 
 namespace kvik::backend {
 
-// The same numbers as another type; the tensor itself where it has that type already.
+// Converts the elements; returns the tensor itself if it has that type already.
 Tensor cast_float(const Tensor& tensor, DType dtype);    // f32, f16, bf16, f64
 Tensor cast_integer(const Tensor& tensor, DType dtype);  // i64, i32
 

@@ -14,15 +14,15 @@ using analysis::Role;
 
 namespace {
 
-// A size that the graph declares is one it needs; what ONNX Runtime says of it is a riddle.
+// Checks declared sizes first, because ONNX Runtime's message would be unclear.
 void check_shape(const Port& port, const Dims& given) {
   bool fits = !port.has_shape || port.dims.size() == given.size();
   for (size_t i = 1; fits && port.has_shape && i < given.size(); ++i) fits = port.dims[i].value < 0 || port.dims[i].value == given[i];
   if (fits) return;
   Dims wanted;
   for (const onnx::Dim& dim : port.dims) wanted.push_back(dim.value);
-  throw Error(Code::kBadArgument, fmt::format("the encoder reads '{}' of the shape {} (-1: any); {} was given", port.name,
-                                              to_string(wanted), to_string(given)));
+  throw Error(Code::kBadArgument,
+              fmt::format("the encoder input '{}' has shape {} (-1: any); got {}", port.name, to_string(wanted), to_string(given)));
 }
 
 }  // namespace
@@ -51,8 +51,8 @@ std::vector<NamedValue> encoder_feeds(const analysis::File& file, std::span<cons
       check_shape(port, dims);
       tensor = tokens ? cast_integer(joined, port.dtype) : cast_float(joined, port.dtype);
     } else {
-      throw Error(Code::kUnsupported, fmt::format("{}: it cannot be told what the input '{}' is for; name its role in kvik.json",
-                                                  file.path.string(), port.name));
+      throw Error(Code::kUnsupported,
+                  fmt::format("{}: the role of input '{}' is unknown; name it in kvik.json", file.path.string(), port.name));
     }
     feeds.push_back({port.name, executor.from_host(std::move(tensor))});
   }

@@ -9,13 +9,13 @@
 
 namespace kvik::backend {
 
-// A tensor where an executor keeps it, which may be another device. Immutable, shared.
+// A tensor in an executor's memory, possibly on another device. Immutable, shared.
 class DeviceValue {
  public:
   virtual ~DeviceValue() = default;
   virtual DType dtype() const = 0;
   virtual const Dims& dims() const = 0;
-  // A view where the memory is the host's, else a copy.
+  // A view if it is in host memory, else a copy.
   virtual Tensor to_host() const = 0;
 };
 using ValuePtr = std::shared_ptr<const DeviceValue>;
@@ -25,13 +25,13 @@ struct NamedValue {
   ValuePtr value;
 };
 
-// An output that is asked for. What the caller reads is made on the host, everything else where the executor likes it best.
+// A requested output. Outputs that the caller reads are put in host memory; the executor chooses for others.
 struct Wanted {
   std::string_view name;
   bool on_host = false;
 };
 
-// Some entries of a value in a new order: `entries` along `axis`, and the first `n_positions` along `position_axis` (-1: no such axis).
+// A selection of a value: `entries` along `axis`, in this order, and the first `n_positions` along `position_axis` (-1: no such axis).
 struct Selection {
   int axis = 0;
   std::vector<int64_t> entries;
@@ -39,14 +39,14 @@ struct Selection {
   int64_t n_positions = 0;
 };
 
-// Runs one ONNX file as a whole. Any thread.
+// Runs one ONNX file. Any thread.
 class Executor {
  public:
   virtual ~Executor() = default;
   virtual ValuePtr from_host(Tensor tensor) = 0;
-  // Exactly the declared inputs are given; gives the outputs asked for, left where they were made.
+  // `inputs`: exactly the declared ones. Returns the requested outputs, in the executor's memory.
   virtual std::vector<ValuePtr> run(std::span<const NamedValue> inputs, std::span<const Wanted> outputs) = 0;
-  // Without the host, where the value lies elsewhere; null where the host does it as well.
+  // Selects on the device; null if the host should do it.
   virtual ValuePtr select(const DeviceValue& /*value*/, const Selection& /*selection*/) { return nullptr; }
 };
 

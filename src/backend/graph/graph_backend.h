@@ -5,20 +5,19 @@
 #include <optional>
 
 #include "backend/backend.h"
-#include "backend/graph/step.h"
+#include "backend/graph/step_runner.h"
 
 namespace kvik::backend {
 
-// Runs whole ONNX graphs as the exporter wrote them, whatever executes them: feeds every declared input, keeps what comes
-// out as state, and moves it into the next step.
+// Runs whole ONNX graphs with any executor: feeds every declared input, keeps the state outputs and feeds them to the next step.
 //
-// Sequences with the same past length that get the same number of tokens run as one batch, without any padding of tokens;
-// others run one after another. So a row never sees a padded neighbour, whichever side the graph would have wanted it on.
+// Sequences with the same past length and the same number of new tokens run as one batch; others run one after another. So tokens are
+// never padded, and it does not matter on which side a graph expects padding.
 class GraphBackend : public Backend {
  public:
-  // Of `traits`, what the signature tells (vocabulary, positions, rewind) is filled in here. A sequence that grows beyond
-  // Traits::switch_after, or is rewound to below it, is run again from the start, in one run.
-  GraphBackend(analysis::Signature signature, Traits traits, const Step::OpenFile& open);
+  // Sets those members of `traits` that follow from the signature (vocabulary, positions, rewind). A sequence that crosses
+  // Traits::switch_after, by growing or by a rewind, is recomputed from its first token in one run.
+  GraphBackend(analysis::Signature signature, Traits traits, const StepRunner::OpenFile& open);
 
   const Traits& traits() const override { return traits_; }
   int preferred_chunk() const override;
@@ -29,29 +28,39 @@ class GraphBackend : public Backend {
   std::vector<Tensor> contents(const Cache& cache) override;
   std::unique_ptr<Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) override;
   std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) override;
-  SourceWork source_work() const override { return step_.source_work(); }
+  SourceWork source_work() const override { return runner_.source_work(); }
 
  private:
-  struct Call;  // one run() while it is under way
+  struct Call;  // the state of one run()
   struct Stretch;
 
-  bool keeps_tokens() const { return !step_.has_cache() || traits_.switch_after > 0; }
+  bool may_replay() const { return traits_.switch_after > 0 || window_ > 0; }
+  bool keeps_tokens() const { return !runner_.has_cache() || may_replay(); }
   bool is_beyond(int64_t length) const { return traits_.switch_after > 0 && length > traits_.switch_after; }
-  std::vector<Row> go_other_ways(std::span<const Row> rows, std::vector<GraphCache>& caches) const;
+  // Whether a cache must be recomputed before it can grow to a length of `end`: that is on the other side of the length switch, or a
+  // window has dropped positions that a rewind made visible again.
+  bool must_replay(const GraphCache& cache, int end) const;
+  // The rows of a call, preceded by all earlier tokens of sequences that must be recomputed; empties the caches of those.
+  std::vector<Row> replay(std::span<const Row> rows, std::vector<GraphCache>& caches) const;
   void run_batch(Call& call, const std::vector<int>& sequences);
   void run_together(Call& call, const std::vector<int>& sequences);
-  bool run_stretch(Call& call, const std::vector<int>& sequences, const Stretch& stretch);  // false: logits of inner rows are not given
-  bool takes_several(const SourcePtr& source);
-  bool probe_several(const SourcePtr& source);
+  bool run_stretch(Call& call, const std::vector<int>& sequences,
+                   const Stretch& stretch);  // false: the graph gave no logits for rows before the last
+  bool takes_several(const SourcePtr& source, bool at_start);
+  bool try_several(const SourcePtr& source, bool at_start);
+  double probe_several(const SourcePtr& source, int n_before, bool one_position);
 
   analysis::Signature signature_;
   Traits traits_;
-  Step step_;
+  StepRunner runner_;
+
+  int64_t window_ = 0;  // capacity of the smallest window among the states; 0: no windows
 
   std::mutex probe_mutex_;
-  std::optional<bool> takes_several_;
-  std::atomic<bool> batches_ = true;    // until a batch of two fails where its members run alone
-  std::atomic<bool> gives_all_ = true;  // logits for every row; false once a graph gave only the last
+  std::optional<bool> several_at_start_, several_later_;  // whether several tokens in one run are right: at the start, after a past
+  std::atomic<bool> one_position_ = false;                // see StepShape
+  std::atomic<bool> batches_ = true;                      // false after a batch failed whose members run alone
+  std::atomic<bool> gives_all_ = true;                    // false after the graph gave logits only for the last row
 };
 
 }  // namespace kvik::backend

@@ -7,7 +7,7 @@
 
 namespace kvik::backend {
 
-// One sequence's share of a batched value.
+// One sequence of a batched value.
 struct ValueRow {
   ValuePtr value;
   int row = 0;
@@ -18,10 +18,10 @@ class GraphSource final : public Source {
   GraphSource(ValuePtr hidden_states, int row, int n_positions, int n_read)
       : hidden_{std::move(hidden_states), row}, n_positions_(n_positions), n_read_(n_read) {}
   int n_positions() const override { return n_positions_; }
-  int n_read() const { return n_read_; }                     // positions that the encoder read; it may give fewer
-  const ValueRow& hidden_states() const { return hidden_; }  // the value is null where the encoder gives keys and values straight away
+  int n_read() const { return n_read_; }                     // positions of the encoder's input; its output may have fewer
+  const ValueRow& hidden_states() const { return hidden_; }  // the value is null if the encoder outputs keys and values directly
 
-  // Keys and values of cross attention: computed once, by the first decoder step or by the encoder, and kept from then on.
+  // Cross-attention keys and values: computed once, by the encoder or the first decoder step, then reused.
   std::vector<ValueRow> cross() const {
     const std::lock_guard lock(mutex_);
     return cross_;
@@ -35,7 +35,7 @@ class GraphSource final : public Source {
   ValueRow hidden_;
   int n_positions_, n_read_;
   mutable std::mutex mutex_;
-  mutable std::vector<ValueRow> cross_;  // a late result, not a change: whoever computes it gets the same values
+  mutable std::vector<ValueRow> cross_;  // lazily computed; every thread computes the same values
 };
 using SourcePtr = std::shared_ptr<const GraphSource>;
 
@@ -43,11 +43,11 @@ using SourcePtr = std::shared_ptr<const GraphSource>;
 struct SourcePack {
   std::vector<SourcePtr> members;
   int n_positions = 0;
-  ValuePtr hidden_states;       // [B, E, d]; null where the decoder never reads them
+  ValuePtr hidden_states;       // [B, E, d]; null if the decoder never reads them
   std::vector<ValuePtr> cross;  // per cross slot; empty before the first step
 };
 
-// What the sequences of one run share afterwards: batched states that nobody changes.
+// The batched states after one run, shared by its sequences. Immutable.
 struct Group {
   std::vector<ValuePtr> states;  // per slot
   std::shared_ptr<const SourcePack> sources;
@@ -55,7 +55,7 @@ struct Group {
   int length = 0;
 };
 
-// A row of a group, and how many of its positions count: forking copies this, rewinding lowers a number.
+// A row of a group and the number of its valid positions. A fork copies this; a rewind lowers the number.
 class GraphCache final : public Cache {
  public:
   int length() const override { return n_positions; }
@@ -65,9 +65,9 @@ class GraphCache final : public Cache {
   int row = 0;
   int n_positions = 0;
   SourcePtr source;
-  // Only for graphs without any cache, which are run from the start every time, and for those that change their ways at a length.
+  // Only if states may have to be recomputed: for graphs without a cache, with a length switch, or with a window.
   std::vector<TokenId> tokens;
-  bool beyond = false;  // its states are of a sequence that was longer than that
+  bool beyond = false;  // its states belong to a sequence beyond the length switch
 };
 
 }  // namespace kvik::backend

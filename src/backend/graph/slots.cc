@@ -12,7 +12,7 @@ using analysis::State;
 
 bool same_state(const State& a, const State& b) { return a.holds == b.holds && a.cross == b.cross && a.layer == b.layer; }
 
-// A layer may keep several states of one kind (a convolution's and a recurrence's): they stand in the same order in every file.
+// A layer may have several states of one kind (convolution and recurrence); their order is the same in every file.
 size_t place_among_alike(const File& file, const State& state) {
   size_t place = 0;
   for (const State* other = file.states.data(); other != &state; ++other) place += same_state(*other, state) ? 1 : 0;
@@ -29,7 +29,7 @@ const State* find_state(const File* file, const State& wanted, size_t place) {
 
 [[noreturn]] void cannot_feed_back(const File& file, const State& state) {
   throw Error(Code::kBadModel,
-              fmt::format("{}: '{}' is read as a cache, but no output gives it back; export the model with its cache as outputs too",
+              fmt::format("{}: '{}' is a cache input without a matching output; export the model with its cache as outputs",
                           file.path.string(), file.inputs[static_cast<size_t>(state.input)].name));
 }
 
@@ -42,7 +42,7 @@ Slots find_slots(const analysis::Signature& signature) {
   const File* encoder = signature.encoder();
   if (later == nullptr) return slots;
   for (const State& state : later->states) {
-    if (state.input < 0) continue;  // made and never read
+    if (state.input < 0) continue;  // computed but never read
     const size_t place = place_among_alike(*later, state);
     Slot slot{.layout = state, .later_input = state.input, .later_output = state.output};
     if (const State* start = find_state(first, state, place)) {

@@ -16,10 +16,10 @@ analysis::State hidden_layout() {
 }
 
 ValuePtr join(const analysis::State& layout, const std::vector<ValueRow>& rows, int n_positions, Executor& executor) {
-  // The rows of one value in order, whole: nothing to copy.
+  // All rows of one value in order: nothing to copy.
   const ValuePtr& first = rows.front().value;
-  bool as_it_is = static_cast<size_t>(first->dims()[static_cast<size_t>(layout.batch_axis)]) == rows.size() &&
-                  layout.head_axis != layout.batch_axis &&
+  const size_t n_sequences = layout.batch_axis < 0 ? 1 : static_cast<size_t>(first->dims()[static_cast<size_t>(layout.batch_axis)]);
+  bool as_it_is = n_sequences == rows.size() && (layout.batch_axis < 0 || layout.head_axis != layout.batch_axis) &&
                   (layout.position_axis < 0 || first->dims()[static_cast<size_t>(layout.position_axis)] == n_positions);
   for (size_t i = 0; i < rows.size(); ++i) as_it_is = as_it_is && rows[i].value == first && rows[i].row == static_cast<int>(i);
   if (as_it_is) return first;

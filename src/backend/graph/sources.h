@@ -6,13 +6,13 @@
 
 namespace kvik::backend {
 
-// Puts the sources of a batch side by side, padded with zeros to the longest. `executor` gets the joined values.
+// Joins the sources of a batch, zero-padded to the longest, as values of `executor`.
 std::shared_ptr<SourcePack> pack_sources(const std::vector<SourcePtr>& members, const Slots& slots, Executor& executor);
 
-// Which positions of a pack are real, as the encoder gave them or as it read them: [B, E] in the port's type.
+// The mask of valid source positions, of the encoder's output or of its input: [B, E] in the port's type.
 Tensor source_mask(const analysis::Port& port, const SourcePack& pack, bool of_what_was_read);
 
-// After the first step: every source of the pack remembers where its cross-attention keys and values are.
+// Call after the first step: stores the cross-attention keys and values in every source of the pack.
 void remember_cross(const SourcePack& pack);
 
 }  // namespace kvik::backend

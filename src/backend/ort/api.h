@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// The part of ONNX Runtime's C interface that Kvik uses. The runtime hands out one table of functions to which releases only
-// append, so an entry is its index; no header of the runtime is needed to build.
+// The part of ONNX Runtime's C API that Kvik uses. The API is a table of functions to which releases only append, so entries are
+// addressed by index, and no header of the runtime is needed to build.
 namespace kvik::backend::ort {
 
 struct Env;
@@ -36,7 +36,7 @@ struct Entry<kIndex, Result(Args...)> {
   Result operator()(Args... args) const { return reinterpret_cast<Result (*)(Args...)>(const_cast<void*>(table[kIndex]))(args...); }
 };
 
-// The runtime reads only the entries that the version in front had.
+// The runtime reads only the entries of the version given first.
 struct Allocator {
   uint32_t version;
   void* (*alloc)(Allocator*, size_t);

@@ -7,7 +7,7 @@
 
 namespace kvik::backend::ort {
 
-// Works on values that lie on a device, by small models of its own; each is loaded when it is first needed. Any thread.
+// Operations on device values, implemented as small ONNX models that are loaded on first use. Any thread.
 class Device {
  public:
   Device(std::shared_ptr<const Library> library, const SessionSettings& settings) : library_(std::move(library)), settings_(settings) {}

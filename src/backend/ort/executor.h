@@ -6,7 +6,7 @@
 
 namespace kvik::backend::ort {
 
-// A session on one file. Values stay on the session's device; only what is asked for with to_host() comes back.
+// Runs one file in a session. Values stay on the session's device until to_host() is called.
 std::unique_ptr<Executor> open_executor(std::shared_ptr<const Library> library, const analysis::File& file,
                                         const SessionSettings& settings);
 

@@ -5,7 +5,7 @@
 
 #include "backend/ort/api.h"
 
-// Objects of the runtime that release themselves.
+// Owning handles to objects of the runtime.
 namespace kvik::backend::ort {
 
 template <class T>

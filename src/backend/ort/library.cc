@@ -36,7 +36,7 @@ std::vector<fs::path> candidates_of(const LibrarySearch& search) {
     const std::vector<fs::path> found = in_python(prefix);
     candidates.insert(candidates.end(), found.begin(), found.end());
   }
-  candidates.insert(candidates.end(), {"libonnxruntime.so.1", "libonnxruntime.so"});  // the system's
+  candidates.insert(candidates.end(), {"libonnxruntime.so.1", "libonnxruntime.so"});  // those of the system
   return candidates;
 }
 
@@ -53,14 +53,14 @@ fs::path find_library(const LibrarySearch& search) {
 }
 
 Library::Library(Api api, std::string version, fs::path path) : api_(api), version_(std::move(version)), path_(std::move(path)) {
-  // What fails becomes an Error of ours; the runtime itself is to print nothing.
+  // Failures become Error; the runtime prints nothing.
   check(api_.create_env(LoggingLevel::kFatal, "kvik", &env_), "starting ONNX Runtime");
   check(api_.disable_telemetry(env_), "starting ONNX Runtime");
   has_huge_pages_ = offer_huge_pages(api_, env_);
 }
 
 std::shared_ptr<const Library> Library::open(const LibrarySearch& search) {
-  // Read by the runtime while it loads: nothing of ours phones home.
+  // The runtime reads this while it loads.
   setenv("ORT_DISABLE_TELEMETRY", "1", 1);
   void* handle = nullptr;
   fs::path opened;
@@ -72,7 +72,7 @@ std::shared_ptr<const Library> Library::open(const LibrarySearch& search) {
     if (const char* said = dlerror()) reason = said;
   }
   if (handle == nullptr && !search.library.empty())
-    fail(search.library, fmt::format("ONNX Runtime's library cannot be opened ({}); one for this machine was expected", reason));
+    fail(search.library, fmt::format("ONNX Runtime's library cannot be opened ({}); a library for this machine is needed", reason));
   if (handle == nullptr) {
     throw Error(
         Code::kIo,
@@ -83,7 +83,7 @@ std::shared_ptr<const Library> Library::open(const LibrarySearch& search) {
   const ApiBase* base = get_base();
   const std::string version = base->get_version_string();
   const void* const* table = base->get_api(kApiVersion);
-  if (table == nullptr) fail(opened, fmt::format("this is ONNX Runtime {}, which is too old; 1.16 or newer was expected", version));
+  if (table == nullptr) fail(opened, fmt::format("this is ONNX Runtime {}, which is too old; 1.16 or newer is needed", version));
   return std::shared_ptr<const Library>(new Library(Api(table), version, opened));
 }
 

@@ -9,31 +9,30 @@
 
 namespace kvik::backend::ort {
 
-// Where the shared library may be. The first that opens is taken.
+// Where to look for the shared library; the first that opens is used.
 struct LibrarySearch {
-  std::filesystem::path library;                       // said by the user: only this one
-  std::vector<std::filesystem::path> python_prefixes;  // of environments that may have the onnxruntime package
+  std::filesystem::path library;                       // set by the user: try only this one
+  std::vector<std::filesystem::path> python_prefixes;  // Python environments that may have the onnxruntime package
 };
 
-// The file that would be opened, without opening it; empty where none was found (the system may still have one on its own path).
+// The file that would be opened; empty if none was found (the dynamic loader may still find one).
 std::filesystem::path find_library(const LibrarySearch& search);
 
-// The opened runtime. One per process is enough; it is never closed, because its threads may outlive whoever opened it.
+// The opened runtime. It is never closed, because its threads may outlive its users.
 class Library {
  public:
-  // Throws Error(kIo) with the command that gets the library when there is none, and with the reason when one does not open,
-  // is for another machine, or is older than 1.14.
+  // Throws Error(kIo) if no library was found, or if it cannot be opened or is too old.
   static std::shared_ptr<const Library> open(const LibrarySearch& search);
 
   const Api& api() const { return api_; }
   Env* env() const { return env_; }
-  // Sessions may take their memory from ours.
+  // Sessions can allocate from Kvik's arena.
   bool has_huge_pages() const { return has_huge_pages_; }
   const std::string& version() const { return version_; }
   const std::filesystem::path& path() const { return path_; }
   std::vector<std::string> providers() const;  // "CPUExecutionProvider", …
 
-  // Turns a status into Error(kBadModel) with `doing` in front; null is success.
+  // Throws Error(kBadModel) for a status other than null (success); the message begins with `doing`.
   void check(Status* status, const std::string& doing) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace kvik::backend::ort {
 namespace {
 
-// What the runtime calls. Never destroyed, like the runtime itself, whose values may outlive everything of ours.
+// Called by the runtime. Never destroyed, because values of the runtime may outlive everything else.
 struct ArenaAllocator : Allocator {
   explicit ArenaAllocator(const MemoryInfo* of) : Allocator{kApiVersion, &take, &give_back, &describe}, memory(of) {}
 
@@ -23,7 +23,7 @@ struct ArenaAllocator : Allocator {
   Arena arena;
 };
 
-// One for each opened runtime. Opening it again gives the same environment.
+// One per opened runtime. Opening the runtime again gives the same environment.
 Status* register_arena(const Api& api, Env* env) {
   static std::mutex mutex;
   static std::map<const Env*, std::unique_ptr<ArenaAllocator>>& allocators = *new std::map<const Env*, std::unique_ptr<ArenaAllocator>>;

@@ -4,8 +4,8 @@
 
 namespace kvik::backend::ort {
 
-// Lets sessions that ask for it (session.use_env_allocators) take their memory from an arena of huge pages: the runtime's own lies in
-// small ones, and a step over a long cache then waits for addresses more than for bytes. False where this runtime does not take it.
+// Lets sessions with session.use_env_allocators allocate from an arena of huge pages, because in small pages a step over a long cache is
+// limited by TLB misses. False if this runtime does not support it.
 bool offer_huge_pages(const Api& api, Env* env);
 
 }  // namespace kvik::backend::ort

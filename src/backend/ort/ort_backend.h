@@ -15,8 +15,8 @@ struct OrtOptions {
   int64_t switch_after = 0;  // see Traits
 };
 
-// Any graph, through ONNX Runtime, opened at run time. Says in the log which library, version and provider it took, and why
-// where it is not the one that was asked for.
+// Runs any graph with ONNX Runtime, loaded at run time. Logs the library, version and provider, and why the requested provider is not
+// used.
 std::unique_ptr<Backend> make_ort_backend(analysis::Signature signature, const OrtOptions& options, const Log& log);
 
 }  // namespace kvik::backend

@@ -37,19 +37,18 @@ SessionOptionsHandle OrtSession::options_of(const SessionSettings& settings) {
   SessionOptionsHandle options(raw, api_.release_session_options);
   check(api_.set_log_severity(raw, static_cast<int>(LoggingLevel::kFatal)));
   if (settings.n_threads > 0) check(api_.set_intra_threads(raw, settings.n_threads));
-  // Threads wait in a busy loop within a run, not after it: there they would take the cores from the other files' sessions and from
-  // the search between two steps.
+  // Threads spin within a run but not after it, where they would take cores from other sessions and from sampling.
   check(api_.add_session_config(raw, "session.force_spinning_stop", "1"));
-  // A product with weights that are dequantised before it is one of f32; by itself the runtime would round the rows to 8 bits.
+  // Products with dequantized weights are computed in f32; by default the runtime may quantize the rows to 8 bits.
   check(api_.add_session_config(raw, "session.qdq_matmulnbits_accuracy_level", "1"));
-  // A pattern of allocations is remembered for every shape of the inputs, and each step of a growing cache has a shape of its own.
+  // Memory patterns are cached per input shape, and with a growing cache every step has a new shape.
   check(api_.disable_memory_pattern(raw));
   if (library_->has_huge_pages()) check(api_.add_session_config(raw, "session.use_env_allocators", "1"));
   if (!settings.cuda) return options;
   CudaOptions* cuda = nullptr;
   check(api_.create_cuda_options(&cuda));
   const CudaOptionsHandle owned(cuda, api_.release_cuda_options);
-  // Products of f32 are to be that: by itself the provider rounds their factors to 11 bits. Older runtimes do not know the option.
+  // Without this the provider computes f32 products in TF32. Older runtimes do not have the option.
   const char* const key = "use_tf32";
   const char* const value = "0";
   if (Status* unknown = api_.update_cuda_options(cuda, &key, &value, 1)) api_.release_status(unknown);
@@ -61,7 +60,7 @@ SessionOptionsHandle OrtSession::options_of(const SessionSettings& settings) {
 }
 
 ValueHandle OrtSession::view_of(const Tensor& tensor) const {
-  // The runtime never writes to inputs, so a shared or mapped tensor is safe behind the non-const pointer it wants.
+  // The runtime never writes to inputs, so const_cast is safe for shared and mapped tensors.
   void* data = const_cast<std::byte*>(tensor.bytes().data());
   Value* value = nullptr;
   check(api_.create_tensor_with_data(host_memory_.get(), data, tensor.size_bytes(), tensor.dims().data(), tensor.dims().size(),

@@ -11,8 +11,8 @@
 namespace kvik::backend::ort {
 
 struct SessionSettings {
-  int n_threads = 0;  // 0: the runtime's own choice
-  bool cuda = false;  // asked for and there
+  int n_threads = 0;  // 0: the runtime's default
+  bool cuda = false;  // requested and available
 };
 
 struct BoundInput {
@@ -20,18 +20,18 @@ struct BoundInput {
   const Value* value = nullptr;
 };
 
-// A model that the runtime has loaded. Any thread.
+// A model loaded by the runtime. Any thread.
 class OrtSession {
  public:
   OrtSession(std::shared_ptr<const Library> library, const SessionSettings& settings, const std::filesystem::path& file);
-  // `model` holds the bytes of an ONNX file; `name` stands in errors.
+  // `model`: the bytes of an ONNX file; `name`: for error messages.
   OrtSession(std::shared_ptr<const Library> library, const SessionSettings& settings, std::string_view model, std::string name);
 
   const std::string& name() const { return name_; }
   bool on_device() const { return device_memory_ != nullptr; }
-  // Shows the runtime a tensor, which must outlive the value.
+  // A value that views a tensor, which must outlive it.
   ValueHandle view_of(const Tensor& tensor) const;
-  // On a device, only what is wanted on the host is brought there.
+  // Only outputs wanted on the host are copied from a device.
   std::vector<ValueHandle> run(std::span<const BoundInput> inputs, std::span<const Wanted> outputs) const;
 
  private:

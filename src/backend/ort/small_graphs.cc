@@ -9,7 +9,7 @@ namespace {
 
 using protozero::pbf_writer;
 
-constexpr int64_t kIrVersion = 8, kOpset = 13;  // both known to every runtime that opens here
+constexpr int64_t kIrVersion = 8, kOpset = 13;  // supported by every runtime that can be opened
 
 // Field numbers of onnx.proto.
 enum ModelField { kModelIr = 1, kModelGraph = 7, kModelOpset = 8 };

@@ -29,7 +29,7 @@ MadeValue::Description MadeValue::describe() const {
 }
 
 Tensor MadeValue::to_host() const {
-  // The tensor keeps the value whose memory it shows.
+  // The tensor owns the value whose memory it views.
   if (device_ == nullptr) return view(value_.get(), shared_from_this());
   const auto copied = std::make_shared<ValueHandle>(device_->to_host(value_.get(), dtype()));
   return view(copied->get(), copied);

@@ -6,7 +6,7 @@
 
 namespace kvik::backend::ort {
 
-// A tensor of the runtime. Immutable, any thread.
+// A tensor of the runtime. Immutable; any thread.
 class OrtValue : public DeviceValue {
  public:
   explicit OrtValue(ValueHandle value) : value_(std::move(value)) {}
@@ -16,7 +16,7 @@ class OrtValue : public DeviceValue {
   ValueHandle value_;
 };
 
-// Memory of ours that the runtime reads.
+// Kvik's memory, read by the runtime.
 class FedValue final : public OrtValue {
  public:
   FedValue(ValueHandle value, Tensor tensor) : OrtValue(std::move(value)), tensor_(std::move(tensor)) {}
@@ -28,11 +28,11 @@ class FedValue final : public OrtValue {
   Tensor tensor_;
 };
 
-// Memory that the runtime made, on the host or elsewhere. Most of it is handed back at the next step unseen, so the runtime is asked
-// what it is when somebody wants to know: that takes longer than handing it back.
+// Memory allocated by the runtime, on the host or a device. Type and shape are queried on demand, because most values are only passed to
+// the next step and queries are slow.
 class MadeValue final : public OrtValue, public std::enable_shared_from_this<MadeValue> {
  public:
-  // `maker` is the model's path, for errors; no device is the host.
+  // `maker`: the model's path, for error messages. `device`: null for the host.
   MadeValue(ValueHandle value, std::shared_ptr<const Library> library, std::string maker, std::shared_ptr<Device> device)
       : OrtValue(std::move(value)), library_(std::move(library)), maker_(std::move(maker)), device_(std::move(device)) {}
   DType dtype() const override { return described().dtype; }

@@ -39,7 +39,8 @@ class ReferenceExecutor final : public Executor {
     std::set<std::string> missing;
     collect_missing(*model_->graph, missing);
     if (!missing.empty())
-      throw Error(Code::kUnsupported, fmt::format("{}: the reference evaluator lacks {}", file.path.string(), fmt::join(missing, ", ")));
+      throw Error(Code::kUnsupported,
+                  fmt::format("{}: the reference evaluator does not support {}", file.path.string(), fmt::join(missing, ", ")));
   }
 
   ValuePtr from_host(Tensor tensor) override { return std::make_shared<HostValue>(std::move(tensor)); }

@@ -43,6 +43,7 @@ TEST_P(Programs, AreAsExpected) {
   const std::string found = decoder_or_encoder(GetParam().path);
   const auto line = expected.find(GetParam().name);
   ASSERT_NE(line, expected.end()) << "is in no list; it became\n" << GetParam().name << ": " << found;
+  if (line->second == "open") GTEST_SKIP() << found;
   if (line->second.starts_with("refused")) {
     EXPECT_THAT(found, testing::HasSubstr(line->second.substr(line->second.find(": ") + 2)));
   } else {
@@ -71,6 +72,7 @@ TEST_P(Programs, GiveTheLogitsOfTheGraph) {
   try {
     const analysis::Signature signature = analysis::analyze(GetParam().path);
     if (signature.first_step() == nullptr || signature.first_step()->input_of(analysis::Role::kTokenIds) == nullptr) return;
+    if (signature.first_step()->output_of(analysis::Role::kLogits) == nullptr) return;
     const auto vocab = static_cast<TokenId>(signature.vocab.value_or(50));
     for (TokenId i = 0; i < 9; ++i) tokens.push_back((i * 7 + 5) % vocab);
     for (TokenId i = 0; i < 5; ++i) source.push_back((i * 11 + 6) % vocab);

@@ -11,32 +11,32 @@
 
 namespace kvik::backend {
 
-// Sequences that run together: the same past length, the same number of new tokens.
+// Sequences that run together: same past length, same number of new tokens.
 struct Batch {
   std::vector<const GraphCache*> caches;
   StepShape shape;
 };
 
 struct StepResult {
-  std::shared_ptr<const Group> group;  // the sequences afterwards, in the batch's order
-  Tensor logits;                       // as the graph gave them, on the host
+  std::shared_ptr<const Group> group;  // the sequences after the run, in the order of the batch
+  Tensor logits;                       // the graph's output, in host memory
 };
 
-// Runs one batch through the right file of a model. Holds no state of any sequence; any thread.
-class Step {
+// Runs one batch through the right file of a model. Has no state of any sequence; any thread.
+class StepRunner {
  public:
   using OpenFile = std::function<std::unique_ptr<Executor>(const analysis::File&)>;
 
-  // Throws Error for inputs whose role is unknown and for states that cannot be fed back. `signature` must outlive it.
-  Step(const analysis::Signature& signature, const OpenFile& open);
+  // Throws Error for inputs of unknown role and for states that are not returned. `signature` must outlive the step.
+  StepRunner(const analysis::Signature& signature, const OpenFile& open);
 
   // `tokens` is [sequences, new tokens].
   StepResult run(const Batch& batch, std::span<const TokenId> tokens);
 
-  // Token ids [E] or features, of one shape each, as one batch.
+  // Token ids [E] or features, all of one shape, as one batch.
   std::vector<SourcePtr> encode(std::span<const Tensor> inputs);
 
-  // The states of one sequence, on the host, and a group of that one sequence from them. Throws Error(kBadArgument) where they do not fit.
+  // The states of one sequence in host memory, and a group of one sequence from such states. Throws Error(kBadArgument) if they do not fit.
   std::vector<Tensor> states_of(const GraphCache& cache) const;
   std::shared_ptr<const Group> group_of(std::span<const Tensor> states, int length) const;
 
@@ -44,14 +44,16 @@ class Step {
   bool has_cache() const { return !slots_.self.empty(); }
   bool pads_sources() const { return pads_sources_; }  // sources of different lengths can share a batch
   bool keeps_last_logits_only() const { return keeps_last_; }
-  bool takes_single_tokens() const { return takes_single_; }  // its ids have room for no more
+  bool takes_single_tokens() const { return takes_single_; }  // its ids have a fixed length of one
+  bool takes_batches() const { return takes_batches_; }       // its ids and states have a batch axis
+  bool must_try_several() const { return must_try_; }         // only a run tells whether it takes several tokens at once
   SourceWork source_work() const { return {n_encoded_, n_cross_projected_}; }
 
  private:
   struct OpenedFile {
     const analysis::File* file = nullptr;
     std::shared_ptr<Executor> executor;
-    bool counts_source = false;  // its mask of the source is as long as what the encoder read
+    bool counts_source = false;  // its source mask has the length of the encoder's input
   };
   struct Made {
     const analysis::Port* port = nullptr;
@@ -72,6 +74,8 @@ class Step {
   bool pads_sources_ = false;
   bool keeps_last_ = false;
   bool takes_single_ = false;
+  bool takes_batches_ = true;
+  bool must_try_ = false;
   std::atomic<int64_t> n_encoded_ = 0;
   std::atomic<int64_t> n_cross_projected_ = 0;
 };

@@ -1,4 +1,4 @@
-#include "backend/graph/step.h"
+#include "backend/graph/step_runner.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -18,16 +18,26 @@ using analysis::File;
 using analysis::Port;
 using analysis::Role;
 
-// Everything that a decoder file asks for must be something we can give.
+// Every input of a decoder must have a role that can be fed.
 void check_feeds(const File& file) {
   for (const Port& port : file.inputs) {
     const bool known = is_shape_role(port.role) || is_state_role(port.role) || port.role == Role::kTokenIds ||
                        port.role == Role::kInputsEmbeds || port.role == Role::kEncoderHiddenStates ||
                        port.role == Role::kEncoderAttentionMask;
     if (known) continue;
-    throw Error(Code::kUnsupported, fmt::format("{}: it cannot be told what the input '{}' is for ({} {}); name its role in kvik.json",
-                                                file.path.string(), port.name, dtype_name(port.dtype), analysis::role_name(port.role)));
+    throw Error(Code::kUnsupported, fmt::format("{}: the role of input '{}' ({} {}) is unknown; name it in kvik.json", file.path.string(),
+                                                port.name, dtype_name(port.dtype), analysis::role_name(port.role)));
   }
+}
+
+// A single start position may be meant for one token only, and a list of positions may be meant to have one element.
+bool must_be_tried(const File& file) {
+  const bool fixed = std::any_of(file.states.begin(), file.states.end(),
+                                 [](const analysis::State& state) { return !state.cross && state.growth == analysis::Growth::kFixed; });
+  return std::any_of(file.inputs.begin(), file.inputs.end(), [&](const Port& port) {
+    const bool one = port.has_shape && (port.dims.empty() || (port.dims.size() == 1 && port.dims[0].value == 1));
+    return port.unclear_count || (fixed && one && (port.role == Role::kWriteIndices || port.role == Role::kKvLength));
+  });
 }
 
 int index_of(const std::vector<Port>& ports, Role role) {
@@ -35,17 +45,17 @@ int index_of(const std::vector<Port>& ports, Role role) {
   return found == ports.end() ? -1 : static_cast<int>(found - ports.begin());
 }
 
-// Of a state after `length` positions, along its axis of positions.
+// The size of a state's position axis after `length` positions.
 int64_t positions_in(const analysis::State& layout, int64_t length) {
   return layout.growth == analysis::Growth::kFixed ? layout.capacity : length;
 }
 
-// The shape of one sequence's state; -1 where nothing is said of an axis.
+// The shape of one sequence's state; -1: not declared.
 Dims expected_dims(const analysis::State& layout, const Port& port, int64_t length) {
   Dims dims;
   for (const onnx::Dim& dim : port.dims) dims.push_back(dim.value);
   if (dims.empty()) return dims;
-  dims[static_cast<size_t>(layout.batch_axis)] = layout.head_axis == layout.batch_axis ? layout.n_heads : 1;
+  if (layout.batch_axis >= 0) dims[static_cast<size_t>(layout.batch_axis)] = layout.head_axis == layout.batch_axis ? layout.n_heads : 1;
   if (layout.position_axis >= 0) dims[static_cast<size_t>(layout.position_axis)] = positions_in(layout, length);
   return dims;
 }
@@ -59,13 +69,14 @@ bool fits(const Tensor& state, DType dtype, const Dims& expected) {
 
 }  // namespace
 
-Step::Step(const analysis::Signature& signature, const OpenFile& open_file) : signature_(signature), slots_(find_slots(signature)) {
+StepRunner::StepRunner(const analysis::Signature& signature, const OpenFile& open_file)
+    : signature_(signature), slots_(find_slots(signature)) {
   const File* first = signature.first_step();
   const File* later = signature.later_step();
   if (first == nullptr || later == nullptr)
-    throw Error(Code::kBadModel, fmt::format("{}: no decoder was found; text cannot be generated with it", signature.folder.string()));
-  for (const std::string& misfit : analysis::encoder_misfits(signature))
-    throw Error(Code::kBadModel, fmt::format("{}: {}; export both again", signature.folder.string(), misfit));
+    throw Error(Code::kBadModel, fmt::format("{}: no decoder was found, so text cannot be generated with it", signature.folder.string()));
+  for (const std::string& problem : analysis::generation_problems(signature))
+    throw Error(Code::kBadModel, fmt::format("{}: {}", signature.folder.string(), problem));
   check_feeds(*first);
   check_feeds(*later);
   first_ = open(first, open_file);
@@ -74,8 +85,8 @@ Step::Step(const analysis::Signature& signature, const OpenFile& open_file) : si
   if (first->input_of(Role::kInputsEmbeds) != nullptr) {
     embedding_ = open(signature.file_of(analysis::Stage::kEmbedding), open_file);
     if (embedding_.file == nullptr)
-      throw Error(Code::kBadModel,
-                  fmt::format("{}: the decoder takes embeddings, and no file beside it makes them from token ids", first->path.string()));
+      throw Error(Code::kBadModel, fmt::format("{}: the decoder takes embeddings, and no file next to it computes them from token ids",
+                                               first->path.string()));
   }
   pads_sources_ = later->input_of(Role::kEncoderAttentionMask) != nullptr;
   keeps_last_ = first->input_of(Role::kNumLogitsToKeep) != nullptr;
@@ -84,36 +95,39 @@ Step::Step(const analysis::Signature& signature, const OpenFile& open_file) : si
   const bool has_shape = ids != nullptr && ids->has_shape && !slots_.self.empty();
   const bool is_translator = signature.kind == analysis::Kind::kEncoderDecoder;
   takes_single_ = has_shape && (ids->dims.size() == 1 ? is_translator : ids->dims.size() > 1 && ids->dims[1].value == 1);
+  const auto has_batch = [](const Slot& slot) { return slot.layout.batch_axis >= 0; };
+  takes_batches_ = std::all_of(slots_.self.begin(), slots_.self.end(), has_batch) &&
+                   std::all_of(slots_.cross.begin(), slots_.cross.end(), has_batch) &&
+                   (ids == nullptr || !ids->has_shape || ids->dims.size() != 1 || takes_single_);
+  must_try_ = must_be_tried(*first) || must_be_tried(*later);
 }
 
-Step::OpenedFile Step::open(const File* file, const OpenFile& open) const {
+StepRunner::OpenedFile StepRunner::open(const File* file, const OpenFile& open) const {
   if (file == nullptr) return {};
   const Port* mask = file->input_of(Role::kEncoderAttentionMask);
   return {file, open(*file), mask != nullptr && analysis::only_counts(*file, *mask)};
 }
 
-StepResult Step::run(const Batch& batch, std::span<const TokenId> tokens) {
+StepResult StepRunner::run(const Batch& batch, std::span<const TokenId> tokens) {
   const bool is_first = batch.shape.n_past == 0;
   const OpenedFile& opened = is_first ? first_ : later_;
   Executor& executor = *opened.executor;
   const std::shared_ptr<const SourcePack> sources = sources_of(batch, executor);
   const std::vector<NamedValue> inputs = feeds(opened, batch, tokens, sources.get());
 
-  const int logits_at = index_of(opened.file->outputs, Role::kLogits);
-  if (logits_at < 0) throw Error(Code::kBadModel, fmt::format("{}: no output was found that holds logits", opened.file->path.string()));
-  std::vector<Wanted> wanted = {{opened.file->outputs[static_cast<size_t>(logits_at)].name, true}};
+  std::vector<Wanted> wanted = {{opened.file->output_of(Role::kLogits)->name, true}};
   const auto want = [&](int output) {
     if (output >= 0) wanted.push_back({opened.file->outputs[static_cast<size_t>(output)].name});
   };
   for (const Slot& slot : slots_.self) want(is_first ? slot.first_output : slot.later_output);
-  // Later steps return cross-attention values too in some files, empty or not: those of the first step hold.
+  // In some files later steps also return cross-attention values, possibly empty; those of the first step are used.
   const bool makes_cross = is_first && sources != nullptr && sources->cross.empty();
   if (makes_cross) {
     for (const Slot& slot : slots_.cross) want(slot.first_output);
   }
 
   const std::vector<ValuePtr> outputs = executor.run(inputs, wanted);
-  // A first step computes them whether or not they are known; a decoder that does not keep them does so at every step.
+  // A first step always computes them; a decoder without a cross-attention cache does so at every step.
   const bool projects = slots_.cross.empty() || (is_first && slots_.cross.front().encoder_output < 0);
   if (sources != nullptr && projects) n_cross_projected_ += batch.shape.n_sequences;
   auto group = std::make_shared<Group>();
@@ -139,8 +153,8 @@ StepResult Step::run(const Batch& batch, std::span<const TokenId> tokens) {
   return {group, outputs.front()->to_host()};
 }
 
-std::vector<NamedValue> Step::feeds(const OpenedFile& opened, const Batch& batch, std::span<const TokenId> tokens,
-                                    const SourcePack* sources) {
+std::vector<NamedValue> StepRunner::feeds(const OpenedFile& opened, const Batch& batch, std::span<const TokenId> tokens,
+                                          const SourcePack* sources) {
   std::vector<NamedValue> result;
   Executor& executor = *opened.executor;
   for (size_t i = 0; i < opened.file->inputs.size(); ++i) {
@@ -157,7 +171,8 @@ std::vector<NamedValue> Step::feeds(const OpenedFile& opened, const Batch& batch
         throw Error(Code::kBadArgument, fmt::format("the decoder reads '{}', so a source must be encoded first", port.name));
       value = port.role == Role::kEncoderHiddenStates ? sources->hidden_states
                                                       : executor.from_host(source_mask(port, *sources, opened.counts_source));
-      if (value == nullptr) throw Error(Code::kBadModel, fmt::format("the decoder reads '{}', which the encoder does not give", port.name));
+      if (value == nullptr)
+        throw Error(Code::kBadModel, fmt::format("the decoder reads '{}', which the encoder does not output", port.name));
     } else {
       value = executor.from_host(shape_feed(port, batch.shape));
     }
@@ -166,7 +181,7 @@ std::vector<NamedValue> Step::feeds(const OpenedFile& opened, const Batch& batch
   return result;
 }
 
-ValuePtr Step::state_feed(const OpenedFile& opened, int input, const Batch& batch, const SourcePack* sources) const {
+ValuePtr StepRunner::state_feed(const OpenedFile& opened, int input, const Batch& batch, const SourcePack* sources) const {
   const bool is_first = batch.shape.n_past == 0;
   const auto matches = [&](const Slot& slot) { return (is_first ? slot.first_input : slot.later_input) == input; };
   const Port& port = opened.file->inputs[static_cast<size_t>(input)];
@@ -177,14 +192,14 @@ ValuePtr Step::state_feed(const OpenedFile& opened, int input, const Batch& batc
   }
   for (size_t s = 0; s < slots_.cross.size(); ++s) {
     if (!matches(slots_.cross[s])) continue;
-    // Known already where the encoder makes them, and from the second step on. A merged decoder's first step ignores them.
+    // Known if the encoder computes them, and from the second step on. The first step of a merged decoder ignores them.
     if (sources != nullptr && !sources->cross.empty()) return sources->cross[s];
     return opened.executor->from_host(empty_state(slots_.cross[s].layout, port.dims, batch.shape.n_sequences));
   }
   throw Error(Code::kInternal, fmt::format("no state belongs to the input '{}'", port.name));
 }
 
-ValuePtr Step::carried_state(size_t slot, const Batch& batch, Executor& executor) const {
+ValuePtr StepRunner::carried_state(size_t slot, const Batch& batch, Executor& executor) const {
   const std::shared_ptr<const Group>& group = batch.caches.front()->group;
   const analysis::State& layout = slots_.self[slot].layout;
   bool as_it_is = group->length == batch.shape.n_past && group->n_sequences == static_cast<int>(batch.caches.size());
@@ -195,31 +210,31 @@ ValuePtr Step::carried_state(size_t slot, const Batch& batch, Executor& executor
   }
   const ValuePtr& value = group->states[slot];
   if (as_it_is) return value;
-  if (of_one_group) {
+  if (of_one_group && layout.batch_axis >= 0 && !layout.newest_last) {
     std::vector<int> rows;
     for (const GraphCache* cache : batch.caches) rows.push_back(cache->row);
     if (ValuePtr selected = executor.select(*value, selection_of(layout, rows, batch.shape.n_past))) return selected;
   }
 
   std::vector<StateRow> rows;
-  for (const GraphCache* cache : batch.caches) rows.push_back({cache->group->states[slot]->to_host(), cache->row});
+  for (const GraphCache* cache : batch.caches)
+    rows.push_back({cache->group->states[slot]->to_host(), cache->row, cache->group->length - batch.shape.n_past});
   return executor.from_host(gather_rows(layout, rows, positions_in(layout, batch.shape.n_past)));
 }
 
-std::vector<Tensor> Step::states_of(const GraphCache& cache) const {
+std::vector<Tensor> StepRunner::states_of(const GraphCache& cache) const {
   std::vector<Tensor> states;
   for (size_t s = 0; cache.group != nullptr && s < slots_.self.size(); ++s) {
     const analysis::State& layout = slots_.self[s].layout;
-    const StateRow row{cache.group->states[s]->to_host(), cache.row};
+    const StateRow row{cache.group->states[s]->to_host(), cache.row, cache.group->length - cache.n_positions};
     states.push_back(gather_rows(layout, {&row, 1}, positions_in(layout, cache.n_positions)));
   }
   return states;
 }
 
-std::shared_ptr<const Group> Step::group_of(std::span<const Tensor> states, int length) const {
+std::shared_ptr<const Group> StepRunner::group_of(std::span<const Tensor> states, int length) const {
   if (states.size() != slots_.self.size()) {
-    throw Error(Code::kBadArgument,
-                fmt::format("the saved cache has {} states; {} were expected by this model", states.size(), slots_.self.size()));
+    throw Error(Code::kBadArgument, fmt::format("the saved cache has {} states; this model has {}", states.size(), slots_.self.size()));
   }
   auto group = std::make_shared<Group>();
   group->length = length;
@@ -231,13 +246,13 @@ std::shared_ptr<const Group> Step::group_of(std::span<const Tensor> states, int 
                                                   dtype_name(states[s].dtype()), to_string(states[s].dims()), port.name));
     }
     Tensor own = states[s];
-    own.mutable_bytes();  // makes it so: a file may change while a runtime reads it
+    own.mutable_bytes();  // copies mapped memory: the file may change while a runtime reads it
     group->states.push_back(later_.executor->from_host(std::move(own)));
   }
   return group;
 }
 
-ValuePtr Step::embeddings(std::span<const TokenId> tokens, const StepShape& shape) {
+ValuePtr StepRunner::embeddings(std::span<const TokenId> tokens, const StepShape& shape) {
   const File& file = *embedding_.file;
   const Port* ids = file.input_of(Role::kTokenIds);
   const int output = std::max(0, index_of(file.outputs, Role::kEmbeddings));
@@ -248,11 +263,11 @@ ValuePtr Step::embeddings(std::span<const TokenId> tokens, const StepShape& shap
   return embedding_.executor->run({&input, 1}, {&wanted, 1}).front();
 }
 
-std::shared_ptr<const SourcePack> Step::sources_of(const Batch& batch, Executor& executor) const {
+std::shared_ptr<const SourcePack> StepRunner::sources_of(const Batch& batch, Executor& executor) const {
   if (batch.caches.front()->source == nullptr) return nullptr;
   std::vector<SourcePtr> members;
   for (const GraphCache* cache : batch.caches) members.push_back(cache->source);
-  // Beams change places, but their sources stay in place: the pack of the step before serves again.
+  // Beams are reordered, but their sources are not: the pack of the previous step can be reused.
   for (const GraphCache* cache : batch.caches) {
     if (cache->group != nullptr && cache->group->sources != nullptr && cache->group->sources->members == members)
       return cache->group->sources;
@@ -260,16 +275,16 @@ std::shared_ptr<const SourcePack> Step::sources_of(const Batch& batch, Executor&
   return pack_sources(members, slots_, executor);
 }
 
-ValuePtr Step::next_state(const Slot& slot, const ValuePtr& past, const Made& made, Executor& executor) const {
+ValuePtr StepRunner::next_state(const Slot& slot, const ValuePtr& past, const Made& made, Executor& executor) const {
   ValuePtr next = made.value;
-  // Told by the declaration, because a runtime that need not look at a value is faster.
+  // Uses the declared type, because asking the runtime for a value's type is slow.
   if (made.port->dtype != slot.layout.dtype) next = executor.from_host(cast_float(next->to_host(), slot.layout.dtype));
   if (slot.layout.growth != analysis::Growth::kDelta || past == nullptr) return next;
   return executor.from_host(append_positions(slot.layout, past->to_host(), next->to_host()));
 }
 
-std::vector<SourcePtr> Step::encode(std::span<const Tensor> inputs) {
-  if (encoder_.file == nullptr) throw Error(Code::kBadArgument, fmt::format("{}: there is no encoder in it", signature_.folder.string()));
+std::vector<SourcePtr> StepRunner::encode(std::span<const Tensor> inputs) {
+  if (encoder_.file == nullptr) throw Error(Code::kBadArgument, fmt::format("{}: the model has no encoder", signature_.folder.string()));
   const File& file = *encoder_.file;
   const auto n_sequences = static_cast<int64_t>(inputs.size());
   const std::vector<NamedValue> feeds = encoder_feeds(file, inputs, *encoder_.executor);
