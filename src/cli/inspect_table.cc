@@ -121,6 +121,11 @@ void files_section(const Inspection& inspection, Table& table) {
                     fmt::format("{} {}", file.model->producer_name, file.model->producer_version)});
   }
   table.rows(rows, {kCyan, kGreen, {}, {}, {}, kDim});
+  for (const File& file : inspection.signature.files) {
+    if (!file.quantizes_across_rows) continue;
+    table.line(fmt::format("{} quantizes activations with one scale per run, so its logits depend on the batch; native quantizes each row",
+                           path_in_folder(inspection.signature, file)));
+  }
 }
 
 void ports_section(std::string_view title, const std::vector<Port>& ports, Table& table) {

@@ -82,8 +82,8 @@ void print_law(const engine::LawResult& law, const Terminal& terminal) {
   const char* plain = terminal.color ? "\033[0m" : "";
   const std::string how =
       law.exact ? "equal bits" : fmt::format("differs by {:.2g} ({:.2g} of the spread)", law.max_difference, law.relative_difference);
-  print_result("{}{:<7}{} {:<28} {:>4} cases  {}\n", law.holds ? green : red, law.holds ? "holds" : "FAILS", plain, law.name, law.cases,
-               how);
+  const char* verdict = law.information ? "info" : law.holds ? "holds" : "FAILS";
+  print_result("{}{:<7}{} {:<28} {:>4} cases  {}\n", law.holds ? green : red, verdict, plain, law.name, law.cases, how);
   if (!law.holds) print_result("        {}\n", law.detail);
   flush_output();
 }
@@ -124,8 +124,7 @@ bool quantizes_across_rows(const analysis::Signature& signature) {
 
 engine::Peer other_backend(const Model& model, LoadOptions load, double tolerance, const Log& log) {
   // An exact backend quantizes each row by itself; a whole graph does so only if it runs one row at a time.
-  const auto& state = ModelAccess::state(model);
-  const bool row_by_row = state.backend->traits().exact && quantizes_across_rows(state.signature);
+  const bool row_by_row = model.state()->traits().exact && quantizes_across_rows(model.state()->signature);
   const bool takes_reference = row_by_row || model.backend() == "ort";
   for (const BackendChoice choice : {takes_reference ? BackendChoice::kReference : BackendChoice::kOrt, BackendChoice::kReference}) {
     if (choice == BackendChoice::kReference && model.backend() == "reference") break;
@@ -171,6 +170,9 @@ void say_terms(const Model& model, const Terms& terms, const std::string& what, 
   print_result(
       "{} on {}, {}; {}\n", model.backend(), model.device(), what,
       terms.tolerance == 0 ? "equal bits are demanded" : fmt::format("logits may differ by {:.3g} of their spread", terms.tolerance));
+  if (quantizes_across_rows(model.state()->signature))
+    print_result(
+        "the file quantizes activations with one scale per run, so its logits depend on the batch: rows are compared one by one\n");
   flush_output();
 }
 
