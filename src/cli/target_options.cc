@@ -132,6 +132,7 @@ void add_json(Json& entry, const std::vector<Hypothesis>& hypotheses) {
 }
 
 std::vector<Features> read_features(const std::string& path, int rank) {
+  if (rank == 0) throw Error(Code::kBadArgument, "the encoder of this model reads token ids, not features; pass a text or --ids");
   Features all = read_npy_features(path);
   const int n_axes = static_cast<int>(all.shape.size());
   if (n_axes != rank && n_axes != rank + 1)

@@ -114,7 +114,7 @@ def test_a_source_that_is_too_long_is_refused_or_cut_and_that_is_said():
     (("translate", SPEECH, "hello"), "kvik transcribe"),
     (("translate", FORMS / "plain", "--ids", "1"), "no encoder"),
     (("translate", PAIR, "--ids", "1,999"), "999"),
-    (("transcribe", TRANSLATOR, "x.wav"), "does not listen"),
+    (("transcribe", TRANSLATOR, "x.wav"), "does not transcribe"),
     (("transcribe", SPEECH, "/nowhere/x.wav"), "/nowhere/x.wav"),
     (("transcribe", SPEECH, ROOT / "README.md"), "not a WAVE file"),
 ])
@@ -146,7 +146,7 @@ def test_a_sound_is_heard_window_by_window_at_any_rate_and_its_changes_are_said_
     assert answer("transcribe", model, tmp_path / "a.wav", "-n", 5, "--batch", 1)["ids"] == heard["ids"]
     (tmp_path / "b.wav").write_bytes(wav([s for s in tone(44100) for _ in range(2)], rate=44100, channels=2))
     done = kvik("transcribe", model, tmp_path / "b.wav", "-n", 5)
-    assert done.returncode == 0 and done.stderr.count("mixed into one, and it is resampled from 44100 to 16000") == 1
+    assert done.returncode == 0 and done.stderr.count("mixed into one; it is resampled from 44100 to 16000") == 1
     (tmp_path / "cut.wav").write_bytes(wav(tone(100), cut=7))
     assert "truncated" in refusal("transcribe", model, tmp_path / "cut.wav")
     assert "lists none" in refusal("transcribe", model, tmp_path / "a.wav", "--language", "de")
