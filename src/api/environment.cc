@@ -34,7 +34,7 @@ fs::path this_program() {
   return fs::read_symlink("/proc/self/exe", ignored);
 }
 
-// The shared library that this code is in; empty where it is part of the program.
+// The shared library that this code is in; empty if it is part of the program.
 fs::path this_library() {
   Dl_info found{};
   std::error_code missing;
@@ -83,7 +83,7 @@ std::vector<fs::path> model_folders() {
   return folders;
 }
 
-// The active virtual environment, what `python3` on the path belongs to, and where pip puts packages of a user.
+// The active virtual environment, what `python3` on the path belongs to, and the folder of pip's user packages.
 std::vector<fs::path> python_prefixes() {
   std::vector<fs::path> prefixes;
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
@@ -117,7 +117,7 @@ ModelPath find_model(const std::string& path_or_name, const Environment& environ
   }
   if (looked.empty()) throw Error(Code::kIo, fmt::format("{}: no such folder or file", path_or_name));
   throw Error(Code::kIo,
-              fmt::format("{}: no such folder or file, and no model of that name in {}; give a folder, an .onnx file or set KVIK_MODELS",
+              fmt::format("{}: no such folder or file, and no model of that name in {}; pass a folder or an .onnx file, or set KVIK_MODELS",
                           path_or_name, fmt::join(looked, ", ")));
 }
 

@@ -7,7 +7,7 @@
 
 namespace kvik::api {
 
-// What the process's surroundings say. Read here and nowhere else; handed down from there.
+// The environment of the process. Read here and nowhere else, and passed down.
 struct Environment {
   // $KVIK_MODELS, models of this program's or library's installation, the user's data folder, installations that all programs share.
   std::vector<std::filesystem::path> model_folders;
@@ -18,12 +18,12 @@ Environment read_environment();
 
 struct ModelPath {
   std::filesystem::path folder;
-  std::optional<std::filesystem::path> file;  // where the user named a file and not its folder
+  std::optional<std::filesystem::path> file;  // if the user named a file and not its folder
 
   const std::filesystem::path& path() const { return file ? *file : folder; }
 };
 
-// A folder, an .onnx file, or the name of a model in one of the folders. Throws Error(kIo) that says where was looked.
+// A folder, an .onnx file, or the name of a model in one of the folders. Throws Error(kIo) that lists the folders searched.
 ModelPath find_model(const std::string& path_or_name, const Environment& environment);
 
 }  // namespace kvik::api

@@ -21,7 +21,7 @@ size_t weights_bytes_of(const analysis::File& file) {
 
 void warn_about_native_options(const LoadOptions& options, const Log& log) {
   if (options.weights == Weights::kAuto && options.kv == KvStorage::kAuto && options.isa == "auto") return;
-  log.warning("weights, kv and isa are for the native backend; this one keeps what the file has");
+  log.warning("weights, kv and isa are options of the native backend; this one uses what the file has");
 }
 
 static_assert(static_cast<int>(Weights::kQ4) == static_cast<int>(native::WeightChoice::kQ4));
@@ -47,13 +47,13 @@ std::unique_ptr<backend::Backend> open_reference(const analysis::Signature& sign
   return backend::make_reference_backend(signature, native::length_switch_of(signature));
 }
 
-// A stage that is not native: ONNX Runtime where it is at hand, else the reference evaluator.
+// A stage that is not native: ONNX Runtime if it is installed, else the reference evaluator.
 std::unique_ptr<backend::Executor> open_other(const analysis::File& file, const backend::ort::LibrarySearch& search, int n_threads,
                                               const Log& log) {
   try {
     return backend::ort::open_executor(backend::ort::Library::open(search), file, {n_threads, false});
   } catch (const Error& e) {
-    log.warning(fmt::format("not run by ONNX Runtime: {}; taking the reference evaluator, which is slow", e.what()));
+    log.warning(fmt::format("not run by ONNX Runtime: {}; using the reference evaluator, which is slow", e.what()));
   }
   return backend::make_reference_executor(file);
 }
@@ -61,7 +61,7 @@ std::unique_ptr<backend::Executor> open_other(const analysis::File& file, const 
 std::unique_ptr<backend::Backend> open_native(const analysis::Signature& signature, const LoadOptions& options,
                                               const Environment& environment, const Log& log) {
   if (options.device == Device::kCuda)
-    throw Error(Code::kUnsupported, "the native backend runs on the CPU, and another device was asked for");
+    throw Error(Code::kUnsupported, "the native backend runs on the CPU, and another device was requested");
   backend::NativeOptions native = native_options(options);
   const backend::ort::LibrarySearch search{options.ort_library.empty() ? environment.ort_library : options.ort_library,
                                            environment.python_prefixes};
@@ -86,7 +86,7 @@ void check_memory(const analysis::Signature& signature) {
   const size_t available = available_memory_bytes();
   if (available == 0 || needed <= available) return;
   throw Error(Code::kTooLarge,
-              fmt::format("{}: its weights take {:.1f} GB, and {:.1f} GB of memory are free; take a smaller or quantised export",
+              fmt::format("{}: its weights take {:.1f} GB, and {:.1f} GB of memory is free; use a smaller or quantized export",
                           signature.folder.string(), static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9));
 }
 
@@ -136,7 +136,7 @@ std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signat
   try {
     return open_ort(signature, options, environment, log);
   } catch (const Error& e) {
-    log.warning(fmt::format("not run by ONNX Runtime: {}; taking the reference evaluator, which is slow", e.what()));
+    log.warning(fmt::format("not run by ONNX Runtime: {}; using the reference evaluator, which is slow", e.what()));
   }
   return open_reference(signature, options, log);
 }

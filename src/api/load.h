@@ -15,10 +15,10 @@ size_t weights_bytes_of(const analysis::Signature& signature);
 // Throws Error(kTooLarge) with both figures when the weights would not fit into the memory that is free.
 void check_memory(const analysis::Signature& signature);
 
-// What the native backend is told of these options.
+// The options of the native backend.
 backend::NativeOptions native_options(const LoadOptions& options);
 
-// The backend that was asked for, or the best that takes the model; what was passed over is said in the log with its reason.
+// The requested backend, or the best one that can run the model; the log says why a backend was skipped.
 std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signature, const LoadOptions& options,
                                                const Environment& environment, const Log& log);
 

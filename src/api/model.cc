@@ -14,7 +14,7 @@
 namespace kvik {
 namespace {
 
-// What the config files leave out and others say.
+// Fills in what the config files do not set.
 void complete_config(engine::GenerationConfig& config, const analysis::Signature& signature, const text::Tokenizer* tokenizer) {
   const analysis::File* encoder = signature.encoder();
   if (encoder == nullptr) return;

@@ -35,7 +35,7 @@ TokenId Session::sample(const Sampling& sampling) {
   const Model::State& model = *state_->model;
   const sample::Sampler sampler(sample::merged(model.config.sampling, sampling),
                                 {static_cast<size_t>(model.traits().vocab), model.config.eos, model.traits().unsupported_tokens});
-  // The same seed continues where it was; another one begins anew.
+  // The same seed continues its random numbers; another one starts over.
   if (!state_->rng || (sampling.seed && sampling.seed != state_->seed)) {
     state_->seed = sampling.seed ? *sampling.seed : std::random_device()();
     state_->rng.emplace(*state_->seed);

@@ -54,7 +54,7 @@ struct Session::State {
 
   engine::Sequence& sequence() { return stream.branches.front(); }
   const engine::Sequence& sequence() const { return stream.branches.front(); }
-  // Takes the session from a generation that continues it; that one ends with an error if it is asked for more.
+  // Takes the session from a generation that continues it; next() of that one then throws.
   void end_generation();
 };
 

@@ -7,7 +7,7 @@
 namespace kvik::api {
 namespace {
 
-constexpr int kDefaultNewTokens = 256;  // if neither the caller nor the model says
+constexpr int kDefaultNewTokens = 256;  // if neither the caller nor the model sets it
 
 sample::TokenRules token_rules(const Model::State& state, const TargetRequest& request) {
   sample::TokenRules rules{static_cast<size_t>(state.traits().vocab), {}, state.traits().unsupported_tokens};

@@ -50,7 +50,7 @@ class Decoder {
   // may come and go between two calls. False if none of them had anything to do. If the run fails nothing has changed.
   bool step(std::span<Stream* const> streams);
 
-  // Runs streams to their end. Those that are not finished when `cancelled` says so end with Finish::kCancelled. Throws the first error.
+  // Runs streams to their end. Those that are running when `cancelled` returns true end with Finish::kCancelled. Throws the first error.
   void finish(std::span<Stream> streams, const std::function<bool()>& cancelled = nullptr);
 
   // Computes tokens for a stream that has one branch, in chunks: all of them or none.

@@ -8,7 +8,7 @@
 namespace kvik::engine {
 namespace {
 
-// One config file, and how to read it with sentences that name it.
+// Reads one config file, with error messages that name it.
 class ConfigFile {
  public:
   ConfigFile(const std::filesystem::path& path, const char* section = nullptr) : path_(path.string()) {
@@ -129,7 +129,7 @@ class ConfigFile {
 void read_sampling(const ConfigFile& file, Sampling& sampling) {
   bool do_sample = sampling.temperature.value_or(0) > 0;
   file.read("do_sample", do_sample);
-  // Hugging Face samples at temperature 1 among the 50 likeliest unless the file says otherwise.
+  // Hugging Face samples at temperature 1 among the 50 likeliest unless the file sets them.
   if (do_sample && !sampling.temperature) sampling.temperature = 1.0, sampling.top_k = 50;
   for (const SamplingField& field : sampling_fields()) {
     if (field.sampling_only && !do_sample) continue;
@@ -185,7 +185,7 @@ GenerationConfig read_generation_config(const analysis::Signature& signature) {
   GenerationConfig config;
   // The later ones win.
   read_file(ConfigFile(signature.folder / "genai_config.json", "search"), config);
-  // genai writes its largest possible length where others write a wish.
+  // genai writes the largest possible length here, others a default.
   config.max_length.reset();
   read_file(ConfigFile(signature.folder / "config.json"), config);
   const std::filesystem::path own = signature.folder / "generation_config.json";

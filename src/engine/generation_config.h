@@ -10,8 +10,8 @@
 
 namespace kvik::engine {
 
-// What a model's own files say about generating with it: generation_config.json, then config.json (older exports keep it there),
-// then genai_config.json. What none of them says keeps its default.
+// Generation options from a model's own files: generation_config.json, then config.json (older exports keep them there), then
+// genai_config.json. What none of them sets keeps its default.
 struct GenerationConfig {
   Sampling sampling;         // greedy unless the files ask for sampling
   std::vector<TokenId> eos;  // end tokens

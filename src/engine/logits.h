@@ -9,7 +9,7 @@
 
 #include "backend/backend.h"
 
-// Rows of logits from the run that computed them to whoever reads them, without a copy.
+// Rows of logits from the run that computed them to their readers, without a copy.
 namespace kvik::engine {
 
 // A buffer that counts its readers. The count is its own and not a shared_ptr's, because a pool must see with certainty that the last
@@ -64,7 +64,7 @@ class LogitsRow {
 // Buffers for run after run: in a steady state it hands out the same few in turn. Used by one thread at a time.
 class LogitsPool {
  public:
-  // A buffer that nobody reads.
+  // A buffer without readers.
   LogitsBuffer::Ref take() {
     for (const LogitsBuffer::Ref& buffer : buffers_) {
       if (buffer.is_only_reader()) return buffer;

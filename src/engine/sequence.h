@@ -26,7 +26,7 @@ class Sequence {
  public:
   // `context`: most positions; 0: as many as the model has.
   Sequence(std::shared_ptr<Decoder> decoder, int context, std::shared_ptr<const backend::Source> source = nullptr);
-  // With a decoder of its own.
+  // With its own decoder.
   Sequence(std::shared_ptr<backend::Backend> backend, int context, std::shared_ptr<const backend::Source> source = nullptr);
 
   Sequence(Sequence&&) = default;

@@ -12,7 +12,7 @@ void check_source(std::span<const TokenId> source, const backend::Traits& traits
     throw Error(Code::kTooLarge,
                 fmt::format("a source has {} tokens; the model has positions for {}", source.size(), traits.max_source_positions));
   for (const TokenId id : source) {
-    // The encoder's own vocabulary may be larger than the decoder's; beyond both the encoder itself refuses.
+    // The encoder's own vocabulary may be larger than the decoder's; ids outside both are an error of the encoder.
     if (id < 0) throw Error(Code::kBadArgument, fmt::format("token id {} is outside the vocabulary; 0 or more was expected", id));
   }
 }

@@ -39,7 +39,7 @@ bool holds_any(const std::vector<std::optional<TokenId>>& start, const NamedToke
                      [&](const auto& entry) { return std::find(start.begin(), start.end(), std::optional(entry.second)) != start.end(); });
 }
 
-// The tokens that are forced at places 1, 2, … one after another; nothing where a place is left open.
+// The tokens that are forced at places 1, 2, … one after another; nothing if a place is left open.
 void add_forced(const GenerationConfig& config, std::vector<std::optional<TokenId>>& start) {
   for (const auto& [place, token] : config.forced_decoder_ids) {
     if (place != static_cast<int>(start.size()))

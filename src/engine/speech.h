@@ -14,7 +14,7 @@
 // Speech models: the start tokens of their decoder, and recordings of any length, window by window.
 namespace kvik::engine {
 
-// What the caller asks for; not set: what the config says, and the language is detected if that says none.
+// What the caller requests; not set: as in the config, and the language is detected if that has none.
 struct SpeechRequest {
   std::optional<std::string> language;  // "de", or as the config writes it ("<|de|>")
   std::optional<std::string> task;      // "transcribe", "translate"

@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kOpen = "<|", kClose = "|>";
 constexpr std::string_view kTasks[] = {"transcribe", "translate"};
 
-// What stands between <| and |>; empty where they are not there.
+// The text between <| and |>; empty without them.
 std::string_view inside(std::string_view piece) {
   if (piece.size() <= kOpen.size() + kClose.size() || !piece.starts_with(kOpen) || !piece.ends_with(kClose)) return {};
   return piece.substr(kOpen.size(), piece.size() - kOpen.size() - kClose.size());

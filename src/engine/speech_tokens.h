@@ -6,7 +6,7 @@
 namespace kvik::engine {
 
 // Speech tokenizers name the tokens that tell a decoder what to do: <|de|>, <|transcribe|>, <|notimestamps|>. Fills in those that the
-// config files do not list, and the start token where none is said: the one that the tokenizer itself puts before a text.
+// config files do not list, and the start token if there is none: the one that the tokenizer itself puts before a text.
 void complete_from_tokenizer(GenerationConfig& config, const text::Tokenizer& tokenizer);
 
 // A token such as <|12.34|>, which is a time and no text.

@@ -11,7 +11,7 @@
 namespace kvik::sample {
 namespace {
 
-// What the reference implementation adds to a score to put it behind all others. It shows where there are fewer continuations than
+// What the reference implementation adds to a score to put it behind all others. It shows if there are fewer continuations than
 // beams, and rounding it in float is part of the result there.
 constexpr float kBehind = -1.0e9f;
 constexpr float kSound = -1.0e8f;  // no sum of log-probabilities is below this unless kBehind was added

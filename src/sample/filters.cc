@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kRemoved = -std::numeric_limits<float>::infinity();
 
-// How far below the largest logit this one is; 0 for the largest even where it is infinite.
+// How far below the largest logit this one is; 0 for the largest even if it is infinite.
 double below_largest(float logit, float largest) {
   return logit == largest ? 0.0 : static_cast<double>(logit) - static_cast<double>(largest);
 }
@@ -59,7 +59,7 @@ double lower_bound_of_top_p(std::span<const double> weights, float largest, doub
   return kRemoved;
 }
 
-// The key, in rank order, at which `mass` is reached; none where the keys do not reach it. Sorts no more than it must.
+// The key, in rank order, at which `mass` is reached; none if the keys do not reach it. Sorts no more than it must.
 std::optional<uint64_t> key_that_reaches(double mass, std::vector<uint64_t>& keys, std::span<const double> weights) {
   double sum = 0.0;
   auto begin = keys.begin();

@@ -22,13 +22,13 @@ inline float at_temperature(float logit, double temperature) { return logit / st
 
 // The k-th largest logit stays with all that equal it. k >= 1.
 void keep_top_k(std::span<float> logits, size_t k, FilterScratch& scratch);
-// The value of the k-th largest logit; -inf where there are fewer.
+// The value of the k-th largest logit; -inf if there are fewer.
 float kth_largest(std::span<const float> logits, size_t k, FilterScratch& scratch);
 
-// A token stays where the tokens that rank higher have less than `p` of the probability.
+// A token stays if the tokens that rank higher have less than `p` of the probability.
 void keep_top_p(std::span<float> logits, double p, FilterScratch& scratch);
 
-// A token stays where it is at least `p` times as likely as the likeliest.
+// A token stays if it is at least `p` times as likely as the likeliest.
 void keep_min_p(std::span<float> logits, double p);
 
 // Ranked by how far their surprise is from the entropy, tokens stay until `mass` is reached, with all that are as far as the last.

@@ -11,7 +11,7 @@ struct History {
   std::span<const TokenId> tokens;       // the prompt (of a decoder: what its start tokens are), then what was generated
   size_t prompt_length = 0;              // how many of them are the prompt
   size_t max_length = 0;                 // the length, prompt included, at which generation ends; 0: none known
-  std::span<const TokenId> source = {};  // what an encoder read; empty where there is none
+  std::span<const TokenId> source = {};  // what an encoder read; empty if there is none
 
   std::span<const TokenId> generated() const { return tokens.subspan(prompt_length); }
 };

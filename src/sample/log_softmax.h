@@ -7,14 +7,14 @@
 namespace kvik::sample {
 
 // Log-probabilities of a row of logits: summed in double in the order of the ids with our own exp and log, so the same everywhere.
-// -inf stays -inf; NaN counts as -inf. Where some logits are +inf, they share the whole probability. A row without a logit above -inf
+// -inf stays -inf; NaN counts as -inf. If some logits are +inf, they share the whole probability. A row without a logit above -inf
 // becomes all -inf. `log_probs` has the size of `logits` and may be the same memory.
 void log_softmax(std::span<const float> logits, std::span<float> log_probs);
 
 // The one entry of log_softmax(), before it is rounded to float. Precondition: 0 <= id < logits.size().
 double log_prob_of(std::span<const float> logits, TokenId id);
 
-// The largest entry and the log of the sum of exp(entry - largest); both are -inf where no entry is above -inf.
+// The largest entry and the log of the sum of exp(entry - largest); both are -inf if no entry is above -inf.
 struct Normalizer {
   float largest;
   double log_sum;
@@ -24,7 +24,7 @@ Normalizer normalizer_of(std::span<const float> logits);
 // exp(logit - largest) for each logit, 0 for NaN; with largest = +inf: 1 for each +inf, 0 for the rest. Sizes are equal.
 void weights_of(std::span<const float> logits, float largest, std::span<double> weights);
 
-// The largest entry that is not NaN; -inf where there is none.
+// The largest entry that is not NaN; -inf if there is none.
 float largest_of(std::span<const float> logits);
 
 }  // namespace kvik::sample

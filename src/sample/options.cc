@@ -19,7 +19,7 @@ class Check {
     if constexpr (is_number<T>) {
       const auto number = static_cast<double>(value);
       require(number >= field.lowest && number <= field.highest, fmt::format("{} is {}; it must be {}", field.name, value, field.range));
-      // An id is a number too: -1 stands for none.
+      // An id is a number too: -1 means none.
       if (field.no_effect == -1 && number >= 0) id(field.name, static_cast<TokenId>(value));
     } else {
       list(field, value);

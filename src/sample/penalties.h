@@ -22,7 +22,7 @@ class TokenCounts {
   std::vector<TokenId> distinct_;
 };
 
-// Each token that occurs has its logit divided by `penalty` where it is not negative, multiplied where it is.
+// Each token that occurs has its logit divided by `penalty` if it is not negative, else multiplied.
 void penalize_repetition(std::span<float> logits, std::span<const TokenId> tokens, double penalty, TokenCounts& scratch);
 
 struct CountPenalties {

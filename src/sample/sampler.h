@@ -23,7 +23,7 @@ struct Workspace {
   std::vector<TokenId> ids;
 };
 
-// What a model says about its tokens.
+// Special tokens of a model.
 struct TokenRules {
   size_t vocab_size = 0;
   std::vector<TokenId> eos;          // end tokens

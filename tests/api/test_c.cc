@@ -14,7 +14,7 @@ TEST(C, GeneratesThePiecesOfTheWholeText) { EXPECT_STREQ(c_generates(folder_of("
 TEST(C, CallbacksAndStopTextsEndAGeneration) { EXPECT_STREQ(c_callbacks_stop(folder_of("fable").c_str()), nullptr); }
 TEST(C, AGenerationContinuesASession) { EXPECT_STREQ(c_continues_a_session(folder_of("fable").c_str()), nullptr); }
 TEST(C, SessionsForkAndRewind) { EXPECT_STREQ(c_forks_and_rewinds(folder_of("fable").c_str()), nullptr); }
-TEST(C, ASavedSessionGoesOnAsIfItHadNeverLeft) {
+TEST(C, ASavedSessionContinuesWithTheSameBits) {
   const testing_support::TemporaryFolder folder;
   EXPECT_STREQ(c_saves_and_loads(folder_of("fable").c_str(), (folder.path() / "a.kv").c_str()), nullptr);
 }
@@ -22,7 +22,7 @@ TEST(C, ManySessionsInOneStepAreAsEachAlone) { EXPECT_STREQ(c_steps_many_session
 TEST(C, TranslatesTextsAndIds) { EXPECT_STREQ(c_translates(folder_of("en-zh").c_str()), nullptr); }
 TEST(C, BuffersAreFilledWholeOrNotAtAll) { EXPECT_STREQ(c_copies_into_buffers(folder_of("fable").c_str()), nullptr); }
 TEST(C, NullIsAnErrorEverywhere) { EXPECT_STREQ(c_refuses_null(folder_of("fable").c_str()), nullptr); }
-TEST(C, WhatCannotBeIsAnErrorWithASentence) { EXPECT_STREQ(c_refuses_what_cannot_be(folder_of("fable").c_str()), nullptr); }
+TEST(C, InvalidArgumentsAreErrors) { EXPECT_STREQ(c_refuses_what_cannot_be(folder_of("fable").c_str()), nullptr); }
 TEST(C, ASessionInUseIsLeftAlone) { EXPECT_STREQ(c_refuses_sessions_in_use(folder_of("fable").c_str()), nullptr); }
 TEST(C, StructsMayGrow) { EXPECT_STREQ(c_structs_grow(folder_of("fable").c_str()), nullptr); }
 

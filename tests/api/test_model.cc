@@ -20,7 +20,7 @@ Model fable() {
   return kModel;
 }
 
-TEST(Model, TellsTheStoryThatItsFrameworkTells) {
+TEST(Model, GeneratesTheIdsOfTheReferenceFramework) {
   const Json known = fable_answers()["cases"][0];
   Generation generation = fable().generate(known["prompt"].get<std::string>(), {.max_tokens = 24});
   std::string text;
@@ -33,7 +33,7 @@ TEST(Model, TellsTheStoryThatItsFrameworkTells) {
   EXPECT_EQ(generation.metrics().generated_tokens, 24);
 }
 
-TEST(Model, TheSameSeedTellsTheSameStory) {
+TEST(Model, TheSameSeedGivesTheSameText) {
   const auto tell = [](uint64_t seed) {
     return fable().generate("The king", {.max_tokens = 12, .sampling = {.temperature = 1.0, .seed = seed}}).text();
   };
@@ -48,7 +48,7 @@ TEST(Model, WithoutTheCacheTheIdsAreTheSame) {
   EXPECT_EQ(cached.ids(), uncached.ids());
 }
 
-TEST(Model, AStopTextEndsTheStoryAndIsNoPartOfIt) {
+TEST(Model, AStopTextEndsTheTextAndIsNotPartOfIt) {
   const std::string whole = fable().generate("Once upon a time", {.max_tokens = 24}).text();
   const std::string stop = whole.substr(whole.size() / 2, 3);
   Generation generation = fable().generate("Once upon a time", {.max_tokens = 24, .stop = {stop}});
@@ -67,7 +67,7 @@ TEST(Model, AStopIdEndsItAndIsAmongTheIds) {
   EXPECT_LE(generation.ids().size(), 5u);
 }
 
-TEST(Model, CancellationIsHeardBetweenSteps) {
+TEST(Model, CancellationIsPolledBetweenSteps) {
   int n_asked = 0;
   Generation generation = fable().generate("Once upon a time", {.max_tokens = 100, .cancelled = [&] { return ++n_asked > 5; }});
   generation.text();
@@ -75,7 +75,7 @@ TEST(Model, CancellationIsHeardBetweenSteps) {
   EXPECT_LT(generation.ids().size(), 6u);
 }
 
-TEST(Model, APromptThatIsEmptyTooLongOrOutsideTheVocabularyIsASentence) {
+TEST(Model, APromptThatIsEmptyTooLongOrOutsideTheVocabularyIsAnError) {
   const std::vector<TokenId> none, outside = {1, 1 << 20}, much(2000, 5);
   EXPECT_THAT([&] { fable().generate(none); }, testing::ThrowsMessage<Error>(testing::HasSubstr("empty")));
   EXPECT_THAT([&] { fable().generate(outside); }, testing::ThrowsMessage<Error>(testing::HasSubstr("outside the vocabulary of 4096")));
@@ -83,7 +83,7 @@ TEST(Model, APromptThatIsEmptyTooLongOrOutsideTheVocabularyIsASentence) {
               testing::ThrowsMessage<Error>(testing::HasSubstr("2000 tokens; the context has room for 1024")));
 }
 
-TEST(Model, OptionsOutOfRangeAreSentences) {
+TEST(Model, OptionsOutOfRangeAreErrors) {
   EXPECT_THROW(fable().generate("a", {.sampling = {.temperature = -1.0}}), Error);
   EXPECT_THROW(fable().generate("a", {.sampling = {.top_p = 2.0}}), Error);
   EXPECT_THROW(fable().generate("a", {.max_tokens = -3}), Error);
@@ -191,7 +191,7 @@ TEST(Model, NumbersOfAnyLengthReachItsChatTemplate) {
   EXPECT_THROW(model.apply_chat_template("[{"), Error);
 }
 
-TEST(Session, GoesOnRewindsAndForksAsIfNothingElseHappened) {
+TEST(Session, AppendsRewindsAndForksIndependently) {
   Session session = fable().session();
   const std::vector<TokenId> prompt = fable().tokenize("Once upon a time");
   ASSERT_EQ(session.append(prompt), AppendStatus::kDone);

@@ -33,7 +33,7 @@ class SavedSession : public testing::Test {
 };
 
 // Lengths around the boundaries of pages; a second model stands for a second process.
-TEST_F(SavedSession, GoesOnAsIfItHadNeverLeft) {
+TEST_F(SavedSession, ContinuesWithTheSameBits) {
   for (const KvStorage kv : {KvStorage::kF32, KvStorage::kF16, KvStorage::kQ8}) {
     const Model model = native(kv), other = native(kv);
     for (const int length : {0, 1, 31, 32, 33, 70}) {
@@ -52,7 +52,7 @@ TEST_F(SavedSession, GoesOnAsIfItHadNeverLeft) {
   }
 }
 
-TEST_F(SavedSession, ARewoundOneIsSavedAsIfNothingElseHadHappened) {
+TEST_F(SavedSession, ARewoundSessionIsSavedAsRewound) {
   const Model model = native();
   const std::vector<TokenId> tokens = some_tokens(40, model.vocab_size());
   Session plain = model.session(), rewound = model.session();
@@ -81,7 +81,7 @@ TEST_F(SavedSession, HoldsNothingOfOtherSessions) {
   EXPECT_EQ(bytes_of(model), bytes_of(fresh));
 }
 
-TEST_F(SavedSession, DrawsOnWhereItsSeedWas) {
+TEST_F(SavedSession, ContinuesItsRandomNumbers) {
   const Model model = native();
   const Sampling hot{.temperature = 1.5, .seed = 11};
   Session stayed = model.session();

@@ -28,7 +28,7 @@ class Transcribe : public testing::Test {
   }
 };
 
-TEST_F(Transcribe, HearsWindowAfterWindowWhateverTheBatch) {
+TEST_F(Transcribe, TheBatchSizeDoesNotChangeTheResult) {
   const std::vector<float> samples = tone(40000);
   std::vector<TokenId> told;
   TranscribeOptions options{.decoding = {.max_tokens = 5}};
@@ -48,12 +48,12 @@ TEST_F(Transcribe, HearsWindowAfterWindowWhateverTheBatch) {
   EXPECT_EQ(speech().transcribe(second, 16000, {.decoding = {.max_tokens = 5}}).ids, heard.segments[1].ids);
 }
 
-TEST_F(Transcribe, HearsAnyRateAndSilence) {
+TEST_F(Transcribe, ReadsAnySampleRateAndEmptyAudio) {
   EXPECT_EQ(speech().transcribe(tone(44100), 44100, {.decoding = {.max_tokens = 5}}).segments.size(), 1u);
   EXPECT_TRUE(speech().transcribe({}, 16000).segments.empty());
 }
 
-TEST_F(Transcribe, CancellationLeavesTheWindowsHeardBefore) {
+TEST_F(Transcribe, CancellationKeepsTheSegmentsBefore) {
   bool enough = false;
   TranscribeOptions options{.decoding = {.max_tokens = 5}, .batch = 1};
   options.on_segment = [&](const Segment&, int) { enough = true; };
@@ -63,7 +63,7 @@ TEST_F(Transcribe, CancellationLeavesTheWindowsHeardBefore) {
   EXPECT_EQ(heard.segments.size(), 1u);
 }
 
-TEST_F(Transcribe, WhatCannotBeIsASentence) {
+TEST_F(Transcribe, InvalidArgumentsAreErrors) {
   const auto refusal = [](const char* sentence) { return testing::ThrowsMessage<Error>(testing::HasSubstr(sentence)); };
   const std::vector<float> samples = tone(100);
   const Model fable = Model::load((testing_support::source_root() / "models" / "fable").string());

@@ -45,7 +45,7 @@ std::vector<Ids> ids_of(const std::vector<Translation>& translations) {
   return ids;
 }
 
-TEST(Translate, GivesWhatItsFrameworkGivesInTheOrderOfTheTexts) {
+TEST(Translate, GivesTheIdsOfTheReferenceFrameworkInOrder) {
   const std::vector<Translation> greedy = translator().translate(first_texts(20), {.beams = 1, .max_tokens = 64});
   const std::vector<Translation> searched = translator().translate(first_texts(20), {.beams = 4, .max_tokens = 64, .batch = 7});
   const std::vector<Json> known = first_answers(20);
@@ -136,7 +136,7 @@ TEST(Translate, ReportsEachTextInOrderAsSoonAsThoseBeforeItAreKnown) {
   for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(told[i], found[i].text);
 }
 
-TEST(Translate, CancellationLeavesWhatWasDone) {
+TEST(Translate, CancellationKeepsWhatIsDone) {
   bool enough = false;
   TranslateOptions options{.batch = 1};
   options.progress = [&](int done, int) { enough = done == 2; };
@@ -150,7 +150,7 @@ TEST(Translate, CancellationLeavesWhatWasDone) {
   EXPECT_EQ(n_cancelled, 1u);
 }
 
-TEST(Translate, StopsWhereItIsTold) {
+TEST(Translate, StopsAtStopIdsAndStopTexts) {
   const Translation whole = translator().translate("Good morning, my friend.", {.beams = 1});
   const Translation by_id = translator().translate("Good morning, my friend.", {.beams = 1, .stop_ids = {whole.ids[1]}});
   EXPECT_THAT(by_id.ids, testing::ElementsAre(whole.ids[0], whole.ids[1]));
@@ -163,7 +163,7 @@ TEST(Translate, StopsWhereItIsTold) {
       Finish::kLength);
 }
 
-TEST(Translate, ALongSourceIsASentenceOrCut) {
+TEST(Translate, ALongSourceIsAnErrorOrTruncated) {
   std::string text;
   for (const std::string& sentence : first_texts(60)) text += sentence + " ";
   EXPECT_THAT(
@@ -176,7 +176,7 @@ TEST(Translate, ALongSourceIsASentenceOrCut) {
   EXPECT_EQ(cut.source_ids.back(), translator().tokenize("short").back());
 }
 
-TEST(Translate, WhatCannotBeIsASentence) {
+TEST(Translate, InvalidArgumentsAreErrors) {
   const auto refusal = [](const char* sentence) { return testing::ThrowsMessage<Error>(testing::HasSubstr(sentence)); };
   const Model decoder = Model::load((testing_support::source_root() / "models" / "fable").string());
   EXPECT_THAT([&] { decoder.translate("a"); }, refusal("no encoder"));

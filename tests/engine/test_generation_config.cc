@@ -15,7 +15,7 @@ GenerationConfig config_of(std::string_view json) {
   return read_generation_config(signature);
 }
 
-TEST(GenerationConfig, WhatItDoesNotSayIsGreedyAndChangesNothing) {
+TEST(GenerationConfig, AnEmptyFileSetsNothing) {
   const GenerationConfig config = config_of("{}");
   EXPECT_FALSE(config.sampling.temperature.has_value());
   EXPECT_FALSE(config.sampling.sequence_bias.has_value());
@@ -37,7 +37,7 @@ TEST(GenerationConfig, ThePenaltyOfLongTextsIsRead) {
   EXPECT_DOUBLE_EQ(config.sampling.exponential_decay_length_penalty->factor, 1.6);
 }
 
-TEST(GenerationConfig, AValueOfTheWrongTypeIsASentenceThatNamesFileAndKey) {
+TEST(GenerationConfig, AValueOfTheWrongTypeIsAnErrorThatNamesFileAndKey) {
   for (const char* json : {R"({"sequence_bias": {"1": 2}})", R"({"sequence_bias": [[1, 2]]})", R"({"sequence_bias": [[[1.5], 2]]})",
                            R"({"exponential_decay_length_penalty": 3})", R"({"exponential_decay_length_penalty": [1]})",
                            R"({"exponential_decay_length_penalty": [0.5, 2]})", R"({"temperature": "hot", "do_sample": true})"}) {

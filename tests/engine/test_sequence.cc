@@ -39,7 +39,7 @@ TEST(Sequence, ACancelledPromptLeavesNoTrace) {
   EXPECT_EQ(sequence.length(), 0);
 }
 
-TEST(Sequence, LogitsBeforeTheFirstTokenAreASentence) {
+TEST(Sequence, LogitsBeforeTheFirstTokenAreAnError) {
   Sequence sequence(plain(), 0);
   EXPECT_THROW(sequence.logits(), Error);
 }

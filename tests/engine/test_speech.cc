@@ -99,7 +99,7 @@ TEST(Speech, AnExportedModelGivesTheExpectedIdsForEveryLanguageAndTask) {
   expect_exported(true);
 }
 
-TEST(Speech, FeaturesOfAnotherShapeAreASentence) {
+TEST(Speech, FeaturesOfAnotherShapeAreAnError) {
   const Loaded model = load(speech_form(), false);
   EXPECT_THAT(
       [&] {
@@ -113,7 +113,7 @@ TEST(Speech, FeaturesOfAnotherShapeAreASentence) {
       ThrowsMessage<Error>(HasSubstr("the encoder reads 'audio_features'")));
 }
 
-TEST(Speech, ALongSoundIsHeardWindowByWindowAndEachIsWhatItIsAlone) {
+TEST(Speech, ALongRecordingGivesTheSameWindowsAsEachAlone) {
   const Loaded model = load(speech_form(), false);
   const audio::FeatureExtractor extractor = small_extractor();
   TranscribeOptions options;
@@ -164,7 +164,7 @@ class Starts : public testing::Test {
 };
 
 // What transformers 4.57 makes of the same configs.
-TEST_F(Starts, NameTheLanguageAndTheTaskThatAreWished) {
+TEST_F(Starts, NameTheRequestedLanguageAndTask) {
   EXPECT_THAT(start({"de", "translate"}), ElementsAre(100, 102, 104, 105));
   EXPECT_THAT(start({"<|en|>", {}}), ElementsAre(100, 101, 103, 105));
   config.language = "en";
@@ -172,14 +172,14 @@ TEST_F(Starts, NameTheLanguageAndTheTaskThatAreWished) {
   EXPECT_THAT(start({"de", {}}), ElementsAre(100, 102, 103, 105));
 }
 
-TEST_F(Starts, HearTheLanguageThatNobodyNames) {
+TEST_F(Starts, DetectTheLanguageIfNoneIsRequested) {
   EXPECT_THAT(start(), ElementsAre(100, 102, 105));
   EXPECT_THAT(start({{}, "translate"}), ElementsAre(100, 102, 104, 105));
   config.forced_decoder_ids = {{1, std::nullopt}, {2, 103}};
   EXPECT_THAT(start(), ElementsAre(100, 102, 103, 105));
 }
 
-TEST_F(Starts, TakeForcedTokensUnlessALanguageOrTaskIsWished) {
+TEST_F(Starts, UseForcedTokensUnlessALanguageOrTaskIsRequested) {
   config.forced_decoder_ids = {{1, 101}, {2, 104}, {3, 105}};
   EXPECT_THAT(start(), ElementsAre(100, 101, 104, 105));
   EXPECT_THAT(start({"de", {}}), ElementsAre(100, 102, 103, 105));
@@ -188,7 +188,7 @@ TEST_F(Starts, TakeForcedTokensUnlessALanguageOrTaskIsWished) {
   EXPECT_THAT(start(), ElementsAre(7));
 }
 
-TEST_F(Starts, SayWhatIsNotThere) {
+TEST_F(Starts, NameWhatIsMissing) {
   EXPECT_THAT([&] { start({"fr", {}}); }, ThrowsMessage<Error>(HasSubstr("the language 'fr' is unknown; this model has: en, de")));
   EXPECT_THAT([&] { start({{}, "sing"}); }, ThrowsMessage<Error>(HasSubstr("the task 'sing' is unknown")));
   config.forced_decoder_ids = {{2, 103}};
@@ -231,7 +231,7 @@ std::shared_ptr<const text::Tokenizer> speech_tokenizer() {
   return text::Tokenizer::from_json(json.dump(), "a test");
 }
 
-TEST(Speech, ATokenizerTellsWhatTheConfigFilesLeaveOut) {
+TEST(Speech, TheTokenizerFillsInWhatTheConfigFilesLeaveOut) {
   GenerationConfig config;
   complete_from_tokenizer(config, *speech_tokenizer());
   const DetectLanguage second = [](std::span<const TokenId>, std::span<const TokenId> languages) { return languages[1]; };
@@ -247,7 +247,7 @@ TEST(Speech, AModelThatGeneratesWithoutLanguageTokensGetsThemOnlyWhenAsked) {
   EXPECT_THAT(speech_start(config, {"haw", {}}, {}), ElementsAre(2, 4, 6, 7));
 }
 
-TEST(Speech, TimesAreNoText) {
+TEST(Speech, TimestampsAreNotText) {
   EXPECT_TRUE(is_time("<|12.34|>"));
   EXPECT_FALSE(is_time("<|en|>"));
   EXPECT_FALSE(is_time("12.34"));

@@ -55,7 +55,7 @@ struct Changed {
   Ids first(const Wanted& wanted = {1, 8}) const { return translated(model, {sources[1]}, wanted).front(); }
 };
 
-TEST(Targets, TheFirstAndTheLastTokenAreForcedWhereTheFilesSaySo) {
+TEST(Targets, TheFirstAndTheLastTokenAreForcedIfTheFilesSaySo) {
   for (const int beams : {1, 4}) {
     Changed changed;
     changed.sampling.forced_bos_token_id = 7;
@@ -82,7 +82,7 @@ TEST(Targets, BannedAndSuppressedTokensNeverComeAndBeginSuppressedOnesNotFirst) 
   }
 }
 
-TEST(Targets, NoEndComesBeforeTheSmallestLength) {
+TEST(Targets, NoEndTokenComesBeforeTheMinimumLength) {
   Changed changed;
   const Ids plain = changed.first();
   changed.model.config.eos = {plain[1]};  // what comes second now ends it
@@ -94,7 +94,7 @@ TEST(Targets, NoEndComesBeforeTheSmallestLength) {
   EXPECT_GE(changed.first().size(), 4u);
 }
 
-TEST(Targets, NoSequenceOfTokensOccursTwiceWhereThatIsForbidden) {
+TEST(Targets, NoRepeatNgramSizeForbidsRepetition) {
   Changed changed;
   changed.sampling.no_repeat_ngram_size = 1;
   const Ids ids = changed.first({1, 20});
@@ -216,14 +216,14 @@ class TwoFolders {
   testing_support::TemporaryFolder folder_;
 };
 
-TEST(Targets, ADecoderWithoutItsEncoderIsASentence) {
+TEST(Targets, ADecoderWithoutItsEncoderIsAnError) {
   const TwoFolders folder;
   for (const char* name : {"decoder_model.onnx", "decoder_with_past_model.onnx", "config.json"}) folder.take(form("translator-pair"), name);
   EXPECT_THAT([&] { testing_support::open_reference(folder.path()); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("decoder_model.onnx attends to an encoder, and no encoder file was found")));
 }
 
-TEST(Targets, AnEncoderAndADecoderThatDoNotFitAreASentence) {
+TEST(Targets, AnEncoderAndADecoderOfDifferentModelsAreAnError) {
   const TwoFolders folder;
   for (const char* name : {"decoder_model.onnx", "decoder_with_past_model.onnx", "config.json"}) folder.take(form("translator-pair"), name);
   folder.take(testing_support::fixtures() / "zoo" / "marian", "encoder_model.onnx");

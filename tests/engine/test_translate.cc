@@ -98,7 +98,7 @@ TEST(Translate, AMergedDecodersCrossAttentionIsThatOfStepOneAtStepThreeAndLater)
   EXPECT_EQ(translated(model, {known.source}, {1, 64}).front(), known.greedy);
 }
 
-TEST(Translate, ThePadThatStartsTheDecoderIsBannedAfterwards) {
+TEST(Translate, ThePadTokenThatStartsTheDecoderIsNeverGenerated) {
   const KnownTranslator known = known_translators().front();
   const Loaded model = load(known.folder, false);
   const TokenId pad = *model.config.decoder_start;
@@ -138,7 +138,7 @@ TEST(Translate, EverySourceIsEncodedAndProjectedOnce) {
   }
 }
 
-TEST(Translate, ASourceThatIsEmptyOrTooLongIsASentence) {
+TEST(Translate, ASourceThatIsEmptyOrTooLongIsAnError) {
   const Loaded model = load(testing_support::source_root() / "models" / "en-zh", false);
   EXPECT_THAT([&] { translated(model, {Ids{}}, {1, 8}); }, testing::ThrowsMessage<Error>(testing::HasSubstr("empty")));
   EXPECT_THAT(

@@ -64,7 +64,7 @@ TEST(Verify, EveryLawHoldsOnEveryDecoderAtHand) {
 }
 
 // Its positions are others beyond 16 tokens: what was cached before must not be used then, nor after a rewind what was cached beyond.
-TEST(Verify, EveryLawHoldsAcrossALengthAtWhichAModelChangesItsWays) {
+TEST(Verify, EveryLawHoldsAcrossALengthSwitch) {
   const auto folder = testing_support::fixtures() / "forms" / "length-switch";
   VerifyOptions options;
   for (TokenId token = 3; token < 24; ++token) options.prompt.push_back(token);

@@ -93,7 +93,7 @@ class FaultyTranslator : public backend::Backend {
   Fault fault_;
 };
 
-TEST(VerifyTranslator, ABrokenBackendIsFoundOutByTheLawItBreaks) {
+TEST(VerifyTranslator, ABrokenBackendFailsTheLawItBreaks) {
   const Loaded model = load(translator_form("translator-pair"), false);
   const Asked asked(model);
   const auto found = [&](FaultyTranslator::Fault fault) {
@@ -104,7 +104,7 @@ TEST(VerifyTranslator, ABrokenBackendIsFoundOutByTheLawItBreaks) {
   EXPECT_THAT(found(FaultyTranslator::Fault::kMixesBatches), testing::Contains(testing::StartsWith("batch = alone")));
 }
 
-TEST(VerifyTranslator, NothingToProveItOnIsASentence) {
+TEST(VerifyTranslator, VerifyingWithoutSourcesIsAnError) {
   const Loaded model = load(translator_form("translator-pair"), false);
   Asked asked(model);
   asked.options.target = {1};

@@ -24,7 +24,7 @@ Ids banned_in(const std::vector<float>& logits) {
   return ids;
 }
 
-TEST(Bans, IdsOutsideTheVocabularyArePassedOver) {
+TEST(Bans, IdsOutsideTheVocabularyAreSkipped) {
   std::vector<float> logits = zeros(4);
   ban(logits, Ids{-1, 2, 4, 1000});
   EXPECT_THAT(banned_in(logits), ElementsAre(2));
@@ -71,7 +71,7 @@ TEST(Bans, ASequenceIsBannedAtItsLastTokenOnly) {
   EXPECT_THAT(banned_in(logits), ElementsAre(5));
 }
 
-TEST(Bans, ASequenceLongerThanTheTokensIsPassedOver) {
+TEST(Bans, ASequenceLongerThanTheTokensIsSkipped) {
   std::vector<float> logits = zeros(3);
   ban_sequences(logits, Ids{1}, std::vector<Ids>{{1, 2}});
   EXPECT_THAT(banned_in(logits), IsEmpty());

@@ -70,7 +70,7 @@ std::vector<Candidate> search(const TableModel& model, const BeamOptions& option
   return beams.best();
 }
 
-TEST(BeamSearch, GivesTheHypothesesOfTheReferenceImplementation) {
+TEST(BeamSearch, MatchesTheReferenceImplementation) {
   const Json cases = sampling_fixture("beams.json");
   ASSERT_GE(cases.size(), 300u);
   for (const Json& test : cases) {
@@ -162,7 +162,7 @@ TEST(BeamSearch, SelectsFromALargeVocabularyWhatASortOfAllSelects) {
   }
 }
 
-TEST(BeamSearch, WhereEverythingIsBannedItEndsAndHasNoHypothesis) {
+TEST(BeamSearch, SuppressingEverythingEndsTheSearchWithoutAResult) {
   BeamSearch beams({.num_beams = 3, .max_length = 10, .eos_token_id = {0}}, 1, 4);
   EXPECT_THAT(beams.advance(std::vector<float>(4, -kInfinity), kStart), testing::IsEmpty());
   EXPECT_TRUE(beams.done());
@@ -182,7 +182,7 @@ TEST(BeamSearch, FewerSequencesThanBeamsAreReturnedOnce) {
   EXPECT_THAT(found, testing::UnorderedElementsAre(Ids{1}, Ids{0, 0}, Ids{0, 1}));
 }
 
-TEST(BeamSearch, OptionsOutOfRangeAreRefusedWithASentence) {
+TEST(BeamSearch, OptionsOutOfRangeAreErrors) {
   const auto made_with = [](const BeamOptions& options, const Ids& prompt) { return [=] { BeamSearch(options, prompt.size(), 10); }; };
   const auto says = [](const char* text) { return testing::ThrowsMessage<Error>(testing::HasSubstr(text)); };
   EXPECT_THAT(made_with({.num_beams = 0}, {1}), says("num_beams is 0"));

@@ -20,7 +20,7 @@ TEST(Choice, GreedyTakesTheFirstOfTheLargest) {
   }
 }
 
-TEST(Choice, NotANumberIsNeverChosenAndARowWithoutANumberIsNoChoice) {
+TEST(Choice, NaNIsNeverChosenAndARowOfNaNsHasNoChoice) {
   FilterScratch scratch;
   Rng rng(1);
   EXPECT_EQ(choose_greedily(std::vector<float>{kNan, 1.0f, kNan, 2.0f}), 3u);
@@ -35,7 +35,7 @@ TEST(Choice, NotANumberIsNeverChosenAndARowWithoutANumberIsNoChoice) {
   EXPECT_THAT(why_no_choice(std::vector<float>{-kInfinity}), testing::HasSubstr("all 1 are suppressed"));
 }
 
-TEST(Choice, TokensComeAsOftenAsTheirProbabilitySays) {
+TEST(Choice, TokensAreDrawnWithTheirProbability) {
   FilterScratch scratch;
   const std::vector<float> row = {std::log(0.5f), -kInfinity, std::log(0.3f), std::log(0.19f), std::log(0.01f)};
   Rng rng(5);

@@ -17,7 +17,7 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
-TEST(Sampler, GivesTheRowsOfTheReferenceImplementation) {
+TEST(Sampler, MatchesTheRowsOfTheReferenceImplementation) {
   const Json cases = sampling_fixture("rows.json");
   Workspace workspace;
   ASSERT_GE(cases.size(), 400u);
@@ -188,7 +188,7 @@ TEST(Sampler, PresenceAndFrequencyLookAtWhatWasGeneratedRepetitionAtThePromptToo
   EXPECT_THAT(row, testing::ElementsAre(4.0f, 4.0f, 8.0f));
 }
 
-TEST(Sampler, AnOptionOutOfRangeIsRefusedWithASentence) {
+TEST(Sampler, AnOptionOutOfRangeIsAnError) {
   EXPECT_THAT([] { Sampler({.top_p = 2.0}, {10}); }, testing::ThrowsMessage<Error>(testing::HasSubstr("top_p is 2")));
   EXPECT_THAT([] { Sampler({.logit_bias = {{{10, 1.0}}}}, {10}); }, testing::ThrowsMessage<Error>(testing::HasSubstr("logit_bias")));
 }

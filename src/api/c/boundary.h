@@ -45,7 +45,7 @@ kvik_status fail(kvik_status status, const char* message) noexcept;
 // The same for the exception that is being handled.
 kvik_status fail_with_current_exception() noexcept;
 
-// Runs the body of a call. It gives a status, or nothing for KVIK_STATUS_OK.
+// Runs the body of a call. It returns a status, or nothing for KVIK_STATUS_OK.
 template <class Body>
 kvik_status guarded(Body&& body) noexcept {
   try {
@@ -58,14 +58,14 @@ kvik_status guarded(Body&& body) noexcept {
   } catch (...) { return fail_with_current_exception(); }
 }
 
-// The thing itself; throws Error(kBadArgument) where it is NULL.
+// Dereferences a pointer; throws Error(kBadArgument) if it is NULL.
 template <class T>
 T& given(T* thing, const char* name) {
   if (thing == nullptr) throw Error(Code::kBadArgument, fmt::format("{} is NULL", name));
   return *thing;
 }
 
-// A session that nobody is using; throws as above.
+// A session that is not in use; throws as above.
 template <class T>
 T& free_session(T* session, const char* name = "session") {
   if (given(session, name).busy)
@@ -114,7 +114,7 @@ void write_defaults(T* theirs, size_t size, T defaults) noexcept {
   std::memcpy(static_cast<void*>(theirs), &defaults, std::min(size, sizeof(T)));
 }
 
-// Copies a result of `n` entries and `n_more` beyond them (the end of a text) where there is room; see kvik_tokenize() in kvik_c.h.
+// Copies a result of `n` entries and `n_more` beyond them (the end of a text) if there is room; see kvik_tokenize() in kvik_c.h.
 template <class T>
 kvik_status hand_over(const T* first, size_t n, size_t n_more, T* target, size_t capacity, size_t* n_written) {
   given(n_written, "the place for the size") = n;

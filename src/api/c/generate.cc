@@ -7,7 +7,7 @@ namespace {
 
 static_assert(static_cast<int>(KVIK_FINISH_CANCELLED) == static_cast<int>(Finish::kCancelled));
 
-// While a callback may be called nobody else uses the session; who frees it there gets his way afterwards.
+// Marks a session as in use while callbacks may run; one that is freed there is deleted afterwards.
 class Occupied {
  public:
   explicit Occupied(kvik_session* session) : session_(session) {
