@@ -73,7 +73,7 @@ void AddedTokens::prepare(const Normalize& normalize) {
 
 AddedTokens::Matcher AddedTokens::make_matcher(const std::vector<std::pair<std::string, TokenId>>& contents) {
   Matcher matcher;
-  // Of equal contents the first wins, and the trie keeps the last.
+  // The first of equal contents wins; the trie keeps the last.
   std::vector<std::pair<std::string_view, int32_t>> strings;
   for (auto content = contents.rbegin(); content != contents.rend(); ++content) {
     if (content->first.empty()) {
@@ -111,8 +111,8 @@ AddedTokens::Match AddedTokens::next_match(const Matcher& matcher, std::string_v
       if (matcher.trie.value(node) != Trie::kNoValue) match = {matcher.trie.value(node), at, end};
     }
     if (match.id != kNoToken) return match;
-    const bool behind_last = last.id != kNoToken && at == last.end;
-    if (matcher.empty != kNoToken && !behind_last && utf8::begins_character(text[at])) return {matcher.empty, at, at};
+    const bool after_last = last.id != kNoToken && at == last.end;
+    if (matcher.empty != kNoToken && !after_last && utf8::begins_character(text[at])) return {matcher.empty, at, at};
   }
   const bool at_end = matcher.empty != kNoToken && !text.empty() && (last.id == kNoToken || last.end < text.size());
   return at_end ? Match{matcher.empty, text.size(), text.size()} : Match();

@@ -16,33 +16,33 @@ namespace kvik::text {
 
 struct AddedToken {
   std::string content;
-  bool single_word = false;  // not within a word
-  bool lstrip = false;       // swallows white space before it
+  bool single_word = false;  // only as a whole word
+  bool lstrip = false;       // includes white space before it
   bool rstrip = false;
-  bool normalized = true;  // looked for in the normalized text, as its own normalized content
+  bool normalized = true;  // matched in the normalized text, by its normalized content
   bool special = false;
   bool operator==(const AddedToken&) const = default;
 };
 
-// Tokens that are found in a text before the model sees it. Filled once, then read by any thread.
+// Tokens that are matched in a text before the model runs. Filled once, then read by any thread.
 class AddedTokens {
  public:
   using Normalize = std::function<std::string(std::string_view)>;
 
-  // A token that the model knows keeps its id, another gets the next free one. Given again with other properties it takes those.
+  // A token in the model's vocabulary keeps its id, others get the next free one. A token that is added again gets the new properties.
   void add(const std::vector<AddedToken>& tokens, const Model& model);
-  // Makes ready for find_*(), after the last add().
+  // Call after the last add(), before find_*().
   void prepare(const Normalize& normalize);
 
   TokenId find(std::string_view content) const;
-  // Null where the id is none of ours.
+  // Null if the id is not an added token.
   const AddedToken* token(TokenId id) const;
   bool is_special(std::string_view content) const { return special_.contains(std::string(content)); }
   bool empty() const { return by_id_.empty(); }
   TokenId end_id() const { return end_id_; }
   const std::unordered_map<TokenId, AddedToken>& all() const { return by_id_; }
 
-  // Calls f(id, begin, end) for every stretch of `text` in order; id is kNoToken between the tokens.
+  // Calls f(id, begin, end) for every part of `text` in order; id is kNoToken between the tokens.
   template <class F>
   void find_raw(std::string_view text, F&& f) const {
     find_in(raw_, text, f);
@@ -56,8 +56,8 @@ class AddedTokens {
   struct Matcher {
     Trie trie;  // values are ids
     std::array<bool, 256> starts = {};
-    int only_start = -1;       // where all begin with one byte
-    TokenId empty = kNoToken;  // a token of which normalization left nothing: it stands between all characters
+    int only_start = -1;       // if all begin with the same byte
+    TokenId empty = kNoToken;  // a token whose normalized content is empty: it matches between all characters
     bool is_empty() const { return trie.empty() && empty == kNoToken; }
   };
   struct Match {
@@ -66,9 +66,9 @@ class AddedTokens {
   };
 
   static Matcher make_matcher(const std::vector<std::pair<std::string, TokenId>>& contents);
-  // The leftmost match behind `last`, the longest of them; id kNoToken where there is none.
+  // The leftmost-longest match after `last`; id kNoToken if there is none.
   static Match next_match(const Matcher& matcher, std::string_view text, const Match& last);
-  // Widens the match by white space; false where it may not stand here.
+  // Extends the match by white space; false if it is not allowed here.
   bool fit(Match& match, std::string_view text, size_t done) const;
 
   template <class F>
@@ -76,7 +76,7 @@ class AddedTokens {
     size_t done = 0;
     for (Match last = matcher.is_empty() ? Match() : next_match(matcher, text, {}); last.id != kNoToken;
          last = next_match(matcher, text, last)) {
-      Match match = last;  // white space that a token swallows can still begin the next one
+      Match match = last;  // white space that a token includes can still begin the next one
       if (!fit(match, text, done)) continue;
       if (done < match.begin) f(kNoToken, done, match.begin);
       if (match.begin < match.end) f(match.id, match.begin, match.end);

@@ -11,9 +11,9 @@
 namespace kvik::text {
 namespace {
 
-constexpr size_t kShortWord = 48;  // above this a heap beats looking at every pair
+constexpr size_t kShortWord = 48;  // above this, a heap is faster than a linear search
 
-size_t junction_of(char32_t left, char32_t right) {
+size_t pair_hash(char32_t left, char32_t right) {
   const uint64_t key = static_cast<uint64_t>(left) << 32 | static_cast<uint64_t>(right);
   return static_cast<size_t>((key * 0x9E3779B97F4A7C15u) >> 46);
 }
@@ -57,7 +57,7 @@ void MergeTable::add(TokenId left, TokenId right, Merge merge) {
 
 Bpe::Bpe(Vocabulary vocabulary, const Merges& merges, BpeOptions options) : options_(std::move(options)) {
   vocabulary_ = std::move(vocabulary);
-  cuts_ = options_.continuing_prefix.empty() && options_.end_of_word.empty();
+  splits_ = options_.continuing_prefix.empty() && options_.end_of_word.empty();
   add_merges(merges);
   for (size_t byte = 0; byte < 256; ++byte) byte_ids_[byte] = vocabulary_.find(fmt::format("<0x{:02X}>", byte));
   for (size_t c = 0; c < 128; ++c) ascii_ids_[c] = vocabulary_.find(std::string(1, static_cast<char>(c)));
@@ -70,7 +70,7 @@ struct Named {
   uint64_t hash;
 };
 
-// A merge on its way through add_merges().
+// A merge in a block of add_merges().
 struct PendingMerge {
   Named left, right, joined;
   TokenId left_id, right_id, joined_id;
@@ -78,7 +78,7 @@ struct PendingMerge {
 
 }  // namespace
 
-// In blocks, so that the lookups of a block wait for memory together: loading is nothing but such lookups.
+// In blocks, so that the cache misses of their lookups overlap: they dominate the time to load.
 void Bpe::add_merges(const Merges& merges) {
   constexpr size_t kBlock = 32;
   const size_t n_prefix = options_.continuing_prefix.size();
@@ -92,7 +92,7 @@ void Bpe::add_merges(const Merges& merges) {
   const auto find = [&](const Named& piece, size_t rank) {
     const TokenId id = vocabulary_.find(piece.piece, piece.hash);
     if (id != kNoToken) return id;
-    throw Error(Code::kBadModel, fmt::format("merge {} needs the piece '{}', which the vocabulary lacks", rank, piece.piece));
+    throw Error(Code::kBadModel, fmt::format("merge {} needs the piece '{}', which is not in the vocabulary", rank, piece.piece));
   };
   merges_.reserve(merges.size());
   for (size_t begin = 0; begin < merges.size(); begin += kBlock) {
@@ -100,14 +100,14 @@ void Bpe::add_merges(const Merges& merges) {
     for (size_t i = 0; i < n; ++i) {
       const auto& [left, right] = merges[begin + i];
       if (right.size() < n_prefix || left.empty() || right.empty()) {
-        throw Error(Code::kBadModel, fmt::format("merge {} joins '{}' and '{}'; two pieces were expected", begin + i, left, right));
+        throw Error(Code::kBadModel, fmt::format("merge {} joins '{}' and '{}'; expected two pieces", begin + i, left, right));
       }
       joined[i].assign(left);
       joined[i].append(right.substr(n_prefix));
       block[i].left = named(left);
       block[i].right = named(right);
       block[i].joined = named(joined[i]);
-      if (cuts_) junctions_.set(junction_of(last_character(left), first_character(right)));
+      if (splits_) junctions_.set(pair_hash(last_character(left), first_character(right)));
     }
     for (size_t i = 0; i < n; ++i) {
       PendingMerge& merge = block[i];
@@ -122,7 +122,7 @@ void Bpe::add_merges(const Merges& merges) {
   }
 }
 
-bool Bpe::take_bytes() {
+bool Bpe::accept_raw_bytes() {
   if (!options_.continuing_prefix.empty() || !options_.end_of_word.empty()) return false;
   const ByteAlphabet& alphabet = ByteAlphabet::instance();
   for (size_t byte = 0; byte < 256; ++byte) {
@@ -162,7 +162,7 @@ void Bpe::encode_whole(std::string_view word, Scratch& scratch, std::vector<Toke
       return;
     }
   }
-  if (bytes_ || !cuts_) {
+  if (bytes_ || !splits_) {
     encode_part(word, scratch, out);
     return;
   }
@@ -170,7 +170,7 @@ void Bpe::encode_whole(std::string_view word, Scratch& scratch, std::vector<Toke
     const size_t end = part_end(word, begin);
     const std::string_view part = word.substr(begin, end - begin);
     begin = end;
-    // The whole word has its own place; a part may share it only where it cannot be taken for a word that is a piece.
+    // The cache has whole words; a part may be stored only if it cannot be confused with a word that is a piece.
     if (options_.ignore_merges) {
       encode_part(part, scratch, out);
       continue;
@@ -182,8 +182,8 @@ void Bpe::encode_whole(std::string_view word, Scratch& scratch, std::vector<Toke
   }
 }
 
-// Where the first place behind `begin` lies that no merge can cross. Beside a character that is no piece nothing is cut,
-// for such characters become bytes or join into one unknown token.
+// The first position after `begin` that no merge can cross. Never next to a character that is not in the vocabulary, since such
+// characters become bytes or are fused into one unknown token.
 size_t Bpe::part_end(std::string_view word, size_t begin) const {
   const char* p = word.data() + begin;
   const char* const end = word.data() + word.size();
@@ -195,7 +195,7 @@ size_t Bpe::part_end(std::string_view word, size_t begin) const {
   while (p < end) {
     const char* const border = p;
     const char32_t right = utf8::next(p);
-    if (!junctions_.test(junction_of(left, right)) && known(left, left_begin, border) && known(right, border, p)) {
+    if (!junctions_.test(pair_hash(left, right)) && known(left, left_begin, border) && known(right, border, p)) {
       return static_cast<size_t>(border - word.data());
     }
     left = right;
@@ -205,7 +205,7 @@ size_t Bpe::part_end(std::string_view word, size_t begin) const {
 }
 
 void Bpe::encode_part(std::string_view part, Scratch& scratch, std::vector<TokenId>& out) const {
-  if (part.size() > 0x7FFFFFFF) throw Error(Code::kTooLarge, "a word has more than 2 GB; give the text in parts");
+  if (part.size() > 0x7FFFFFFF) throw Error(Code::kTooLarge, "a word has more than 2 GB; encode the text in parts");
   scratch.symbols.clear();
   if (bytes_) {
     for (const char byte : part) {
@@ -222,7 +222,7 @@ void Bpe::encode_part(std::string_view part, Scratch& scratch, std::vector<Token
   }
 }
 
-bool Bpe::add_bytes_of(std::string_view character, std::vector<MergeSymbol>& symbols) const {
+bool Bpe::add_byte_tokens(std::string_view character, std::vector<MergeSymbol>& symbols) const {
   for (const char byte : character) {
     if (byte_ids_[static_cast<uint8_t>(byte)] == kNoToken) return false;
   }
@@ -230,7 +230,7 @@ bool Bpe::add_bytes_of(std::string_view character, std::vector<MergeSymbol>& sym
   return true;
 }
 
-// An unknown token waits until the next known character, so that neighbours can join it; bytes do not end the wait.
+// An unknown token is held back until the next known character, so that others can be fused with it; bytes do not end that.
 void Bpe::read_symbols(std::string_view word, std::vector<MergeSymbol>& symbols) const {
   MergeSymbol unknown = {kNoToken, 0, 0, 0};
   std::string decorated;
@@ -238,7 +238,7 @@ void Bpe::read_symbols(std::string_view word, std::vector<MergeSymbol>& symbols)
     const size_t size = utf8::size_of(word[begin]);
     std::string_view character = word.substr(begin, size);
     TokenId id;
-    if (cuts_) {
+    if (splits_) {
       id = size == 1 ? ascii_ids_[static_cast<uint8_t>(character[0])] : vocabulary_.find(character);
     } else {
       decorated.clear();
@@ -255,7 +255,7 @@ void Bpe::read_symbols(std::string_view word, std::vector<MergeSymbol>& symbols)
       symbols.push_back({id, 0, 0, static_cast<uint32_t>(size)});
       continue;
     }
-    if (options_.byte_fallback && add_bytes_of(character, symbols)) continue;
+    if (options_.byte_fallback && add_byte_tokens(character, symbols)) continue;
     if (!options_.unknown) continue;
     if (unknown.id != kNoToken && options_.fuse_unknown) {
       unknown.size += static_cast<uint32_t>(size);
@@ -269,7 +269,7 @@ void Bpe::read_symbols(std::string_view word, std::vector<MergeSymbol>& symbols)
 
 void Bpe::merge_short(Scratch& scratch, std::vector<TokenId>& out) const {
   std::array<TokenId, kShortWord> ids;
-  std::array<MergeTable::Merge, kShortWord> merges;  // of a symbol and the one behind it
+  std::array<MergeTable::Merge, kShortWord> merges;  // of a symbol and the next one
   size_t n = scratch.symbols.size();
   if (n == 0) return;
   for (size_t i = 0; i < n; ++i) ids[i] = scratch.symbols[i].id;

@@ -12,7 +12,7 @@
 
 namespace kvik::text {
 
-// Rank and result of every pair that merges.
+// Rank and result of every merge.
 class MergeTable {
  public:
   struct Merge {
@@ -22,7 +22,7 @@ class MergeTable {
   static constexpr uint32_t kNever = 0xFFFFFFFFu;
 
   void reserve(size_t n_merges);
-  // A pair given twice takes the later rank.
+  // A pair that is added twice has the later rank.
   void add(TokenId left, TokenId right, Merge merge);
   void prefetch(TokenId left, TokenId right) const {
     if (!slots_.empty()) __builtin_prefetch(&slots_[place_of(key_of(left, right))]);
@@ -58,24 +58,24 @@ struct BpeOptions {
   std::string end_of_word;
   bool fuse_unknown = false;
   bool byte_fallback = false;
-  bool ignore_merges = false;  // a word that is a piece is that piece, whatever the merges say
+  bool ignore_merges = false;  // a word in the vocabulary is one token, regardless of merges
 };
 
-// Byte-pair encoding: merges neighbours, the lowest rank first, the leftmost of equals.
+// Byte-pair encoding: merges adjacent symbols, lowest rank first, leftmost first among equals.
 class Bpe final : public Model {
  public:
   using Merges = std::vector<std::pair<std::string_view, std::string_view>>;
-  // Throws where a merge names a piece that the vocabulary lacks.
+  // Throws if a merge needs a piece that is not in the vocabulary.
   Bpe(Vocabulary vocabulary, const Merges& merges, BpeOptions options);
 
   void encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const override;
-  bool take_bytes() override;
+  bool accept_raw_bytes() override;
 
  private:
   void encode_whole(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
   void encode_part(std::string_view part, Scratch& scratch, std::vector<TokenId>& out) const;
   void read_symbols(std::string_view word, std::vector<MergeSymbol>& symbols) const;
-  bool add_bytes_of(std::string_view character, std::vector<MergeSymbol>& symbols) const;
+  bool add_byte_tokens(std::string_view character, std::vector<MergeSymbol>& symbols) const;
   void merge_short(Scratch& scratch, std::vector<TokenId>& out) const;
   void merge_long(Scratch& scratch, std::vector<TokenId>& out) const;
   void add_merges(const Merges& merges);
@@ -85,13 +85,13 @@ class Bpe final : public Model {
   MergeTable merges_;
   BpeOptions options_;
   std::array<TokenId, 256> byte_ids_;      // of <0x00> to <0xFF>
-  std::array<TokenId, 256> alphabet_ids_;  // of the character for each byte, when bytes_
+  std::array<TokenId, 256> alphabet_ids_;  // of the character for each byte, if bytes_
   std::array<TokenId, 128> ascii_ids_;
   bool bytes_ = false;
-  Vocabulary raw_pieces_;  // pieces as the bytes they spell, when bytes_ and ignore_merges
-  // Pairs of characters over which some merge reaches, hashed: a word can be cut wherever none does. A clash only means no cut.
+  Vocabulary raw_pieces_;  // pieces as bytes, if bytes_ and ignore_merges
+  // Hashed pairs of adjacent characters that some merge crosses: a word can be split at all other pairs. A collision only prevents a split.
   std::bitset<1 << 18> junctions_;
-  bool cuts_ = false;
+  bool splits_ = false;
 };
 
 }  // namespace kvik::text

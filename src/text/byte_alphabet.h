@@ -7,14 +7,14 @@
 
 namespace kvik::text {
 
-// The printable character that stands for each byte in byte-level vocabularies.
+// The printable character for each byte in byte-level vocabularies.
 class ByteAlphabet {
  public:
   static const ByteAlphabet& instance();
 
   std::string_view character(uint8_t byte) const { return {characters_[byte].data(), sizes_[byte]}; }
   void append_characters(std::string& out, std::string_view bytes) const;
-  // The bytes that `text` (valid UTF-8) spells; false, and nothing appended, where a character stands for none.
+  // The bytes of `text` (valid UTF-8); false, and nothing appended, if a character is not in the alphabet.
   bool append_bytes(std::string& out, std::string_view text) const;
 
  private:

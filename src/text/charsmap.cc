@@ -21,21 +21,19 @@ Charsmap::Charsmap(std::string_view blob) {
   uint32_t trie_bytes = 0;
   if (blob.size() > 4) std::memcpy(&trie_bytes, blob.data(), 4);
   if (blob.size() <= 4 || trie_bytes > blob.size() - 4 || trie_bytes % 4 != 0 || trie_bytes == 0) {
-    throw Error(Code::kBadModel, fmt::format("the table of character replacements has {} bytes and claims {} for its index; it is damaged",
-                                             blob.size(), trie_bytes));
+    throw Error(Code::kBadModel,
+                fmt::format("the character map has {} bytes, but its index should have {}; it is damaged", blob.size(), trie_bytes));
   }
   units_.resize(trie_bytes / 4);
   std::memcpy(units_.data(), blob.data() + 4, trie_bytes);
   texts_ = blob.substr(4 + trie_bytes);
-  if (!utf8::is_valid(texts_)) {
-    throw Error(Code::kBadModel, "the table of character replacements holds text that is not UTF-8; it is damaged");
-  }
+  if (!utf8::is_valid(texts_)) { throw Error(Code::kBadModel, "the character map has text that is not UTF-8; it is damaged"); }
 }
 
 Charsmap::Match Charsmap::find(std::string_view text, bool first) const {
   Match match;
   if (units_.empty()) return match;
-  // Offsets of a damaged table may lead outside: what is outside matches nothing.
+  // Offsets of a damaged map may be out of range, which is no match.
   size_t node = offset_of(units_[0]);
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<uint8_t>(text[i]);

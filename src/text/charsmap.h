@@ -7,17 +7,17 @@
 
 namespace kvik::text {
 
-// The table of replacements that SentencePiece compiles into its models: a double array over bytes, and the texts it points to.
+// The precompiled character map of SentencePiece models: a double-array trie over bytes, and the replacement texts.
 // Immutable: any thread may read.
 class Charsmap {
  public:
   Charsmap() = default;
-  // Throws Error(kBadModel) where the bytes are no such table. An empty blob replaces nothing.
+  // Throws Error(kBadModel) if the bytes are invalid. An empty blob replaces nothing.
   explicit Charsmap(std::string_view blob);
 
   bool empty() const { return units_.empty(); }
   struct Match {
-    size_t size = 0;  // bytes of text that are replaced; 0 where nothing is
+    size_t size = 0;  // bytes of text that are replaced; 0 if there is no match
     std::string_view replacement;
   };
   Match longest(std::string_view text) const { return find(text, false); }

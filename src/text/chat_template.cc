@@ -23,7 +23,7 @@ std::optional<Value> read_json_if_there(const fs::path& path) {
   return value;
 }
 
-// A token is written as its text or as {"content": text, …}.
+// A token is a string or {"content": string, …}.
 std::optional<std::string> token_text(const Value& token) {
   if (token.is_text()) return token.as_text();
   if (!token.is(Kind::kDict)) return std::nullopt;
@@ -136,12 +136,12 @@ void ChatTemplate::read_templates(const fs::path& folder) {
   }
 }
 
-// A template's text, a list of {"name", "template"}, or an object of texts by name.
+// A string, a list of {"name", "template"}, or an object of strings by name.
 void ChatTemplate::read_template_field(const Value& field, const std::string& origin) {
   if (field.is_text()) return add("default", field.as_text(), origin);
   const auto add_named = [&](const Value* name, const Value* source) {
     if (name == nullptr || source == nullptr || !name->is_text() || !source->is_text())
-      throw Error(Code::kBadModel, fmt::format("{}: a chat template needs a name and a text", origin));
+      throw Error(Code::kBadModel, fmt::format("{}: a chat template needs a name and a string", origin));
     add(name->as_text(), source->as_text(), origin);
   };
   if (field.is(Kind::kDict)) {
@@ -149,7 +149,7 @@ void ChatTemplate::read_template_field(const Value& field, const std::string& or
     return;
   }
   if (!field.is(Kind::kList))
-    throw Error(Code::kBadModel, fmt::format("{}: \"chat_template\" is neither a text nor a list of templates", origin));
+    throw Error(Code::kBadModel, fmt::format("{}: \"chat_template\" is neither a string nor a list of templates", origin));
   for (const Value& item : field.as_items()) {
     const Dict* named = item.is(Kind::kDict) ? &item.as_dict() : nullptr;
     add_named(named == nullptr ? nullptr : named->find("name"), named == nullptr ? nullptr : named->find("template"));
@@ -183,7 +183,7 @@ void ChatTemplate::set_special_token(const std::string& name, Value value) {
 }
 
 const ChatTemplate::Compiled& ChatTemplate::choose(const ChatRequest& request) const {
-  if (templates_.empty()) throw Error(Code::kBadArgument, "this model has no chat template; give one, or write the prompt as plain text");
+  if (templates_.empty()) throw Error(Code::kBadArgument, "this model has no chat template; pass one, or use a plain text prompt");
   const auto tool_use = templates_.find("tool_use");
   if (!request.tools.is_none() && tool_use != templates_.end()) return tool_use->second;
   const auto fallback = templates_.find("default");

@@ -12,15 +12,15 @@
 
 namespace kvik::text {
 
-// What a conversation is rendered from, all as the JSON it comes in.
+// The input of a chat template, as JSON values.
 struct ChatRequest {
   jinja::Value messages = jinja::Value::list({});
-  jinja::Value tools = jinja::Value::none();  // none when there are none
+  jinja::Value tools = jinja::Value::none();  // none if there are no tools
   jinja::Value documents = jinja::Value::none();
   bool add_generation_prompt = false;
-  // Further variables, which win over the model's special tokens.
+  // More variables; they override the special tokens.
   std::vector<std::pair<std::string, jinja::Value>> variables;
-  // One of names(), or a template's text; empty: "tool_use" where there are tools and such a template, "default" otherwise.
+  // One of names(), or the text of a template; empty: "tool_use" if there are tools and such a template, otherwise "default".
   std::string chosen;
   jinja::Clock clock = jinja::system_clock;
 };
@@ -29,30 +29,30 @@ struct ChatRequest {
 class ChatTemplate {
  public:
   // Reads chat_template.jinja and additional_chat_templates/, else chat_template.json, else `chat_template` of tokenizer_config.json;
-  // special tokens from tokenizer_config.json and special_tokens_map.json. A folder without a template gives an empty() one;
-  // one that does not compile is a fault() of its own, and of every render(): a model runs without its template too.
+  // special tokens from tokenizer_config.json and special_tokens_map.json. Without a template, the result is empty(). If one
+  // does not compile, fault() says why and render() throws: a model can run without its template.
   static ChatTemplate load(const std::filesystem::path& folder);
-  // Only what the file says, with the special tokens of `folder` where it is not empty.
+  // Only the template in the file, with the special tokens of `folder` unless that is empty.
   static ChatTemplate from_file(const std::filesystem::path& file, const std::filesystem::path& folder = {});
   static ChatTemplate from_text(std::string_view source);
 
   bool empty() const { return templates_.empty(); }
   std::vector<std::string> names() const;
-  // Why the first template that does not compile does not; empty when all do.
+  // The error of the first template that does not compile; empty if all do.
   std::string fault() const;
-  // "bos_token" and its like, as the templates see them.
+  // "bos_token" and so on, the variables of the templates.
   const std::vector<std::pair<std::string, jinja::Value>>& special_tokens() const { return special_tokens_; }
 
-  // Throws Error; the message of a template's raise_exception() is the whole sentence.
+  // Throws Error; the argument of a template's raise_exception() is the whole message.
   std::string render(const ChatRequest& request, const jinja::Limits& limits = {}) const;
-  // One JSON object {"messages": …, "tools": …, "add_generation_prompt": …, …}; whatever else it holds is a variable, what "extra" holds
-  // too, and a variable "now" sets the clock.
+  // One JSON object {"messages": …, "tools": …, "add_generation_prompt": …, …}; other fields are variables, as are
+  // those of "extra"; a variable "now" sets the clock.
   std::string render_json(std::string_view json, const jinja::Limits& limits = {}) const;
 
  private:
   struct Compiled {
     std::optional<jinja::Template> program;
-    std::string fault;  // where there is no program
+    std::string fault;  // if there is no program
   };
 
   const Compiled& choose(const ChatRequest& request) const;
@@ -67,7 +67,7 @@ class ChatTemplate {
   std::vector<std::pair<std::string, jinja::Value>> special_tokens_;
 };
 
-// The object's fields as a request.
+// The fields of a JSON object as a request.
 ChatRequest parse_chat_request(std::string_view json);
 
 }  // namespace kvik::text

@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<std::string_view, TokenizerConfig::kRoles> kRoleNames = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                                               "pad_token", "cls_token", "mask_token"};
 
-// A token is written as its text or as an object with its properties.
+// A token is a string or an object with properties.
 std::optional<AddedToken> special_token_of(const json::Element& value) {
   AddedToken token;
   std::string_view text;
@@ -90,7 +90,7 @@ void read_tokenizer_config(const json::Object& root, TokenizerConfig& config) {
   config.target_language = name(root, {"tgt_lang", "target_lang"});
 }
 
-// Runs `read` on the file where it exists, and puts its name before any sentence.
+// Runs `read` on the file if it exists; errors name the file.
 template <class Read>
 bool with_file(const std::filesystem::path& path, Read&& read) {
   if (!std::filesystem::is_regular_file(path)) return false;
@@ -119,7 +119,7 @@ std::vector<AddedToken> TokenizerConfig::special_tokens() const {
 TokenizerConfig read_config(const std::filesystem::path& folder) {
   TokenizerConfig config;
   with_file(folder / "tokenizer_config.json", [&](const json::Object& root) { read_tokenizer_config(root, config); });
-  // The older file counts only where the newer one does not list the tokens itself.
+  // The older file is used only if the newer one does not list the tokens.
   if (config.added.empty()) {
     with_file(folder / "special_tokens_map.json", [&](const json::Object& root) { read_special(root, config); });
   }

@@ -13,7 +13,7 @@
 
 namespace kvik::text {
 
-// What the files beside a tokenizer say: tokenizer_config.json, special_tokens_map.json, added_tokens.json, config.json.
+// The config files of a tokenizer: tokenizer_config.json, special_tokens_map.json, added_tokens.json, config.json.
 struct TokenizerConfig {
   enum Role { kBos, kEos, kUnknown, kSeparator, kPad, kClassifier, kMask, kRoles };
   std::array<std::optional<AddedToken>, kRoles> roles;
@@ -23,19 +23,18 @@ struct TokenizerConfig {
   std::optional<bool> add_bos, add_eos, add_prefix_space, lowercase, strip_accents, space_chinese, separate_vocabularies;
   std::string source_language, target_language;
   bool is_encoder_decoder = false;
-  bool exists = false;  // there is a tokenizer_config.json
+  bool exists = false;  // tokenizer_config.json exists
 
-  // The tokens with a role and the others, each once, in the order of the roles.
+  // The tokens with a role and the additional ones, without duplicates, in the order of the roles.
   std::vector<AddedToken> special_tokens() const;
 };
 
-// Files that are absent say nothing. Throws one sentence with the file's name where one is not what it should be.
+// Missing files are ignored. Throws Error with the name of an invalid file.
 TokenizerConfig read_config(const std::filesystem::path& folder);
 
-// Adds what the config names to `added`, as the reference does on top of tokenizer.json.
+// Adds the tokens of the config to `added`, as the reference does after tokenizer.json.
 void apply_config(const TokenizerConfig& config, AddedTokens& added, const Model& model);
 
-// `find` gives the id of a token or kNoToken.
 SpecialIds special_ids(const TokenizerConfig& config, const TokenizerCore& core);
 
 }  // namespace kvik::text

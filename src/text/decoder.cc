@@ -10,10 +10,10 @@
 namespace kvik::text {
 namespace {
 
-// Collects the parts of a text and hands it on as one token: right for any rule, but nothing is seen before the end.
+// Collects all parts and passes them on as one token: correct for any decoder, but without output before the end.
 class HoldStep final : public DecodeStep {
  public:
-  HoldStep(const Decoder& rule, DecodeStep& next) : step_(rule.start(next)) {}
+  HoldStep(const Decoder& decoder, DecodeStep& next) : step_(decoder.start(next)) {}
   void push(std::string_view part) override { text_.append(part); }
   void finish() override {
     step_->push(text_);
@@ -25,7 +25,7 @@ class HoldStep final : public DecodeStep {
   std::string text_;
 };
 
-// The bytes of tokens in the byte alphabet, and of others as they are; what is not UTF-8 becomes U+FFFD once it is certain.
+// The bytes of tokens in the byte alphabet, other tokens unchanged; invalid UTF-8 becomes U+FFFD once it is certain.
 class ByteLevelStep final : public DecodeStep {
  public:
   explicit ByteLevelStep(DecodeStep& next) : next_(next) {}
@@ -48,7 +48,7 @@ class ByteLevelStep final : public DecodeStep {
     if (!text_.empty()) next_.push(text_);
   }
   void finish() override {
-    if (!bytes_.empty()) next_.push(utf8::kReplacement);  // one character that was never completed
+    if (!bytes_.empty()) next_.push(utf8::kReplacement);  // an incomplete character
     next_.finish();
   }
 
@@ -63,7 +63,7 @@ class ByteLevelDecoder final : public Decoder {
   bool joins() const override { return true; }
 };
 
-// A run of byte tokens is a text if it is UTF-8 as a whole, else U+FFFD for each.
+// A run of byte tokens that is valid UTF-8 as a whole becomes text, otherwise one U+FFFD per token.
 class ByteFallbackStep final : public DecodeStep {
  public:
   explicit ByteFallbackStep(DecodeStep& next) : next_(next) {}
@@ -87,7 +87,7 @@ class ByteFallbackStep final : public DecodeStep {
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
   }
-  // <0x41>; the reference's reader of numbers takes a plus sign too.
+  // <0x41>; the reference also accepts a plus sign.
   static bool read_byte(std::string_view token, int& byte) {
     if (token.size() != 6 || token.substr(0, 3) != "<0x" || token[5] != '>') return false;
     const int high = token[3] == '+' ? 0 : digit(token[3]);
@@ -155,7 +155,7 @@ class StripStep final : public TokenwiseStep {
   const StripRule& rule_;
 };
 
-// As above, of a text in parts: holds back what may be the end.
+// The same for a text in parts: holds back a possible end.
 class StripTextStep final : public DecodeStep {
  public:
   StripTextStep(const StripRule& rule, DecodeStep& next) : rule_(rule), next_(next), n_left_(rule.n_left) {}
@@ -208,7 +208,7 @@ class MetaspaceStep final : public TokenwiseStep {
  private:
   bool rewrite(std::string_view token, std::string& out) override {
     append_replacing(out, token, {rule_.replacement, drops_ ? "" : " "}, next_.room());
-    if (!joined_) drops_ = false;  // a joined text is all of it the first token
+    if (!joined_) drops_ = false;  // all of a joined text is the first token
     return true;
   }
   const MetaspaceRule& rule_;
@@ -245,7 +245,7 @@ class TrimStep final : public DecodeStep {
  public:
   explicit TrimStep(DecodeStep& next) : next_(next) {}
   void push(std::string_view part) override {
-    size_t end = part.size();  // behind the last character that is no white space
+    size_t end = part.size();  // after the last character that is not white space
     while (end > 0) {
       size_t begin = end - 1;
       while (!utf8::begins_character(part[begin])) --begin;

@@ -9,8 +9,8 @@
 
 namespace kvik::text {
 
-// A step of decoding, at work on one sequence: takes tokens one after the other and hands on what is certain of them, so that whole
-// decoding and streaming are the same code. Keeps its buffers, so that a token allocates nothing in the long run.
+// One decoding step of one sequence: takes tokens one by one and passes on what is certain, so that decoding a whole sequence and
+// streaming are the same code. Keeps its buffers, so that steady state allocates nothing per token.
 class DecodeStep {
  public:
   virtual ~DecodeStep() = default;
@@ -20,7 +20,7 @@ class DecodeStep {
   virtual size_t room() const { return std::string::npos; }
 };
 
-// The last step: what reaches it is appended to a text, which must outlive it.
+// The last step: appends to a text, which must outlive it.
 class TextSink final : public DecodeStep {
  public:
   explicit TextSink(std::string& out) : out_(out) {}
@@ -31,15 +31,15 @@ class TextSink final : public DecodeStep {
   std::string& out_;
 };
 
-// The rule that makes such steps. Immutable: any thread may start one.
+// Creates decoding steps. Immutable: any thread may start one.
 class Decoder {
  public:
   virtual ~Decoder() = default;
   // `next` must outlive the step.
   virtual std::unique_ptr<DecodeStep> start(DecodeStep& next) const = 0;
-  // For a text that comes in parts, as it does behind a step that joins all tokens into one.
+  // For input after a step that joins all tokens: one token in several parts.
   virtual std::unique_ptr<DecodeStep> start_joined(DecodeStep& next) const;
-  // Whether all tokens are one behind it.
+  // Whether it joins all tokens into one.
   virtual bool joins() const { return false; }
 };
 

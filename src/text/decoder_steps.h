@@ -16,7 +16,7 @@ struct Replacement {
 // Error(kBadModel) if `out` would get longer than `max_bytes`.
 void append_replacing(std::string& out, std::string_view text, const Replacement& replacement, size_t max_bytes);
 
-// Steps that turn each token into one, without regard to what follows.
+// Steps that map each token to one, independent of the next.
 class TokenwiseStep : public DecodeStep {
  public:
   explicit TokenwiseStep(DecodeStep& next) : next_(next) {}
@@ -35,7 +35,7 @@ class TokenwiseStep : public DecodeStep {
   std::string buffer_;
 };
 
-// A decoder whose step S is made from the rule itself.
+// A decoder whose step S is constructed from the rule.
 template <class Rule, class S>
 class SimpleDecoder : public Decoder {
  public:

@@ -54,7 +54,7 @@ class ReplaceStep final : public TokenwiseStep {
   const ReplaceRule& rule_;
 };
 
-// Of a text in parts: holds back an end that may begin a match.
+// For a text in parts: holds back an end that may begin a match.
 class ReplaceTextStep final : public DecodeStep {
  public:
   ReplaceTextStep(const ReplaceRule& rule, DecodeStep& next) : rule_(rule), next_(next) {}
@@ -196,7 +196,7 @@ class CtcStep final : public TokenwiseStep {
   std::string delimited_;
 };
 
-// The mark of a word's end is a space, but for the last token: so a token that holds one waits for the next.
+// The end-of-word suffix becomes a space, except in the last token: a token that contains it waits for the next.
 class SuffixStep final : public DecodeStep {
  public:
   SuffixStep(const std::string& suffix, DecodeStep& next) : suffix_(suffix), next_(next) {}

@@ -13,7 +13,7 @@ inline uint64_t mix(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-// Fast on pieces of a few bytes. Not against an adversary: tables that use it are bounded by their file's size.
+// Fast for pieces of a few bytes. Not resistant to collision attacks: tables that use it are bounded by the size of their file.
 inline uint64_t hash_bytes(const char* p, size_t n) {
   constexpr uint64_t kA = 0x9E3779B97F4A7C15u;
   constexpr uint64_t kB = 0xC2B2AE3D27D4EB4Fu;

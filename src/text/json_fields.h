@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "kvik/error.h"
 
-// Fields of the JSON files of tokenizers; every failure is one sentence that names the field.
+// Access to fields of JSON files; every error names the field.
 namespace kvik::text::json {
 
 using Array = simdjson::dom::array;
@@ -16,10 +16,10 @@ using Element = simdjson::dom::element;
 using Object = simdjson::dom::object;
 
 [[noreturn]] inline void refuse(std::string_view what, std::string_view expected) {
-  throw Error(Code::kBadModel, fmt::format("'{}' is missing or not {}", what, expected));
+  throw Error(Code::kBadModel, fmt::format("'{}' is missing or is not {}", what, expected));
 }
 
-// Absent where the key is, or where it says null.
+// Nothing if the key is absent or null.
 inline std::optional<Element> find(const Object& object, std::string_view key) {
   Element value;
   if (object.at_key(key).get(value) != simdjson::SUCCESS || value.is_null()) return std::nullopt;
@@ -34,53 +34,53 @@ inline Object object_of(const Element& value, std::string_view name) {
 
 inline Array array_of(const Element& value, std::string_view name) {
   Array array;
-  if (value.get_array().get(array) != simdjson::SUCCESS) refuse(name, "a list");
+  if (value.get_array().get(array) != simdjson::SUCCESS) refuse(name, "an array");
   return array;
 }
 
 inline std::string_view text_of(const Element& value, std::string_view name) {
   std::string_view text;
-  if (value.get_string().get(text) != simdjson::SUCCESS) refuse(name, "a text");
+  if (value.get_string().get(text) != simdjson::SUCCESS) refuse(name, "a string");
   return text;
 }
 
 inline int64_t integer_of(const Element& value, std::string_view name) {
   int64_t number;
-  if (value.get_int64().get(number) != simdjson::SUCCESS) refuse(name, "a whole number");
+  if (value.get_int64().get(number) != simdjson::SUCCESS) refuse(name, "an integer");
   return number;
 }
 
 inline Array array(const Object& object, std::string_view key) {
   const auto value = find(object, key);
-  if (!value) refuse(key, "a list");
+  if (!value) refuse(key, "an array");
   return array_of(*value, key);
 }
 
 inline std::string_view text(const Object& object, std::string_view key) {
   const auto value = find(object, key);
-  if (!value) refuse(key, "a text");
+  if (!value) refuse(key, "a string");
   return text_of(*value, key);
 }
 
-inline std::string_view text_or(const Object& object, std::string_view key, std::string_view otherwise) {
+inline std::string_view text_or(const Object& object, std::string_view key, std::string_view fallback) {
   const auto value = find(object, key);
-  return value ? text_of(*value, key) : otherwise;
+  return value ? text_of(*value, key) : fallback;
 }
 
-inline bool flag_or(const Object& object, std::string_view key, bool otherwise) {
+inline bool flag_or(const Object& object, std::string_view key, bool fallback) {
   const auto value = find(object, key);
-  if (!value) return otherwise;
+  if (!value) return fallback;
   bool flag;
   if (value->get_bool().get(flag) != simdjson::SUCCESS) refuse(key, "true or false");
   return flag;
 }
 
-inline int64_t integer_or(const Object& object, std::string_view key, int64_t otherwise) {
+inline int64_t integer_or(const Object& object, std::string_view key, int64_t fallback) {
   const auto value = find(object, key);
-  return value ? integer_of(*value, key) : otherwise;
+  return value ? integer_of(*value, key) : fallback;
 }
 
-// A text of exactly one character.
+// A string of exactly one character.
 inline char32_t character(const Object& object, std::string_view key) {
   const std::string_view value = text(object, key);
   if (value.empty() || utf8::size_of(value[0]) != value.size()) refuse(key, "one character");

@@ -8,8 +8,8 @@ JsonFile::JsonFile(const std::filesystem::path& path) : JsonFile(MappedFile::ope
 
 namespace {
 
-// Some configs write "no limit" as a whole number beyond 64 bits, which the parser refuses; as a fraction it is welcome.
-std::string with_fractions(std::string_view text) {
+// Some configs have an integer above 64 bits for "no limit", which the parser refuses: makes it a float.
+std::string with_large_integers_as_floats(std::string_view text) {
   constexpr size_t kMaxDigits = 18;
   std::string out;
   bool in_text = false;
@@ -40,7 +40,7 @@ JsonFile::JsonFile(std::string_view text, std::string_view origin) {
   if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
   json::Element element;
   simdjson::error_code error = parser_.parse(text.data(), text.size(), true).get(element);
-  if (error == simdjson::NUMBER_ERROR) error = parser_.parse(with_fractions(text)).get(element);
+  if (error == simdjson::NUMBER_ERROR) error = parser_.parse(with_large_integers_as_floats(text)).get(element);
   if (error != simdjson::SUCCESS) {
     throw Error(Code::kBadModel, fmt::format("{}: not valid JSON ({}); the file may be truncated", origin, simdjson::error_message(error)));
   }

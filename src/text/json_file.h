@@ -8,7 +8,7 @@
 
 namespace kvik::text {
 
-// A parsed JSON file whose root is an object. What is read from it holds as long as the object.
+// A parsed JSON file whose root is an object. Its elements are valid as long as this object.
 class JsonFile {
  public:
   explicit JsonFile(const std::filesystem::path& path);

@@ -19,15 +19,15 @@ namespace fs = std::filesystem;
 
 bool has(const fs::path& folder, const char* name) { return fs::is_regular_file(folder / name); }
 
-// Puts the file's name before a sentence.
+// Prefixes errors with the name of the file.
 template <class F>
-auto naming(const fs::path& path, F&& f) {
+auto with_file_name(const fs::path& path, F&& f) {
   try {
     return f();
   } catch (const Error& e) {
-    const std::string sentence = e.what();
-    if (sentence.rfind(path.string(), 0) == 0) throw;
-    throw Error(e.code(), fmt::format("{}: {}", path.string(), sentence));
+    const std::string message = e.what();
+    if (message.rfind(path.string(), 0) == 0) throw;
+    throw Error(e.code(), fmt::format("{}: {}", path.string(), message));
   }
 }
 
@@ -40,14 +40,14 @@ std::shared_ptr<const Tokenizer> finish(Parts parts, const TokenizerConfig& conf
 }
 
 std::shared_ptr<const Tokenizer> load_json(const fs::path& path, const TokenizerConfig& config) {
-  return naming(path, [&] {
+  return with_file_name(path, [&] {
     const JsonFile file(path);
     return finish(read_parts(file.root()), config);
   });
 }
 
 Vocabulary read_json_vocabulary(const fs::path& path) {
-  return naming(path, [&] {
+  return with_file_name(path, [&] {
     const JsonFile file(path);
     Vocabulary vocabulary;
     vocabulary.reserve(file.root().size(), file.root().size() * 8);
@@ -56,7 +56,7 @@ Vocabulary read_json_vocabulary(const fs::path& path) {
   });
 }
 
-// Calls f for every line, without its end.
+// Calls f for every line, without its line break.
 template <class F>
 void for_each_line(std::string_view text, F&& f) {
   while (!text.empty()) {
@@ -93,7 +93,7 @@ void add_listed(const TokenizerConfig& config, Parts& parts) {
   parts.added.add(tokens, *parts.model);
 }
 
-// Without a file that says how to decode, the reference joins the words and tidies the whole text.
+// Without a decoder in a file, the reference joins the words and cleans up spaces.
 void add_clean_decoders(Decoders& decoders) {
   decoders.push_back(make_wordpiece_decoder("##", false));
   decoders.push_back(make_fuse_decoder());
@@ -105,10 +105,10 @@ void add_clean_decoders(Decoders& decoders) {
   }
 }
 
-// vocab.txt: a piece a line, the line is the id.
+// vocab.txt: one piece per line; the line number is the id.
 std::shared_ptr<const Tokenizer> load_words(const fs::path& path, TokenizerConfig config) {
   const auto file = MappedFile::open(path);
-  if (!utf8::is_valid(file->text())) throw Error(Code::kBadModel, fmt::format("{}: not UTF-8; a piece a line was expected", path.string()));
+  if (!utf8::is_valid(file->text())) throw Error(Code::kBadModel, fmt::format("{}: not UTF-8; expected one piece per line", path.string()));
   Vocabulary vocabulary;
   int64_t id = 0;
   for_each_line(file->text(), [&](std::string_view line) {
@@ -148,13 +148,13 @@ std::shared_ptr<const Tokenizer> load_merges(const fs::path& folder, TokenizerCo
   const fs::path path = folder / "merges.txt";
   const auto file = MappedFile::open(path);
   if (!utf8::is_valid(file->text()))
-    throw Error(Code::kBadModel, fmt::format("{}: not UTF-8; two pieces a line were expected", path.string()));
+    throw Error(Code::kBadModel, fmt::format("{}: not UTF-8; expected two pieces per line", path.string()));
   Bpe::Merges merges;
   for_each_line(file->text(), [&](std::string_view line) {
     if (line.substr(0, 8) == "#version" || line.empty()) return;
     const size_t space = line.find(' ');
     if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
-      throw Error(Code::kBadModel, fmt::format("{}: merge {} is not two pieces with a space between them", path.string(), merges.size()));
+      throw Error(Code::kBadModel, fmt::format("{}: merge {} is not two pieces separated by a space", path.string(), merges.size()));
     }
     merges.emplace_back(line.substr(0, space), line.substr(space + 1));
   });
@@ -176,7 +176,7 @@ std::shared_ptr<const Tokenizer> load_merges(const fs::path& folder, TokenizerCo
   } else if (const TokenId bos = id_of(TokenizerConfig::kBos); config.add_bos.value_or(false) && bos != kNoToken) {
     parts.post_processors.push_back(make_template({{TemplatePlace::kSpecial, {bos}}, {0, {}}}, {}));
   }
-  parts.model = naming(path, [&] { return std::make_unique<Bpe>(std::move(vocabulary), merges, BpeOptions{}); });
+  parts.model = with_file_name(path, [&] { return std::make_unique<Bpe>(std::move(vocabulary), merges, BpeOptions{}); });
   parts.added.add({}, *parts.model);
   add_listed(config, parts);
   return finish(std::move(parts), config);
@@ -184,7 +184,7 @@ std::shared_ptr<const Tokenizer> load_merges(const fs::path& folder, TokenizerCo
 
 std::unique_ptr<const SpmModel> load_spm(const fs::path& path) {
   const auto file = MappedFile::open(path);
-  return naming(path, [&] { return std::make_unique<const SpmModel>(file->text()); });
+  return with_file_name(path, [&] { return std::make_unique<const SpmModel>(file->text()); });
 }
 
 std::shared_ptr<const Tokenizer> finish_spm(SpmParts parts, const TokenizerConfig& config) {
@@ -205,17 +205,17 @@ std::shared_ptr<const Tokenizer> load_translation(const fs::path& folder, Tokeni
   set_default(config, TokenizerConfig::kEos, "</s>", *parts.source_ids);
   set_default(config, TokenizerConfig::kUnknown, "<unk>", *parts.source_ids);
   set_default(config, TokenizerConfig::kPad, "<pad>", *parts.source_ids);
-  config.roles[TokenizerConfig::kBos].reset();  // such models have none, whatever the config says
+  config.roles[TokenizerConfig::kBos].reset();  // such models have none, even if the config does
   for (const AddedToken& token : config.special_tokens()) parts.added.push_back(token);
   for (const AddedToken& token : config.added) parts.added.push_back(token);
   parts.added_ids = config.by_id;
   parts.unknown = config.roles[TokenizerConfig::kUnknown] ? config.roles[TokenizerConfig::kUnknown]->content : "<unk>";
-  if (config.roles[TokenizerConfig::kEos]) parts.behind = parts.source_ids->find(config.roles[TokenizerConfig::kEos]->content);
+  if (config.roles[TokenizerConfig::kEos]) parts.suffix = parts.source_ids->find(config.roles[TokenizerConfig::kEos]->content);
   parts.language_codes = true;
-  return naming(folder / "vocab.json", [&] { return finish_spm(std::move(parts), config); });
+  return with_file_name(folder / "vocab.json", [&] { return finish_spm(std::move(parts), config); });
 }
 
-// One SentencePiece model whose ids are the model's. Without a config nothing is added, as the reference library does by default.
+// One SentencePiece model with its own ids. Without a config, no special tokens are added, as in the reference library.
 std::shared_ptr<const Tokenizer> load_pieces(const fs::path& path, TokenizerConfig config) {
   SpmParts parts;
   parts.source = load_spm(path);
@@ -224,8 +224,8 @@ std::shared_ptr<const Tokenizer> load_pieces(const fs::path& path, TokenizerConf
       config.add_bos.value_or(config.exists && !config.is_encoder_decoder && config.roles[TokenizerConfig::kBos].has_value());
   const bool adds_eos =
       config.add_eos.value_or(config.exists && config.is_encoder_decoder && config.roles[TokenizerConfig::kEos].has_value());
-  if (adds_bos) parts.before = parts.source->bos();
-  if (adds_eos) parts.behind = parts.source->eos();
+  if (adds_bos) parts.prefix = parts.source->bos();
+  if (adds_eos) parts.suffix = parts.source->eos();
   for (const AddedToken& token : config.special_tokens()) parts.added.push_back(token);
   for (const AddedToken& token : config.added) parts.added.push_back(token);
   for (const auto& [content, id] : config.by_id) {
@@ -235,10 +235,10 @@ std::shared_ptr<const Tokenizer> load_pieces(const fs::path& path, TokenizerConf
     parts.added.push_back(std::move(token));
   }
   parts.added_ids = config.by_id;
-  return naming(path, [&] { return finish_spm(std::move(parts), config); });
+  return with_file_name(path, [&] { return finish_spm(std::move(parts), config); });
 }
 
-// A file that can only be a SentencePiece model; empty where there is none.
+// The SentencePiece model of a folder; empty if there is none.
 fs::path find_pieces(const fs::path& folder) {
   for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "sentencepiece.model", "source.spm"}) {
     if (has(folder, name)) return folder / name;
@@ -252,27 +252,27 @@ fs::path find_pieces(const fs::path& folder) {
   return found.size() == 1 ? found[0] : fs::path();
 }
 
-bool holds_tokenizer(const fs::path& folder) {
+bool has_tokenizer(const fs::path& folder) {
   return has(folder, "tokenizer.json") || has(folder, "vocab.txt") || (has(folder, "vocab.json") && has(folder, "merges.txt")) ||
          !find_pieces(folder).empty();
 }
 
-// Some folders keep their graphs in onnx/ and all else beside it.
+// Some folders have the graphs in onnx/ and all other files one level up.
 fs::path folder_of_files(const fs::path& folder) {
-  if (holds_tokenizer(folder)) return folder;
+  if (has_tokenizer(folder)) return folder;
   const fs::path whole = (folder / "").lexically_normal().parent_path();
   const fs::path parent = whole.has_parent_path() ? whole.parent_path() : fs::path(".");
-  return whole.filename() == "onnx" && holds_tokenizer(parent) ? parent : folder;
+  return whole.filename() == "onnx" && has_tokenizer(parent) ? parent : folder;
 }
 
 }  // namespace
 
-bool Tokenizer::is_in(const fs::path& folder) { return holds_tokenizer(folder_of_files(folder)); }
+bool Tokenizer::is_in(const fs::path& folder) { return has_tokenizer(folder_of_files(folder)); }
 
 std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& given) {
   const fs::path folder = folder_of_files(given);
   if (!fs::is_directory(folder))
-    throw Error(Code::kIo, fmt::format("{}: no such folder; give the folder with the tokenizer's files", folder.string()));
+    throw Error(Code::kIo, fmt::format("{}: no such folder; expected the folder with the tokenizer's files", folder.string()));
   TokenizerConfig config = read_config(folder);
   if (has(folder, "tokenizer.json")) return load_json(folder / "tokenizer.json", config);
   if (has(folder, "source.spm") && has(folder, "vocab.json")) return load_translation(folder, std::move(config));
@@ -281,13 +281,13 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& given) {
   if (has(folder, "vocab.json") && has(folder, "merges.txt")) return load_merges(folder, std::move(config));
   throw Error(
       Code::kIo,
-      fmt::format("{}: no tokenizer; a tokenizer.json, a SentencePiece model, a vocab.txt, or a vocab.json with a merges.txt was expected",
+      fmt::format("{}: no tokenizer; expected a tokenizer.json, a SentencePiece model, a vocab.txt, or a vocab.json with a merges.txt",
                   folder.string()));
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::from_json(std::string_view json, std::string_view origin) {
   const JsonFile file(json, origin);
-  return naming(fs::path(origin), [&] { return finish(read_parts(file.root()), TokenizerConfig()); });
+  return with_file_name(fs::path(origin), [&] { return finish(read_parts(file.root()), TokenizerConfig()); });
 }
 
 }  // namespace kvik::text

@@ -9,17 +9,18 @@
 
 namespace kvik::text {
 
-// Turns one piece of text, as the pre-tokenizers cut it, into ids. Immutable: any thread may call.
+// Encodes one piece of text from the pre-tokenizers. Immutable: any thread may call.
 class Model {
  public:
   virtual ~Model() = default;
-  // Appends the ids of `word`, which is not empty and valid UTF-8. Throws where a character is unknown and the model says nothing of it.
+  // Appends the ids of `word`, which is not empty and valid UTF-8. Throws if a character is unknown and the model has
+  // no unknown token.
   virtual void encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const = 0;
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  // How many ids the model itself takes; what is added counts on from here.
+  // The number of ids of the model; added tokens come after them.
   virtual size_t size() const { return vocabulary_.size(); }
-  // Asks the model to take raw bytes instead of the characters of the byte alphabet; false where it cannot.
-  virtual bool take_bytes() { return false; }
+  // Makes the model accept raw bytes instead of characters of the byte alphabet; false if it cannot.
+  virtual bool accept_raw_bytes() { return false; }
 
  protected:
   Vocabulary vocabulary_;

@@ -65,7 +65,7 @@ class StripAccents final : public Characterwise {
   }
 };
 
-// What the SentencePiece rule set of that name does besides its table.
+// The rules of SentencePiece's "nmt" normalization besides its table.
 class Nmt final : public Characterwise {
   static bool drops(char32_t c) {
     return (c >= 0x1 && c <= 0x8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
@@ -85,7 +85,7 @@ class ByteLevelNormalizer final : public Characterwise {
   void rewrite(std::string_view text, std::string& out) const override { ByteAlphabet::instance().append_characters(out, text); }
 };
 
-// A cluster of less than 6 bytes is replaced as a whole by what its shortest matching beginning becomes; else character by character.
+// A grapheme cluster of less than 6 bytes is replaced as a whole by the replacement of its shortest matching prefix; others by character.
 class CharsmapNormalizer final : public Normalizer {
  public:
   explicit CharsmapNormalizer(Charsmap charsmap) : charsmap_(std::move(charsmap)) {
@@ -109,7 +109,7 @@ class CharsmapNormalizer final : public Normalizer {
       if (out.size() > max_bytes) GrowthLimit::refuse();
       size_t end = begin;
       while (end < text.size() && is_plain(text[end])) ++end;
-      if (end > begin && end < text.size() && static_cast<uint8_t>(text[end]) >= 128) --end;  // a mark may belong to the last one
+      if (end > begin && end < text.size() && static_cast<uint8_t>(text[end]) >= 128) --end;  // a combining mark may follow the last one
       if (end > begin) {
         out.append(text.substr(begin, end - begin));
         begin = end;
@@ -249,10 +249,10 @@ class Prepend final : public Normalizer {
   std::string prefix_;
 };
 
-// Both kinds of Replace write through this. What is put in stems from where the last byte of the match stems from.
-class Replacer {
+// Used by both kinds of Replace. A replacement counts as coming from where the last byte of its match comes from.
+class ReplaceWriter {
  public:
-  Replacer(const Stretch& stretch, std::string_view with, std::string& out) : stretch_(stretch), with_(with), out_(out) {}
+  ReplaceWriter(const Stretch& stretch, std::string_view with, std::string& out) : stretch_(stretch), with_(with), out_(out) {}
   void replace(size_t begin, size_t end) {
     copy_to(begin);
     if (out_.size() + with_.size() > stretch_.max_bytes) GrowthLimit::refuse();
@@ -287,11 +287,11 @@ class ReplaceText final : public Normalizer {
     size_t found = stretch.text.find(what_);
     if (found == std::string::npos) return;
     scratch.spare.clear();
-    Replacer replacer(stretch, with_, scratch.spare);
+    ReplaceWriter writer(stretch, with_, scratch.spare);
     for (; found != std::string::npos; found = stretch.text.find(what_, found + what_.size())) {
-      replacer.replace(found, found + what_.size());
+      writer.replace(found, found + what_.size());
     }
-    stretch.n_at_start = replacer.finish();
+    stretch.n_at_start = writer.finish();
     stretch.text.swap(scratch.spare);
   }
 
@@ -306,10 +306,10 @@ class ReplacePattern final : public Normalizer {
   void apply(Stretch& stretch, Scratch& scratch) const override {
     if (stretch.text.empty()) return;
     scratch.spare.clear();
-    Replacer replacer(stretch, with_, scratch.spare);
+    ReplaceWriter writer(stretch, with_, scratch.spare);
     Matches matches(what_, scratch.regex, stretch.text);
-    for (size_t begin, end; matches.next(begin, end);) replacer.replace(begin, end);
-    stretch.n_at_start = replacer.finish();
+    for (size_t begin, end; matches.next(begin, end);) writer.replace(begin, end);
+    stretch.n_at_start = writer.finish();
     stretch.text.swap(scratch.spare);
   }
 

@@ -20,7 +20,7 @@ class ModelSink final : public PieceSink {
   std::vector<TokenId>& out_;
 };
 
-// Stands behind a step and limits what it passes on.
+// Follows a step and limits what it passes on.
 class LimitedStep final : public DecodeStep {
  public:
   LimitedStep(GrowthLimit& growth, size_t step, DecodeStep& next) : growth_(growth), step_(step), next_(next) {}
@@ -79,7 +79,7 @@ class PipelineRun final : public DecodeRun {
 }  // namespace
 
 Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
-  if (parts_.ends_in_bytes && parts_.model->take_bytes()) parts_.pre_tokenizers.pop_back();
+  if (parts_.ends_in_bytes && parts_.model->accept_raw_bytes()) parts_.pre_tokenizers.pop_back();
   if (parts_.decoders.empty()) parts_.decoders.push_back(make_spaces_decoder());
   const ScratchPool::Lease scratch = scratch_.borrow();
   size_t n_added_bytes = 0;
@@ -125,7 +125,7 @@ void Pipeline::encode(std::string_view text, const EncodeOptions& options, std::
 }
 
 void Pipeline::encode_stretch(std::string_view text, bool first, Scratch& scratch, std::vector<TokenId>& out) const {
-  const size_t n_at_start = first && parts_.asks_for_start ? utf8::size_of(text[0]) : 0;
+  const size_t n_at_start = first && parts_.needs_start ? utf8::size_of(text[0]) : 0;
   if (parts_.normalizers.empty()) {
     encode_normalized({text, n_at_start}, scratch, out);
     return;
@@ -148,7 +148,7 @@ void Pipeline::encode_normalized(const Piece& text, Scratch& scratch, std::vecto
   });
 }
 
-// Another language than the default takes its place where the post-processor wrote it, or goes in front where it wrote none.
+// Another language replaces the default one that the post-processor inserted, or goes first if there is none.
 void Pipeline::add_special(std::vector<TokenId>& ids, const EncodeOptions& options) const {
   PostProcessor::Parts parts(1);
   parts[0] = std::move(ids);
@@ -158,7 +158,7 @@ void Pipeline::add_special(std::vector<TokenId>& ids, const EncodeOptions& optio
   if (options.language.empty() || !options.add_special) return;
   const TokenId language = find_language(*this, options.language);
   if (language == kNoToken) {
-    throw Error(Code::kBadArgument, fmt::format("the tokenizer has no token for the language '{}'", options.language));
+    throw Error(Code::kBadArgument, fmt::format("the tokenizer has no token for language '{}'", options.language));
   }
   const auto is_default = [&](TokenId id) { return source_language_ != kNoToken && id == source_language_; };
   if (!ids.empty() && is_default(ids.front())) {

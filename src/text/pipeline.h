@@ -17,20 +17,20 @@
 
 namespace kvik::text {
 
-// The parts of a tokenizer, as its files list them.
+// The parts of a tokenizer, as listed in its files.
 struct Parts {
   Normalizers normalizers;
   PreTokenizers pre_tokenizers;
-  bool ends_in_bytes = false;   // the last pre-tokenizer writes bytes in the byte alphabet
-  bool asks_for_start = false;  // a pre-tokenizer asks whether a piece begins the text
+  bool ends_in_bytes = false;  // the last pre-tokenizer outputs the byte alphabet
+  bool needs_start = false;    // a pre-tokenizer depends on whether a piece begins the text
   std::unique_ptr<Model> model;
   AddedTokens added;
   PostProcessors post_processors;
   Decoders decoders;
-  std::string source_language;  // the default that the post-processor puts in
+  std::string source_language;  // the default that the post-processor inserts
 };
 
-// Added tokens, normalizers, pre-tokenizers, model, post-processors; decoders on the way back.
+// Encodes with added tokens, normalizers, pre-tokenizers, model and post-processors; decodes with decoders.
 class Pipeline final : public TokenizerCore {
  public:
   explicit Pipeline(Parts parts);

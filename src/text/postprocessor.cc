@@ -14,7 +14,7 @@ class Template final : public PostProcessor {
 
   void apply(Parts& parts, bool add_special) const override {
     if (parts.empty() || parts.size() > 2) {
-      throw Error(Code::kUnsupported, fmt::format("a post-processor template was given {} parts; it can take one or two", parts.size()));
+      throw Error(Code::kUnsupported, fmt::format("a post-processor template has {} input parts; expected one or two", parts.size()));
     }
     Parts result;
     GrowthLimit growth;
@@ -30,7 +30,7 @@ class Template final : public PostProcessor {
         continue;
       }
       if (static_cast<size_t>(place.part) >= parts.size()) {
-        throw Error(Code::kBadModel, "the post-processor's template for one text names a second one");
+        throw Error(Code::kBadModel, "the post-processor's template for one text uses a second one");
       }
       add(parts[static_cast<size_t>(place.part)]);
     }

@@ -7,18 +7,18 @@
 
 namespace kvik::text {
 
-// What stands around the ids of a text. Immutable: any thread may call.
+// Adds special tokens around the ids of a text. Immutable: any thread may call.
 class PostProcessor {
  public:
   virtual ~PostProcessor() = default;
-  // The reference hands on a list of parts: one at first, more behind a template.
+  // As in the reference, a list of parts: one at first, more after a template.
   using Parts = std::vector<std::vector<TokenId>>;
   virtual void apply(Parts& parts, bool add_special) const = 0;
 };
 
 using PostProcessors = std::vector<std::unique_ptr<const PostProcessor>>;
 
-// A place of a template: the ids of a special token, or one of the parts.
+// An item of a template: the ids of a special token, or one of the parts.
 struct TemplatePlace {
   static constexpr int kSpecial = -1;
   int part = kSpecial;
@@ -26,7 +26,7 @@ struct TemplatePlace {
 };
 
 std::unique_ptr<const PostProcessor> make_template(std::vector<TemplatePlace> single, std::vector<TemplatePlace> pair);
-// `first` before the first part, `last` behind each.
+// `first` before the first part, `last` after each.
 std::unique_ptr<const PostProcessor> make_enclosing(TokenId first, TokenId last);
 
 }  // namespace kvik::text

@@ -47,7 +47,7 @@ class RegexSplit final : public PreTokenizer {
     Matches matches(pattern_, scratch.regex, piece.text);
     size_t at = 0;
     for (size_t begin, end; matches.next(begin, end);) {
-      if (begin < at || end < begin) continue;  // \K can move the begin of a match anywhere
+      if (begin < at || end < begin) continue;  // \K can move the start of a match anywhere
       if (at != begin) events.add(at, begin, invert_);
       events.add(begin, end, !invert_);
       at = end;
@@ -62,7 +62,7 @@ class RegexSplit final : public PreTokenizer {
   bool invert_;
 };
 
-// Cuts at single characters that `matches` names.
+// Splits at single characters for which `matches` is true.
 template <bool (*matches)(char32_t)>
 class CharacterSplit final : public PreTokenizer {
  public:
@@ -114,15 +114,15 @@ class Metaspace final : public PreTokenizer {
     }
     const Piece whole = {buffer, n_at_start};
     if (split_) {
-      cut(whole, sink);
+      split_at_marks(whole, sink);
     } else {
       sink.take(whole);
     }
   }
 
  private:
-  // Merged with what follows: every replacement begins a piece.
-  void cut(const Piece& whole, PieceSink& sink) const {
+  // Merged with the next: every replacement begins a piece.
+  void split_at_marks(const Piece& whole, PieceSink& sink) const {
     size_t begin = 0;
     while (begin < whole.text.size()) {
       const size_t end = std::min(whole.text.find(replacement_, begin + 1), whole.text.size());
@@ -166,10 +166,10 @@ class WhiteSpaceAndPunctuation final : public PreTokenizer {
       const char32_t c = utf8::next(p);
       const bool space = unicode::is_white_space(c);
       if (!space && !is_any_punctuation(c)) continue;
-      const auto behind = static_cast<size_t>(p - piece.text.data());
+      const auto after = static_cast<size_t>(p - piece.text.data());
       if (at > begin) sink.take(piece.part(begin, at));
-      if (!space) sink.take(piece.part(at, behind));
-      begin = behind;
+      if (!space) sink.take(piece.part(at, after));
+      begin = after;
     }
     sink.take(piece.part(begin, piece.text.size()));
   }
@@ -183,7 +183,7 @@ class UnicodeScripts final : public PreTokenizer {
     return script == unicode::hiragana_script() || script == unicode::katakana_script() ? unicode::han_script() : script;
   }
 
-  // A space joins what precedes it; what stands before the first script of all is dropped, as the reference does.
+  // A space belongs to the script before it; text before the first script is dropped, as in the reference.
   void split(const Piece& piece, Scratch&, std::string&, PieceSink& sink) const override {
     constexpr int kNothingYet = -1;
     constexpr size_t kNone = static_cast<size_t>(-1);

@@ -10,28 +10,28 @@
 
 namespace kvik::text {
 
-// A part of a text that is cut further or given to the model.
+// A part of a text, for the next pre-tokenizer or the model.
 struct Piece {
   std::string_view text;
-  size_t n_at_start;  // how many of its first bytes stem from the very first character of what the user gave
+  size_t n_at_start;  // how many of its first bytes come from the very first character of the user's text
   // The part [begin, end) of it.
   Piece part(size_t begin, size_t end) const {
     return {text.substr(begin, end - begin), n_at_start > begin ? std::min(n_at_start, end) - begin : 0};
   }
 };
 
-// Takes pieces one after the other; a piece holds only during the call.
+// Receives pieces one by one; a piece is valid only during the call.
 class PieceSink {
  public:
   virtual ~PieceSink() = default;
   virtual void take(const Piece& piece) = 0;
 };
 
-// Cuts a piece into pieces, each piece alone. Immutable: any thread may call.
+// Splits a piece into pieces, independent of other pieces. Immutable: any thread may call.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  // `piece` is not empty; empty parts may be given to `sink`, which drops them. `buffer` is the step's own.
+  // `piece` is not empty; `sink` drops empty parts. `buffer` belongs to this step.
   virtual void split(const Piece& piece, Scratch& scratch, std::string& buffer, PieceSink& sink) const = 0;
 };
 
@@ -53,7 +53,7 @@ std::unique_ptr<const PreTokenizer> make_white_space_and_punctuation();
 std::unique_ptr<const PreTokenizer> make_unicode_scripts();
 std::unique_ptr<const PreTokenizer> make_delimiter(char32_t delimiter);
 std::unique_ptr<const PreTokenizer> make_fixed_length(size_t n_characters);
-// The parts of the byte-level step: the space in front, the cut by its own pattern, the characters for the bytes.
+// The parts of the byte-level step: prefix space, split by its pattern, byte alphabet.
 std::unique_ptr<const PreTokenizer> make_prefix_space();
 std::unique_ptr<const PreTokenizer> make_byte_level_split();
 std::unique_ptr<const PreTokenizer> make_byte_level_characters();

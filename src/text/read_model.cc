@@ -34,7 +34,7 @@ std::pair<std::string_view, std::string_view> merge_of(const json::Element& valu
   } else if (json::Array pair; value.get_array().get(pair) == simdjson::SUCCESS && pair.size() == 2) {
     return {json::text_of(pair.at(0), "merges"), json::text_of(pair.at(1), "merges")};
   }
-  throw Error(Code::kBadModel, fmt::format("merge {} is not two pieces with a space between them", rank));
+  throw Error(Code::kBadModel, fmt::format("merge {} is not two pieces separated by a space", rank));
 }
 
 std::unique_ptr<Model> read_bpe(const json::Object& model) {
@@ -64,23 +64,23 @@ std::unique_ptr<Model> read_bpe(const json::Object& model) {
   return std::make_unique<Bpe>(vocabulary_of(model), merges, std::move(options));
 }
 
-// The reference's reader of numbers takes the digits as one whole number and divides once, which can be off by the last bit where
-// there are more than 15 digits. Ties between ways to cut a text hang on that bit, so it is read the same way here. Files write the
-// shortest digits that name a number, so these can be had back from the number.
-double as_reference_reads(double exact) {
+// The reference parses the digits as one integer and divides once, which can be off by one bit for more than 15 digits. That bit decides
+// ties between tokenizations, so scores are parsed the same way here. Files have the shortest digits of a number, so the digits can be
+// restored from the number.
+double as_reference_parses(double exact) {
   std::array<char, 40> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), std::abs(exact), std::chars_format::scientific).ptr;
   uint64_t digits = 0;
   int exponent = 0;
-  bool behind_point = false;
+  bool after_point = false;
   const char* p = text.data();
   for (; p < end && *p != 'e'; ++p) {
     if (*p == '.') {
-      behind_point = true;
+      after_point = true;
       continue;
     }
     digits = digits * 10 + static_cast<uint64_t>(*p - '0');
-    exponent -= behind_point ? 1 : 0;
+    exponent -= after_point ? 1 : 0;
   }
   int written = 0;
   if (p < end) std::from_chars(p + (p[1] == '+' ? 2 : 1), end, written);
@@ -99,8 +99,8 @@ std::unique_ptr<Model> read_unigram(const json::Object& model) {
   for (const json::Element& element : list) {
     const json::Array pair = json::array_of(element, "vocab");
     double score;
-    if (pair.size() != 2 || pair.at(1).get_double().get(score) != simdjson::SUCCESS) json::refuse("vocab", "a list of pieces and scores");
-    pieces.emplace_back(json::text_of(pair.at(0), "vocab"), as_reference_reads(score));
+    if (pair.size() != 2 || pair.at(1).get_double().get(score) != simdjson::SUCCESS) json::refuse("vocab", "an array of pieces and scores");
+    pieces.emplace_back(json::text_of(pair.at(0), "vocab"), as_reference_parses(score));
   }
   std::optional<int64_t> unknown;
   if (const auto id = json::find(model, "unk_id")) unknown = json::integer_of(*id, "unk_id");
@@ -115,7 +115,7 @@ std::unique_ptr<Model> read_wordpiece(const json::Object& model) {
   return std::make_unique<WordPiece>(vocabulary_of(model), std::move(options));
 }
 
-// Files from before the models had types are told apart by their fields.
+// Old files without a type are recognized by their fields.
 std::string_view type_of(const json::Object& model) {
   if (const auto type = json::find(model, "type")) return json::text_of(*type, "type");
   if (json::find(model, "merges")) return "BPE";
@@ -133,7 +133,7 @@ std::unique_ptr<Model> read_model(const json::Object& model) {
   if (type == "WordLevel") {
     return std::make_unique<WordLevel>(vocabulary_of(model), std::string(json::text_or(model, "unk_token", "<unk>")));
   }
-  throw Error(Code::kUnsupported, fmt::format("the model '{}' is not known; BPE, Unigram, WordPiece and WordLevel are", type));
+  throw Error(Code::kUnsupported, fmt::format("unknown tokenizer model '{}'; expected BPE, Unigram, WordPiece or WordLevel", type));
 }
 
 }  // namespace kvik::text

@@ -55,12 +55,13 @@ SplitBehavior behavior_of(std::string_view name) {
   if (name == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
   if (name == "MergedWithNext") return SplitBehavior::kMergedWithNext;
   if (name == "Contiguous") return SplitBehavior::kContiguous;
-  throw Error(Code::kBadModel,
-              fmt::format("'{}' is no way to split; Removed, Isolated, MergedWithPrevious, MergedWithNext and Contiguous are", name));
+  throw Error(
+      Code::kBadModel,
+      fmt::format("unknown split behavior '{}'; expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous", name));
 }
 
 [[noreturn]] void refuse_type(std::string_view what, std::string_view type) {
-  throw Error(Code::kUnsupported, fmt::format("the {} '{}' is not known", what, type));
+  throw Error(Code::kUnsupported, fmt::format("unknown {} '{}'", what, type));
 }
 
 template <class Read>
@@ -120,7 +121,7 @@ struct MetaspaceFields {
   PrependScheme scheme;
 };
 
-// Old files say add_prefix_space, new ones prepend_scheme.
+// Old files have add_prefix_space, new ones prepend_scheme.
 MetaspaceFields metaspace_of(const json::Object& object) {
   MetaspaceFields fields;
   utf8::append(fields.replacement, json::character(object, "replacement"));
@@ -128,7 +129,7 @@ MetaspaceFields metaspace_of(const json::Object& object) {
   const std::string_view scheme = json::text_or(object, "prepend_scheme", prefix ? "always" : "never");
   if (scheme != "always" && scheme != "first" && scheme != "never") json::refuse("prepend_scheme", "first, never or always");
   if (!prefix && scheme != "never") {
-    throw Error(Code::kBadModel, fmt::format("'add_prefix_space' is false and 'prepend_scheme' is {}; they contradict each other", scheme));
+    throw Error(Code::kBadModel, fmt::format("'add_prefix_space' is false, but 'prepend_scheme' is {}", scheme));
   }
   fields.scheme = scheme == "always" ? PrependScheme::kAlways : scheme == "first" ? PrependScheme::kFirst : PrependScheme::kNever;
   return fields;
@@ -174,7 +175,7 @@ void read_pre_tokenizer_at(const json::Object& object, Parts& parts, int depth) 
   parts.ends_in_bytes = false;
   if (type == "Metaspace") {
     MetaspaceFields fields = metaspace_of(object);
-    parts.asks_for_start = parts.asks_for_start || fields.scheme == PrependScheme::kFirst;
+    parts.needs_start = parts.needs_start || fields.scheme == PrependScheme::kFirst;
     parts.pre_tokenizers.push_back(make_metaspace(std::move(fields.replacement), fields.scheme, json::flag_or(object, "split", true)));
     return;
   }
@@ -223,7 +224,7 @@ void read_normalizer(const json::Object& object, Parts& parts) { read_normalizer
 void read_pre_tokenizer(const json::Object& object, Parts& parts) { read_pre_tokenizer_at(object, parts, 0); }
 void read_decoder(const json::Object& object, Parts& parts) {
   read_decoder_at(object, parts, 0);
-  if (parts.decoders.empty()) parts.decoders.push_back(make_fuse_decoder());  // a Sequence of none still joins
+  if (parts.decoders.empty()) parts.decoders.push_back(make_fuse_decoder());  // an empty Sequence still joins
 }
 
 }  // namespace kvik::text

@@ -12,7 +12,7 @@ struct pcre2_real_jit_stack_8;
 
 namespace kvik::text {
 
-// What a match needs besides the pattern. One a thread; any number of patterns may use it, one after the other.
+// Buffers for matching. One per thread; any number of patterns may use it, one after the other.
 class RegexScratch {
  public:
   RegexScratch();
@@ -30,9 +30,9 @@ class RegexScratch {
 // A compiled pattern. Immutable: any thread may match.
 class Regex {
  public:
-  // `pattern` in Oniguruma's syntax. Throws one sentence where it does not compile.
+  // `pattern` is in Oniguruma's syntax. Throws Error if it does not compile.
   explicit Regex(std::string_view pattern);
-  // Finds exactly this text.
+  // Matches exactly this text.
   static Regex literal(std::string_view text);
 
   const std::string& pattern() const { return pattern_; }
@@ -47,12 +47,12 @@ class Regex {
   bool jit_ = false;
 };
 
-// The matches of a pattern in a text, from left to right, none overlapping; an empty one not right behind another.
+// The matches of a pattern in a text, from left to right, without overlap; no empty match directly after another.
 class Matches {
  public:
   // All three must outlive the object. `text` is valid UTF-8.
   Matches(const Regex& regex, RegexScratch& scratch, std::string_view text) : regex_(regex), scratch_(scratch), text_(text) {}
-  // False behind the last one. Throws Error(kBadModel) where matching backtracks without end.
+  // False after the last one. Throws Error(kBadModel) if matching backtracks too much.
   bool next(size_t& begin, size_t& end);
 
  private:

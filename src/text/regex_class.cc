@@ -18,7 +18,7 @@ constexpr int kMaxNesting = 32;
 constexpr const char* kWhiteSpaceSet = R"(\t-\r\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 constexpr const char* kNotSpace =
     R"(\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{84}\x{86}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{10ffff})";
-// Oniguruma counts the superscripts and fractions of Latin-1 as word characters for \w, and only for \w.
+// Oniguruma includes the superscripts and fractions of Latin-1 in \w, and only in \w.
 constexpr const char* kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
 constexpr const char* kPosixWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
 
@@ -159,13 +159,13 @@ void add_property(CharacterSet& set, std::string_view given, bool negated) {
     }
     return;
   }
-  // By script and not by script extension, which is what PCRE2 takes a bare name for.
+  // By script, not by script extension, which is what a bare name means to PCRE2.
   for (const std::string& spelled : {"sc:" + name, name}) {
     if (!compiles("\\p{" + spelled + "}")) continue;
     set.items += fmt::format("\\{}{{{}}}", negated ? 'P' : 'p', spelled);
     return;
   }
-  throw Error(Code::kUnsupported, fmt::format("the Unicode property '\\p{{{}}}' of a pattern is not known", given));
+  throw Error(Code::kUnsupported, fmt::format("unknown Unicode property '\\p{{{}}}' in a pattern", given));
 }
 
 bool read_property_name(std::string_view pattern, size_t& at, std::string& name, bool& negated) {
@@ -222,7 +222,7 @@ bool read_escaped_character(std::string_view pattern, size_t& at, char32_t& c) {
     case 't': c = '\t'; break;
     case 'r': c = '\r'; break;
     case 'f': c = '\f'; break;
-    case 'v': c = '\v'; break;  // the character; to PCRE2 it is a class
+    case 'v': c = '\v'; break;  // the character; a class in PCRE2
     case 'a': c = '\a'; break;
     case 'e': c = 0x1B; break;
     case 'x':
@@ -246,7 +246,7 @@ class BracketReader {
  public:
   BracketReader(std::string_view pattern, size_t& at) : pattern_(pattern), at_(at) {}
 
-  // at_ stands on '['.
+  // at_ is at '['.
   std::string read(int depth) {
     CharacterSet simple;
     bool negated = false;
@@ -254,7 +254,7 @@ class BracketReader {
   }
 
  private:
-  // True where the set is one list; false where it is an intersection, whose pattern is then in result_.
+  // True if the set is one list; false if it is an intersection, whose pattern is then in result_.
   bool read(int depth, CharacterSet& set, bool& negated) {
     if (depth > kMaxNesting) throw Error(Code::kUnsupported, "a pattern nests more than 32 brackets");
     ++at_;
@@ -295,13 +295,13 @@ class BracketReader {
     ++at_;
     char32_t to;
     CharacterSet end;
-    if (peek() == '[' || !read_character(end, to)) {  // a range cannot end in a class: the hyphen is a character
+    if (peek() == '[' || !read_character(end, to)) {  // a range cannot end in a class: the hyphen is a literal
       set.add_literal(from);
       set.add_literal('-');
       set.add(end);
       return;
     }
-    if (to < from) throw Error(Code::kBadModel, "a pattern has a range of characters that runs backwards");
+    if (to < from) throw Error(Code::kBadModel, "a pattern has a reversed character range");
     set.add_range(from, to);
   }
 
@@ -317,7 +317,7 @@ class BracketReader {
     }
   }
 
-  // False where a class was read into `set` instead of a character.
+  // False if a class was added to `set` instead of a character.
   bool read_character(CharacterSet& set, char32_t& c) {
     if (peek() != '\\') {
       const char* p = pattern_.data() + at_;
@@ -327,7 +327,7 @@ class BracketReader {
     }
     if (++at_ >= pattern_.size()) throw Error(Code::kBadModel, "a pattern ends in a backslash");
     const char letter = pattern_[at_];
-    if (letter == 'w' || letter == 'W') {  // between brackets the odd ones of \w are missing
+    if (letter == 'w' || letter == 'W') {  // inside brackets, \w does not include those of Latin-1
       ++at_;
       if (letter == 'w') {
         set.items += kPosixWord;

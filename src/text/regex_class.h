@@ -6,8 +6,8 @@
 
 namespace kvik::text {
 
-// A set of characters on its way to PCRE2: what may stand between brackets, and further patterns of one character each, joined by |.
-// PCRE2 knows neither sets within sets nor intersections; both can be said with alternatives and lookahead.
+// A character class for PCRE2: items inside brackets, and other patterns of one character each, joined by |. PCRE2 has neither nested
+// classes nor intersections; both are expressed by alternatives and lookahead.
 struct CharacterSet {
   std::string items;
   std::string others;  // "|x|y"
@@ -21,14 +21,14 @@ struct CharacterSet {
 
 // \s, \w, \d, \h and their capitals; false for any other letter.
 bool add_named_class(CharacterSet& set, char letter);
-// The name within \p{…}; `negated` for \P and \p{^…}.
+// The name inside \p{…}; `negated` for \P and \p{^…}.
 void add_property(CharacterSet& set, std::string_view name, bool negated);
-// The bracket expression at pattern[at] == '['; moves `at` behind it.
+// The bracket expression at pattern[at] == '['; moves `at` past it.
 std::string translate_bracket(std::string_view pattern, size_t& at);
-// The number after \x, \u or \o, or a single-character escape such as \n, at pattern[at], the character behind the backslash.
-// Moves `at` behind it. False where it is neither.
+// The number after \x, \u or \o, or a single-character escape such as \n, at pattern[at], the character after the backslash.
+// Moves `at` past it. False if it is neither.
 bool read_escaped_character(std::string_view pattern, size_t& at, char32_t& c);
-// Between braces behind pattern[at] == 'p' or 'P'; moves `at` behind the closing one. False where there are no braces.
+// The name in braces after pattern[at] == 'p' or 'P'; moves `at` past the closing brace. False if there are no braces.
 bool read_property_name(std::string_view pattern, size_t& at, std::string& name, bool& negated);
 
 }  // namespace kvik::text

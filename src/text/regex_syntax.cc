@@ -25,7 +25,7 @@ class Translator {
   static constexpr size_t kNone = static_cast<size_t>(-1);
   struct Group {
     size_t begin = kNone;       // in out_
-    size_t n_open_options = 0;  // (?i) holds to the end of its group; written as (?i:…)
+    size_t n_open_options = 0;  // (?i) applies to the end of its group; written as (?i:…)
   };
 
   char peek(size_t ahead = 0) const { return at_ + ahead < pattern_.size() ? pattern_[at_ + ahead] : '\0'; }
@@ -77,7 +77,7 @@ class Translator {
     quantified_ = true;
   }
 
-  // {n}, {n,}, {,m}, {n,m}. Behind an interval, + repeats it once more and is no possessive; {n}? is optional and not lazy.
+  // {n}, {n,}, {,m}, {n,m}. After an interval, + is a second quantifier, not possessive; {n}? is optional, not lazy.
   bool read_interval() {
     const size_t close = pattern_.find('}', at_);
     if (atom_ == kNone || close == std::string_view::npos) return false;
@@ -107,7 +107,7 @@ class Translator {
     }
     if (peek(1) == '?' && read_options()) return;
     if (pattern_.substr(at_, 3) == "(?~") {
-      throw Error(Code::kUnsupported, "a pattern uses the absent operator '(?~…)', which this build cannot match");
+      throw Error(Code::kUnsupported, "a pattern uses the absent operator '(?~…)', which is not supported");
     }
     groups_.push_back({out_.size(), 0});
     size_t size = 1;
@@ -121,7 +121,7 @@ class Translator {
     atom_ = kNone;
   }
 
-  // (?imx-imx) and (?imx-imx:…), where m means what others call s.
+  // (?imx-imx) and (?imx-imx:…); Oniguruma's m is PCRE2's s.
   bool read_options() {
     size_t end = at_ + 2;
     while (end < pattern_.size() && std::string_view("imx-").find(pattern_[end]) != std::string_view::npos) ++end;
@@ -143,7 +143,7 @@ class Translator {
   void read_close() {
     ++at_;
     if (groups_.size() == 1) {
-      out_ += ')';  // PCRE2 will say that it has no partner
+      out_ += ')';  // PCRE2 reports that it is unmatched
       return;
     }
     out_.append(groups_.back().n_open_options, ')');
@@ -190,8 +190,7 @@ class Translator {
       return;
     }
     if (letter == 'y' || letter == 'Y') {
-      throw Error(Code::kUnsupported,
-                  fmt::format("a pattern uses '\\{}', a boundary of text segments, which this build cannot match", letter));
+      throw Error(Code::kUnsupported, fmt::format("a pattern uses '\\{}', a boundary of text segments, which is not supported", letter));
     }
     if (letter == 'k' || letter == 'g') {
       const size_t close = pattern_.find('>', at_);
@@ -204,7 +203,7 @@ class Translator {
     const bool digit = letter >= '1' && letter <= '9';
     const bool keeps = digit || std::string_view("AzZGKRX").find(letter) != std::string_view::npos;
     const bool word = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
-    if (keeps || !word) out_ += '\\';  // a letter that means nothing is itself
+    if (keeps || !word) out_ += '\\';  // an escaped letter without a meaning is itself
     const size_t size = letter == '\0' ? 0 : utf8::size_of(letter);
     if (size > 1) out_.pop_back();
     out_.append(pattern_.substr(at_, size));
@@ -215,7 +214,7 @@ class Translator {
   std::string_view pattern_;
   size_t at_ = 0;
   std::string out_;
-  size_t atom_ = kNone;  // where in out_ the last thing begins that a quantifier would repeat
+  size_t atom_ = kNone;  // start in out_ of the last atom, which a quantifier would repeat
   bool quantified_ = false;
   std::vector<Group> groups_;
 };

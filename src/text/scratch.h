@@ -12,23 +12,23 @@
 
 namespace kvik::text {
 
-// A place on the best way through a text.
+// The best path to a position of a text.
 struct BestPath {
   double score;
-  int32_t begin;  // of the last piece; -1 where nothing ends here
+  int32_t begin;  // of the last piece; -1 if no piece ends here
   TokenId id;
 };
 
-// A symbol of a word that is being merged, in a list.
+// A symbol of a word during merging, in a linked list.
 struct MergeSymbol {
   TokenId id;
   int32_t previous;
   int32_t next;
-  uint32_t size;  // bytes of text; 0 when it was merged away
+  uint32_t size;  // bytes of text; 0 if it was merged into another
 };
 
 struct MergeCandidate {
-  uint64_t order;  // rank, then place
+  uint64_t order;  // rank, then position
   TokenId left, right;
 };
 
@@ -73,7 +73,7 @@ class ScratchPool {
     Lease(ScratchPool& pool, std::unique_ptr<Scratch> scratch) : pool_(pool), scratch_(std::move(scratch)) {}
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
-    ~Lease() { pool_.give_back(std::move(scratch_)); }
+    ~Lease() { pool_.put_back(std::move(scratch_)); }
     Scratch& operator*() const { return *scratch_; }
     Scratch* operator->() const { return scratch_.get(); }
 
@@ -95,7 +95,7 @@ class ScratchPool {
   }
 
  private:
-  void give_back(std::unique_ptr<Scratch> scratch) {
+  void put_back(std::unique_ptr<Scratch> scratch) {
     scratch->free_large_buffers();
     const std::lock_guard lock(mutex_);
     if (idle_.size() < kMaxIdle) idle_.push_back(std::move(scratch));

@@ -5,7 +5,7 @@
 
 namespace kvik::text {
 
-// Turns the stretches of a piece, in order, some of them matches, into pieces. Nothing is kept but the last stretch.
+// Converts the consecutive parts of a piece, matches and others, into pieces by a SplitBehavior.
 class SplitEvents {
  public:
   SplitEvents(const Piece& piece, SplitBehavior behavior, PieceSink& sink) : piece_(piece), behavior_(behavior), sink_(sink) {}
@@ -48,7 +48,7 @@ class SplitEvents {
   bool last_match_ = false;
 };
 
-// Every character that `matches` names is a match of its own.
+// Every character for which `matches` is true is a separate match.
 template <class F>
 void split_at_characters(const Piece& piece, SplitBehavior behavior, PieceSink& sink, F&& matches) {
   SplitEvents events(piece, behavior, sink);
@@ -59,10 +59,10 @@ void split_at_characters(const Piece& piece, SplitBehavior behavior, PieceSink& 
     const auto at = static_cast<size_t>(p - piece.text.data());
     const char32_t c = utf8::next(p);
     if (!matches(c)) continue;
-    const auto behind = static_cast<size_t>(p - piece.text.data());
+    const auto after = static_cast<size_t>(p - piece.text.data());
     if (at > begin) events.add(begin, at, false);
-    events.add(at, behind, true);
-    begin = behind;
+    events.add(at, after, true);
+    begin = after;
   }
   if (begin < piece.text.size()) events.add(begin, piece.text.size(), false);
   events.finish();

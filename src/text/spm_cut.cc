@@ -5,7 +5,7 @@
 
 namespace kvik::text {
 
-// Scores add up in single precision, as the reference has it: which of two nearly equal ways wins depends on that.
+// Scores are summed in single precision, as in the reference: it decides between nearly equal segmentations.
 std::vector<SpmModel::Cut> SpmModel::cut_unigram(std::string_view text, Scratch& scratch) const {
   constexpr float kUnknownPenalty = 10.0f;
   const float unknown_score = lowest_ - kUnknownPenalty;
@@ -59,7 +59,7 @@ struct Pair {
   size_t size;
 };
 
-// The best score is taken first, the leftmost of equals.
+// Highest score first, leftmost first among equals.
 bool comes_later(const Pair& a, const Pair& b) { return a.score < b.score || (a.score == b.score && a.left > b.left); }
 
 }  // namespace
@@ -75,7 +75,7 @@ std::vector<SpmModel::Cut> SpmModel::cut_bpe(std::string_view text, Scratch&) co
   }
   symbols.back().next = -1;
   std::vector<Pair> heap;
-  MadeAt made_at;
+  MergedAt merged_at;
   const auto offer = [&](int32_t left, int32_t right) {
     if (left < 0 || right < 0) return;
     const Symbol& a = symbols[static_cast<size_t>(left)];
@@ -84,7 +84,7 @@ std::vector<SpmModel::Cut> SpmModel::cut_bpe(std::string_view text, Scratch&) co
     const std::string_view joined(a.piece.data(), a.piece.size() + b.piece.size());
     const TokenId id = vocabulary_.find(joined);
     if (id == kNoToken || kind(id) == Kind::kUnknown || kind(id) == Kind::kControl || kind(id) == Kind::kByte) return;
-    if (kind(id) == Kind::kUnused) made_at[joined] = a.piece.size();
+    if (kind(id) == Kind::kUnused) merged_at[joined] = a.piece.size();
     heap.push_back({pieces_[static_cast<size_t>(id)].score, left, right, joined.size()});
     std::push_heap(heap.begin(), heap.end(), comes_later);
   };
@@ -105,24 +105,24 @@ std::vector<SpmModel::Cut> SpmModel::cut_bpe(std::string_view text, Scratch&) co
   }
   std::vector<Cut> cuts;
   for (int32_t at = 0; at >= 0; at = symbols[static_cast<size_t>(at)].next)
-    undo_unused(symbols[static_cast<size_t>(at)].piece, made_at, cuts);
+    undo_unused(symbols[static_cast<size_t>(at)].piece, merged_at, cuts);
   return cuts;
 }
 
-// A piece that is marked unused serves only on the way to others: where it remained it is cut back into the pair that made it.
-void SpmModel::undo_unused(std::string_view piece, const MadeAt& made_at, std::vector<Cut>& out) const {
+// An unused piece is only an intermediate result: if it remains, it is split into the pair that it was merged from.
+void SpmModel::undo_unused(std::string_view piece, const MergedAt& merged_at, std::vector<Cut>& out) const {
   std::vector<std::string_view> open = {piece};
   while (!open.empty()) {
     const std::string_view top = open.back();
     open.pop_back();
     const TokenId id = id_of(top);
-    const auto made = kind(id) == Kind::kUnused ? made_at.find(top) : made_at.end();
-    if (made == made_at.end()) {
+    const auto merged = kind(id) == Kind::kUnused ? merged_at.find(top) : merged_at.end();
+    if (merged == merged_at.end()) {
       out.push_back({top, id});
       continue;
     }
-    open.push_back(top.substr(made->second));
-    open.push_back(top.substr(0, made->second));
+    open.push_back(top.substr(merged->second));
+    open.push_back(top.substr(0, merged->second));
   }
 }
 

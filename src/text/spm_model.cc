@@ -25,7 +25,7 @@ enum class TrainerField : protozero::pbf_tag_type {
 };
 enum class NormalizerField : protozero::pbf_tag_type { kCharsmap = 2, kDummyPrefix = 3, kExtraSpaces = 4, kEscapeSpaces = 5 };
 
-// A field of another wire type than it should have is not ours, and is skipped.
+// Fields with an unexpected wire type are skipped.
 constexpr auto kBytes = protozero::pbf_wire_type::length_delimited;
 constexpr auto kVarint = protozero::pbf_wire_type::varint;
 constexpr auto kFixed32 = protozero::pbf_wire_type::fixed32;
@@ -36,7 +36,7 @@ protozero::pbf_message<Field> message_of(std::string_view bytes) {
   return protozero::pbf_message<Field>(bytes.data(), bytes.size());
 }
 
-// protozero's own get_bool() reads a byte before it looks for the end.
+// protozero's get_bool() reads a byte before it checks for the end.
 template <class Message>
 bool flag_of(Message& message) {
   return message.get_uint64() != 0;
@@ -80,7 +80,7 @@ void SpmModel::read_piece(std::string_view bytes) {
   const auto id = static_cast<int64_t>(pieces_.size());
   if (piece.empty() || !utf8::is_valid(piece)) throw Error(Code::kBadModel, fmt::format("piece {} is empty or not UTF-8", id));
   if (data.kind < Kind::kNormal || data.kind > Kind::kByte) throw Error(Code::kBadModel, fmt::format("piece {} has an unknown type", id));
-  if (vocabulary_.find(piece) != kNoToken) throw Error(Code::kBadModel, fmt::format("the piece '{}' stands twice in the model", piece));
+  if (vocabulary_.find(piece) != kNoToken) throw Error(Code::kBadModel, fmt::format("the piece '{}' is in the model twice", piece));
   vocabulary_.add(piece, id);
   pieces_.push_back(data);
 }
@@ -99,7 +99,7 @@ void SpmModel::read_trainer(std::string_view bytes) {
     }
   }
   if (algorithm_ < Algorithm::kUnigram || algorithm_ > Algorithm::kCharacter) {
-    throw Error(Code::kUnsupported, fmt::format("the SentencePiece model type {} is not known", static_cast<int>(algorithm_)));
+    throw Error(Code::kUnsupported, fmt::format("unknown SentencePiece model type {}", static_cast<int>(algorithm_)));
   }
 }
 
@@ -218,7 +218,7 @@ void SpmModel::cut(std::string_view text, Scratch& scratch, Sink& sink) const {
   normalize(text, scratch.normalized);
   const std::string_view normalized = scratch.normalized;
   if (normalized.empty()) return;
-  if (normalized.size() > 0x7FFFFFFF) throw Error(Code::kTooLarge, "a text has more than 2 GB; give it in parts");
+  if (normalized.size() > 0x7FFFFFFF) throw Error(Code::kTooLarge, "a text has more than 2 GB; encode it in parts");
   std::vector<Cut> cuts = algorithm_ == Algorithm::kUnigram ? cut_unigram(normalized, scratch)
                           : algorithm_ == Algorithm::kBpe   ? cut_bpe(normalized, scratch)
                           : algorithm_ == Algorithm::kWord  ? cut_words(normalized)

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
 
-// Only its vocabulary is asked for.
+// Only its vocabulary is used.
 class VocabularyModel final : public Model {
  public:
   explicit VocabularyModel(const Vocabulary& vocabulary, const std::vector<std::pair<std::string, int64_t>>& more) {
@@ -25,14 +25,14 @@ class VocabularyModel final : public Model {
   size_t size() const override { return static_cast<size_t>(vocabulary_.end_id()); }
 };
 
-// How many bytes of `text` are a code such as >>fr<< at its start.
+// The size of a language code such as >>fr<< at the start of `text`.
 size_t code_bytes(std::string_view text) {
   if (text.substr(0, 2) != ">>") return 0;
   const size_t close = text.find("<<");
   return close == std::string_view::npos ? 0 : close + 2;
 }
 
-// The text of pieces as the model spells them; a run of byte pieces gives its characters as they become complete.
+// Decodes pieces to text; a run of byte pieces gives characters as they are completed.
 class SpmPieces {
  public:
   SpmPieces(const SpmModel& model, DecodeStep& next) : model_(model), next_(next) {}
@@ -48,7 +48,7 @@ class SpmPieces {
     first_space_seen_ = false;
     switch (model_.kind(id)) {
       case SpmModel::Kind::kControl: return;
-      case SpmModel::Kind::kUnknown: give(model_.piece(id) == piece ? std::string_view(model_.unknown_surface()) : piece); return;
+      case SpmModel::Kind::kUnknown: emit(model_.piece(id) == piece ? std::string_view(model_.unknown_surface()) : piece); return;
       default: break;
     }
     if (at_start_ && model_.drops_first_space() && piece.substr(0, kSpaceSymbol.size()) == kSpaceSymbol) {
@@ -62,7 +62,7 @@ class SpmPieces {
       if (space < piece.size()) buffer_ += ' ';
       at = space + kSpaceSymbol.size();
     }
-    give(buffer_);
+    emit(buffer_);
   }
 
   void end_run() {
@@ -73,7 +73,7 @@ class SpmPieces {
   }
 
  private:
-  void give(std::string_view text) {
+  void emit(std::string_view text) {
     any_text_ = any_text_ || !text.empty();
     if (!text.empty()) next_.push(text);
   }
@@ -81,16 +81,16 @@ class SpmPieces {
   void push_byte(std::string_view piece) {
     const auto digit = [](char c) { return c <= '9' ? c - '0' : (c | 32) - 'a' + 10; };
     bytes_ += static_cast<char>(digit(piece[3]) * 16 + digit(piece[4]));
-    settle(false);
+    emit_bytes(false);
   }
-  void end_bytes() { settle(true); }
-  void settle(bool last) {
+  void end_bytes() { emit_bytes(true); }
+  void emit_bytes(bool last) {
     size_t done = 0;
     while (done < bytes_.size()) {
       const utf8::Step step = utf8::step(std::string_view(bytes_).substr(done));
       if (step.incomplete && !last) break;
       const size_t size = step.valid ? step.size : 1;
-      give(step.valid ? std::string_view(bytes_).substr(done, size) : utf8::kReplacement);
+      emit(step.valid ? std::string_view(bytes_).substr(done, size) : utf8::kReplacement);
       done += size;
     }
     bytes_.erase(0, done);
@@ -110,7 +110,7 @@ class SpmRun final : public DecodeRun {
   struct Rules {
     const SpmModel& model;
     bool skip_special;
-    bool trims;  // a vocabulary of its own: spaces around special tokens, none at the ends
+    bool trims;  // with a separate vocabulary: spaces around special tokens, none at the ends
     std::string_view unknown;
   };
   SpmRun(const SpmTokenizer& tokenizer, const Rules& rules, std::string& out)
@@ -181,7 +181,7 @@ SpmTokenizer::SpmTokenizer(SpmParts parts) : parts_(std::move(parts)) {
   added_.add(parts_.added, *vocabulary_);
   added_.prepare([](std::string_view content) { return std::string(content); });
   unknown_ = parts_.source_ids ? parts_.source_ids->find(parts_.unknown) : parts_.source->unknown();
-  if (unknown_ == kNoToken) throw Error(Code::kBadModel, fmt::format("the vocabulary lacks the unknown token '{}'", parts_.unknown));
+  if (unknown_ == kNoToken) throw Error(Code::kBadModel, fmt::format("the unknown token '{}' is not in the vocabulary", parts_.unknown));
 }
 
 const Vocabulary& SpmTokenizer::ids(Side side) const {
@@ -189,11 +189,11 @@ const Vocabulary& SpmTokenizer::ids(Side side) const {
 }
 
 void SpmTokenizer::encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const {
-  if (options.add_special && parts_.before != kNoToken) out.push_back(parts_.before);
+  if (options.add_special && parts_.prefix != kNoToken) out.push_back(parts_.prefix);
   if (!options.language.empty()) {
     const TokenId language = find_language(*this, options.language);
     if (language == kNoToken) {
-      throw Error(Code::kBadArgument, fmt::format("the tokenizer has no token for the language '{}'", options.language));
+      throw Error(Code::kBadArgument, fmt::format("the tokenizer has no token for language '{}'", options.language));
     }
     out.push_back(language);
   }
@@ -204,7 +204,7 @@ void SpmTokenizer::encode(std::string_view text, const EncodeOptions& options, s
       encode_stretch(text.substr(begin, end - begin), options.side, out);
     }
   });
-  if (options.add_special && parts_.behind != kNoToken) out.push_back(parts_.behind);
+  if (options.add_special && parts_.suffix != kNoToken) out.push_back(parts_.suffix);
 }
 
 void SpmTokenizer::encode_stretch(std::string_view text, Side side, std::vector<TokenId>& out) const {

@@ -14,17 +14,17 @@ namespace kvik::text {
 
 struct SpmParts {
   std::unique_ptr<const SpmModel> source;
-  std::unique_ptr<const SpmModel> target;                  // null where one model serves both sides
-  std::unique_ptr<Vocabulary> source_ids;                  // pieces to ids, where they do not come from the model
-  std::unique_ptr<Vocabulary> target_ids;                  // null where both sides share one
-  std::vector<AddedToken> added;                           // special tokens and others, looked for before the model
-  std::vector<std::pair<std::string, int64_t>> added_ids;  // of those that the vocabulary lacks
-  std::string unknown;                                     // the token of pieces without an id
-  TokenId before = kNoToken, behind = kNoToken;            // what stands around a text
+  std::unique_ptr<const SpmModel> target;                  // null if one model is used for both sides
+  std::unique_ptr<Vocabulary> source_ids;                  // pieces to ids, if they do not come from the model
+  std::unique_ptr<Vocabulary> target_ids;                  // null if both sides share one
+  std::vector<AddedToken> added;                           // special tokens and others, matched before the model
+  std::vector<std::pair<std::string, int64_t>> added_ids;  // of tokens that are not in the vocabulary
+  std::string unknown;                                     // the token for pieces without an id
+  TokenId prefix = kNoToken, suffix = kNoToken;            // special tokens around a text
   bool language_codes = false;                             // >>xx<< at the start of a text is a token
 };
 
-// SentencePiece models as they are, or with ids of their own and a model for each side of a translation.
+// A SentencePiece model with its own ids, or with separate ids and a model for each side of a translation.
 class SpmTokenizer final : public TokenizerCore {
  public:
   explicit SpmTokenizer(SpmParts parts);
@@ -42,7 +42,7 @@ class SpmTokenizer final : public TokenizerCore {
   const Vocabulary& ids(Side side) const;
 
   SpmParts parts_;
-  std::unique_ptr<Model> vocabulary_;  // what the added tokens are looked up in
+  std::unique_ptr<Model> vocabulary_;  // for looking up added tokens
   AddedTokens added_;
   TokenId unknown_ = kNoToken;
   mutable ScratchPool scratch_;

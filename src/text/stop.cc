@@ -6,7 +6,7 @@ namespace kvik::text {
 
 StopMatcher::StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
 
-// The longest end of the text that a stop string could continue.
+// The longest suffix of the text that is a prefix of a stop string.
 size_t StopMatcher::held_bytes() const {
   size_t held = 0;
   for (const std::string& stop : stops_) {
@@ -19,8 +19,8 @@ size_t StopMatcher::held_bytes() const {
 }
 
 std::string_view StopMatcher::push(std::string_view text) {
-  text_.erase(0, n_shown_);
-  n_shown_ = 0;
+  text_.erase(0, n_output_);
+  n_output_ = 0;
   if (stopped_) return {};
   text_.append(text);
   size_t best_end = std::string::npos;
@@ -35,14 +35,14 @@ std::string_view StopMatcher::push(std::string_view text) {
     best_begin = begin;
     stopped_ = i;
   }
-  n_shown_ = stopped_ ? best_begin : text_.size() - held_bytes();
-  if (stopped_) text_.erase(n_shown_);
-  return std::string_view(text_).substr(0, n_shown_);
+  n_output_ = stopped_ ? best_begin : text_.size() - held_bytes();
+  if (stopped_) text_.erase(n_output_);
+  return std::string_view(text_).substr(0, n_output_);
 }
 
 std::string_view StopMatcher::flush() {
-  text_.erase(0, n_shown_);
-  n_shown_ = text_.size();
+  text_.erase(0, n_output_);
+  n_output_ = text_.size();
   return text_;
 }
 

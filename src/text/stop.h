@@ -7,26 +7,26 @@
 
 namespace kvik::text {
 
-// Finds stop strings in text that comes in parts, wherever the borders fall. Of several, the one that is complete first counts; of
-// two complete at once, the longer. Nothing that may be the beginning of one is shown before that is decided. One thread.
+// Finds stop strings in a text stream, also across parts. The one that is completed first wins; of two completed at once, the longer.
+// Text that may be the beginning of a stop string is held back. One thread.
 class StopMatcher {
  public:
-  // Empty strings stop nothing.
+  // Empty strings are ignored.
   explicit StopMatcher(std::vector<std::string> stops);
 
-  // What may be shown now. Holds until the next call. Empty once stopped.
+  // The text that can be output now. Valid until the next call. Empty once stopped.
   std::string_view push(std::string_view text);
-  // No text follows: what was held back.
+  // The text that was held back, at the end of the stream.
   std::string_view flush();
-  // The place, in the list given, of the string that was found.
+  // The index of the stop string that was found.
   std::optional<size_t> stopped() const { return stopped_; }
 
  private:
   size_t held_bytes() const;
 
   std::vector<std::string> stops_;
-  std::string text_;    // what is held back, then what is new
-  size_t n_shown_ = 0;  // bytes of text_ that the last call gave out
+  std::string text_;     // text held back, then new text
+  size_t n_output_ = 0;  // bytes of text_ that the last call returned
   std::optional<size_t> stopped_;
 };
 

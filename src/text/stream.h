@@ -11,8 +11,8 @@ namespace kvik::text {
 
 class DecodeRun;
 
-// Text as its tokens arrive: whole characters only, right spaces. All pieces with the flush, joined, are the decode of all ids.
-// Belongs to one thread; allocates nothing per token in the long run.
+// Decodes tokens as they arrive: complete characters only, with correct spaces. All pieces and the flush, concatenated, equal decode()
+// of all ids. One thread; steady state allocates nothing per token.
 class DetokenizerStream {
  public:
   explicit DetokenizerStream(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special = true);
@@ -20,15 +20,15 @@ class DetokenizerStream {
   DetokenizerStream& operator=(DetokenizerStream&&) noexcept;
   ~DetokenizerStream();
 
-  // What became certain with this token; often empty. Holds until the next call. An id without a piece adds nothing.
+  // The text that became certain with this token; often empty. Valid until the next call. An id without a piece adds nothing.
   std::string_view push(TokenId id);
-  // What is left when no token follows. Then the stream can begin anew.
+  // The rest of the text, after the last token. Then the stream can be reused.
   std::string_view flush();
 
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool skip_special_;
-  std::unique_ptr<std::string> text_;  // the run writes into it, wherever the stream moves
+  std::unique_ptr<std::string> text_;  // the run writes to it; its address stays the same if the stream moves
   std::unique_ptr<DecodeRun> run_;
 };
 

@@ -27,8 +27,7 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) c
   const std::unique_ptr<DecodeRun> run = core_->start_decoding(skip_special, text);
   for (const TokenId id : ids) {
     if (id < 0 || id >= core_->end_id()) {
-      throw Error(Code::kBadArgument,
-                  fmt::format("the id {} is out of range; this tokenizer has the ids 0 to {}", id, core_->end_id() - 1));
+      throw Error(Code::kBadArgument, fmt::format("token id {} is out of range; this tokenizer has ids 0 to {}", id, core_->end_id() - 1));
     }
     run->push(id);
   }

@@ -14,49 +14,49 @@ namespace kvik::text {
 
 class TokenizerCore;
 
-// Which language of a translation model a text is in. Others have one side.
+// Which side of a translation model a text is on. Other models have one side.
 enum class Side { kSource, kTarget };
 
 struct EncodeOptions {
-  bool add_special = true;  // what the model expects around a text; special tokens written in the text always count
+  bool add_special = true;  // add special tokens around the text; special tokens in the text are always recognized
   Side side = Side::kSource;
-  std::string_view language = {};  // as the config writes it ("fra_Latn", "fr"); empty for the default of the side
+  std::string_view language = {};  // as in the config ("fra_Latn", "fr"); empty: the default of the side
 };
 
-// Ids the config files name; absent where they name none.
+// Ids of special tokens, if the config files have them.
 struct SpecialIds {
   std::optional<TokenId> bos, eos, unknown, separator, pad, classifier, mask;
 };
 
-// A tokenizer as its files describe it: exactly the ids and the text that the reference gives. Immutable: any thread may call.
+// A tokenizer, with exactly the ids and text of the reference implementation. Immutable: any thread may call.
 class Tokenizer {
  public:
-  // From a folder (or, of a folder "onnx", the one around it) with tokenizer.json, or SentencePiece models (with vocab.json), or vocab.txt,
-  // or vocab.json and merges.txt. Throws Error with one sentence where there is none of these or they contradict themselves.
+  // From a folder (or the parent of a folder "onnx") with tokenizer.json, or SentencePiece models (with vocab.json), or vocab.txt, or
+  // vocab.json and merges.txt. Throws Error if there is none of these or they are invalid.
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& folder);
-  // Whether load() would find something to read there.
+  // Whether the folder has files that load() can read.
   static bool is_in(const std::filesystem::path& folder);
-  // From the text of a tokenizer.json alone; `origin` is named in sentences.
+  // From the text of a tokenizer.json; `origin` is its name in messages.
   static std::shared_ptr<const Tokenizer> from_json(std::string_view json, std::string_view origin);
 
   explicit Tokenizer(std::unique_ptr<const TokenizerCore> core, SpecialIds special = {});
   ~Tokenizer();
 
-  // Bytes that are not UTF-8 count as U+FFFD.
+  // Invalid UTF-8 is replaced with U+FFFD.
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options = {}) const;
-  // Throws Error(kBadArgument) for an id that the tokenizer cannot have.
+  // Throws Error(kBadArgument) for an id out of range.
   std::string decode(std::span<const TokenId> ids, bool skip_special = true) const;
 
-  // Absent where no piece or added token is written so.
+  // Nothing if there is no such piece or added token.
   std::optional<TokenId> id_of(std::string_view piece) const;
-  // Empty where there is none. Lives as long as the tokenizer.
+  // Empty if there is none. Valid as long as the tokenizer.
   std::string_view piece_of(TokenId id) const;
-  // decode(skip_special) leaves it out.
+  // Whether decode(skip_special) drops it.
   bool is_special(TokenId id) const;
   // One more than the largest id. The model's vocabulary may be larger.
   TokenId end_id() const;
   const SpecialIds& special() const { return special_; }
-  // The token of a language, however it is spelled: fra_Latn, __fr__, >>fra<<, <2fr>, <|fr|>.
+  // The token of a language, in any form: fra_Latn, __fr__, >>fra<<, <2fr>, <|fr|>.
   std::optional<TokenId> language_id(std::string_view language) const;
 
   const TokenizerCore& core() const { return *core_; }

@@ -11,7 +11,7 @@
 
 namespace kvik::text {
 
-// Decoding of one sequence at work. Belongs to one thread; the core must outlive it.
+// Decodes one sequence. One thread; the core must outlive it.
 class DecodeRun {
  public:
   virtual ~DecodeRun() = default;
@@ -20,13 +20,13 @@ class DecodeRun {
   virtual void finish() = 0;
 };
 
-// What the kinds of tokenizers have in common. Immutable: any thread may call.
+// The interface of all kinds of tokenizers. Immutable: any thread may call.
 class TokenizerCore {
  public:
   virtual ~TokenizerCore() = default;
   // `text` is valid UTF-8.
   virtual void encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const = 0;
-  // Appends text that is certain to `out`, which must outlive the run.
+  // Appends text to `out`, which must outlive the run, as soon as it is certain.
   virtual std::unique_ptr<DecodeRun> start_decoding(bool skip_special, std::string& out) const = 0;
   virtual TokenId find(std::string_view piece) const = 0;
   virtual std::string_view piece(TokenId id) const = 0;
@@ -34,7 +34,7 @@ class TokenizerCore {
   virtual TokenId end_id() const = 0;
 };
 
-// The ways to write the token of a language, the likeliest first; kNoToken where the tokenizer has none of them.
+// The token of a language, in any of the common forms; kNoToken if there is none.
 TokenId find_language(const TokenizerCore& core, std::string_view language);
 
 }  // namespace kvik::text

@@ -7,7 +7,7 @@ namespace {
 
 std::vector<TokenId> ids_of(const json::Object& special_tokens, std::string_view name) {
   const auto token = json::find(special_tokens, name);
-  if (!token) throw Error(Code::kBadModel, fmt::format("the post-processor uses the special token '{}' and does not define it", name));
+  if (!token) throw Error(Code::kBadModel, fmt::format("the post-processor uses the special token '{}', which is not defined", name));
   std::vector<TokenId> ids;
   for (const json::Element& id : json::array(json::object_of(*token, name), "ids")) {
     ids.push_back(static_cast<TokenId>(json::integer_of(id, "ids")));
@@ -25,7 +25,7 @@ std::vector<TemplatePlace> places_of(const json::Array& pieces, const json::Obje
       continue;
     }
     const auto special = json::find(piece, "SpecialToken");
-    if (!special) json::refuse("template", "a list of Sequence and SpecialToken");
+    if (!special) json::refuse("template", "an array of Sequence and SpecialToken");
     places.push_back({TemplatePlace::kSpecial, ids_of(special_tokens, json::text(json::object_of(*special, "SpecialToken"), "id"))});
   }
   return places;
@@ -53,8 +53,8 @@ void read_post_processor_at(const json::Object& object, Parts& parts, int depth)
         make_template(places_of(json::array(object, "single"), special_tokens), places_of(json::array(object, "pair"), special_tokens)));
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
     parts.post_processors.push_back(make_enclosing(id_of_pair(object, "cls"), id_of_pair(object, "sep")));
-  } else if (type != "ByteLevel") {  // which only moves offsets
-    throw Error(Code::kUnsupported, fmt::format("the post-processor '{}' is not known", type));
+  } else if (type != "ByteLevel") {  // which only changes offsets
+    throw Error(Code::kUnsupported, fmt::format("unknown post-processor '{}'", type));
   }
 }
 

@@ -5,7 +5,7 @@
 #include "text/json_fields.h"
 #include "text/pipeline.h"
 
-// Each reads one part of a tokenizer.json into `parts`; Sequences are laid out flat. They throw one sentence without the file's name.
+// Each reads one part of a tokenizer.json into `parts`; Sequences are flattened. Errors do not name the file.
 namespace kvik::text {
 
 void read_normalizer(const json::Object& object, Parts& parts);
@@ -18,7 +18,7 @@ AddedToken read_added_token(const json::Object& object);
 // The whole file.
 Parts read_parts(const json::Object& root);
 
-// A list of steps within a Sequence, each read by `read`; nesting is bounded.
+// Limit for nested Sequences.
 inline constexpr int kMaxNestedSequences = 16;
 
 }  // namespace kvik::text

@@ -6,7 +6,7 @@ namespace kvik::text {
 namespace {
 
 struct Key {
-  uint64_t head;  // the first eight bytes, so that most comparisons need no memory
+  uint64_t head;  // the first eight bytes, so that most comparisons do not read the string
   uint32_t index;
 };
 
@@ -34,7 +34,7 @@ Trie Trie::build(std::vector<std::pair<std::string_view, int32_t>> strings) {
 
   Trie trie;
   trie.labels_.assign(1, 0);
-  std::vector<Range> ranges = {{0, static_cast<uint32_t>(keys.size()), 0}};  // one a node, in the order of the nodes
+  std::vector<Range> ranges = {{0, static_cast<uint32_t>(keys.size()), 0}};  // one per node, in the order of the nodes
   for (uint32_t node = 0; node < ranges.size(); ++node) {
     auto [at, end, depth] = ranges[node];
     const auto text = [&](uint32_t i) { return strings[keys[i].index].first; };

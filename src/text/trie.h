@@ -8,7 +8,7 @@
 
 namespace kvik::text {
 
-// Byte strings with a value each, walked byte by byte. Immutable once built; any thread may walk.
+// A map from byte strings to values, searched byte by byte. Immutable; any thread may search.
 class Trie {
  public:
   using Node = uint32_t;
@@ -17,7 +17,7 @@ class Trie {
   static constexpr int32_t kNoValue = -1;
 
   Trie() : nodes_(1) {}
-  // The later of two equal strings wins. Values may not be negative.
+  // Of equal strings, the last wins. Values must not be negative.
   static Trie build(std::vector<std::pair<std::string_view, int32_t>> strings);
 
   Node step(Node node, uint8_t byte) const {
@@ -33,7 +33,7 @@ class Trie {
     return search(entry, byte);
   }
   int32_t value(Node node) const { return nodes_[node].value; }
-  // Where `text` leads from `node`.
+  // The node reached from `node` by `text`.
   Node walk(Node node, std::string_view text) const {
     for (size_t i = 0; i < text.size() && node != kDead; ++i) node = step(node, static_cast<uint8_t>(text[i]));
     return node;
@@ -43,14 +43,14 @@ class Trie {
 
  private:
   struct Entry {
-    uint32_t first = 0;  // children are neighbours, in the order of their labels
+    uint32_t first = 0;  // children are consecutive, in the order of their labels
     uint32_t n_children = 0;
     int32_t value = kNoValue;
   };
   Node search(const Entry& entry, uint8_t byte) const;
 
   std::vector<Entry> nodes_;
-  std::vector<uint8_t> labels_;  // of every node, the byte that leads to it
+  std::vector<uint8_t> labels_;  // per node: the byte that leads to it
   std::vector<Node> root_ = std::vector<Node>(256, kDead);
 };
 

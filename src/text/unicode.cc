@@ -26,7 +26,7 @@ constexpr uint32_t kPunctuation = 1u << UTF8PROC_CATEGORY_PC | 1u << UTF8PROC_CA
 constexpr uint32_t kOther =
     1u << UTF8PROC_CATEGORY_CC | 1u << UTF8PROC_CATEGORY_CF | 1u << UTF8PROC_CATEGORY_CO | 1u << UTF8PROC_CATEGORY_CS;
 
-// The reference carries Unicode tables of several ages. What a later version added is unknown to them, and so it is here.
+// The reference has Unicode tables of several versions; characters added later are unassigned there, and so here.
 constexpr uint8_t kCategoriesVersion = 8;
 constexpr uint8_t kFormsVersion = 9;
 constexpr uint8_t kScriptsVersion = 9;
@@ -78,7 +78,7 @@ void append_lower(std::string& out, char32_t c) {
     out += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
     return;
   }
-  if (c == 0x130) {  // the only one that becomes two
+  if (c == 0x130) {  // the only one with two characters
     out += "i\xCC\x87";
     return;
   }
@@ -98,14 +98,14 @@ Tables tables_of(Form form) {
   UErrorCode status = U_ZERO_ERROR;
   const bool compatible = form == Form::kNfkc || form == Form::kNfkd;
   const UNormalizer2* table = compatible ? unorm2_getNFKCInstance(&status) : unorm2_getNFCInstance(&status);
-  if (U_FAILURE(status)) throw Error(Code::kInternal, "the Unicode normalisation tables of ICU are missing; install the data of ICU");
+  if (U_FAILURE(status)) throw Error(Code::kInternal, "the Unicode normalization tables of ICU are missing; install the ICU data");
   switch (form) {
     case Form::kNfc: return {table, true, UCHAR_NFC_QUICK_CHECK};
     case Form::kNfkc: return {table, true, UCHAR_NFKC_QUICK_CHECK};
     case Form::kNfd: return {table, false, UCHAR_NFD_QUICK_CHECK};
     case Form::kNfkd: return {table, false, UCHAR_NFKD_QUICK_CHECK};
   }
-  throw Error(Code::kInternal, "unknown normalisation form");
+  throw Error(Code::kInternal, "unknown normalization form");
 }
 
 struct Mark {
@@ -113,7 +113,7 @@ struct Mark {
   uint8_t order;  // canonical combining class
 };
 
-// Characters that cannot change and stand in order: most text.
+// A prefix that normalization does not change: most text.
 size_t unchanged_prefix_bytes(std::string_view text, const Tables& tables) {
   size_t safe = utf8::ascii_prefix_bytes(text);
   if (safe == text.size()) return safe;
@@ -163,7 +163,7 @@ void decompose(std::vector<Mark>& out, std::string_view text, const Tables& tabl
       out.push_back({static_cast<char32_t>(part), u_getCombiningClass(part)});
     }
   }
-  // The libraries sort by insertion, which is quadratic on a long run of marks.
+  // The libraries use insertion sort, which is quadratic for a long run of marks.
   for (size_t i = 0; i < out.size();) {
     if (out[i].order == 0) {
       ++i;

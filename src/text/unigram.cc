@@ -34,7 +34,7 @@ Unigram::Unigram(const Pieces& pieces, std::optional<int64_t> unknown, bool byte
 }
 
 void Unigram::refuse_unknown() {
-  throw Error(Code::kBadArgument, "the text has a character that the tokenizer does not know, and its file names no unknown token");
+  throw Error(Code::kBadArgument, "the text has an unknown character, and the tokenizer has no unknown token");
 }
 
 void Unigram::find_best(std::string_view word, std::vector<BestPath>& paths) const {
@@ -82,10 +82,10 @@ void Unigram::add_unknown(std::string_view text, std::vector<TokenId>& out) cons
 
 void Unigram::encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
   if (scratch.words.append(word, out)) return;
-  if (word.size() > 0x7FFFFFFF) throw Error(Code::kTooLarge, "a word has more than 2 GB; give the text in parts");
+  if (word.size() > 0x7FFFFFFF) throw Error(Code::kTooLarge, "a word has more than 2 GB; encode the text in parts");
   std::vector<BestPath>& paths = scratch.paths;
   find_best(word, paths);
-  std::vector<MergeSymbol>& cuts = scratch.symbols;  // from the last piece to the first
+  std::vector<MergeSymbol>& cuts = scratch.symbols;  // last piece first
   cuts.clear();
   for (auto end = static_cast<int32_t>(word.size()); end > 0;) {
     const BestPath& path = paths[static_cast<size_t>(end)];

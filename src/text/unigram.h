@@ -11,10 +11,10 @@
 
 namespace kvik::text {
 
-// Pieces with log-probabilities: the text is cut so that their sum is largest.
+// Pieces with log-probabilities: the segmentation with the largest sum.
 class Unigram final : public Model {
  public:
-  using Pieces = std::vector<std::pair<std::string_view, double>>;  // the place is the id
+  using Pieces = std::vector<std::pair<std::string_view, double>>;  // the index is the id
   Unigram(const Pieces& pieces, std::optional<int64_t> unknown, bool byte_fallback);
 
   void encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const override;

@@ -53,7 +53,7 @@ void Vocabulary::add_all(const std::vector<std::pair<std::string_view, int64_t>>
 
 void Vocabulary::add_hashed(std::string_view piece, int64_t id, uint64_t whole_hash) {
   if (id < 0 || id > kMaxId) {
-    throw Error(Code::kBadModel, fmt::format("the id {} of the piece '{}' is out of range; ids are between 0 and {}", id, piece, kMaxId));
+    throw Error(Code::kBadModel, fmt::format("id {} of the piece '{}' is out of range; expected 0 to {}", id, piece, kMaxId));
   }
   if (bytes_.size() + piece.size() >= kNone) throw Error(Code::kTooLarge, "the vocabulary has more than 4 GB of pieces");
   if ((entries_.size() + 1) * 3 > slots_.size() * 2) resize(std::max<size_t>(16, slots_.size() * 2));

@@ -14,29 +14,29 @@ namespace kvik::text {
 
 inline constexpr TokenId kNoToken = -1;
 
-// Pieces and their ids. Filled once, then read by any thread; views of pieces live as long as the object.
+// Pieces and their ids. Filled once, then read by any thread; views of pieces are valid as long as the object.
 class Vocabulary {
  public:
   void reserve(size_t n_pieces, size_t n_bytes);
-  // A piece seen before takes the new id; an id seen before takes the new piece. Throws when the id is negative or too large.
+  // Overwrites the id of an existing piece, and the piece of an existing id. Throws if the id is negative or too large.
   void add(std::string_view piece, int64_t id);
 
-  // All at once, which is several times faster: the table is filled while its lines are on their way from memory.
+  // Adds all pieces; several times faster than one by one, since cache misses overlap.
   void add_all(const std::vector<std::pair<std::string_view, int64_t>>& pieces);
 
-  // kNoToken where there is none.
+  // kNoToken if there is none.
   TokenId find(std::string_view piece) const { return find(piece, hash_bytes(piece)); }
-  // With the piece's hash_bytes(); prefetch() a while before saves the wait.
+  // With hash_bytes() of the piece; call prefetch() some time before to avoid a cache miss.
   TokenId find(std::string_view piece, uint64_t hash) const;
   void prefetch(uint64_t hash) const {
     if (!slots_.empty()) __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]);
   }
   bool contains(TokenId id) const { return index_of(id) != kNone; }
-  // Empty where there is none.
+  // Empty if there is none.
   std::string_view piece(TokenId id) const;
   size_t size() const { return n_distinct_; }  // distinct pieces
   TokenId end_id() const { return end_id_; }   // one more than the largest id
-  // Every piece with its id, in the order they were added (one that was added twice, once).
+  // Every piece with its id, in the order of adding, without duplicates.
   template <class F>
   void for_each(F&& f) const {
     for (const Entry& entry : entries_) f(bytes_of(entry), entry.id);
@@ -51,8 +51,8 @@ class Vocabulary {
   };
   struct Slot {
     uint32_t hash = 0;
-    uint32_t index = kNone;  // into entries_, kNone where free
-    uint32_t begin = 0;      // as in the entry, to spare a look there
+    uint32_t index = kNone;  // into entries_; kNone if free
+    uint32_t begin = 0;      // copied from the entry, to avoid a cache miss
     uint32_t size = 0;
   };
 
@@ -67,7 +67,7 @@ class Vocabulary {
   std::vector<Entry> entries_;
   std::vector<Slot> slots_;  // open addressing, a power of two, at most two thirds full
   std::vector<uint32_t> by_id_;
-  std::unordered_map<TokenId, uint32_t> far_ids_;  // ids far beyond the count, so that a hostile id allocates nothing
+  std::unordered_map<TokenId, uint32_t> far_ids_;  // ids far above the count, so that a hostile id does not allocate much
   size_t n_distinct_ = 0;
   TokenId end_id_ = 0;
 };

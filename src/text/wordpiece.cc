@@ -10,7 +10,7 @@ namespace kvik::text {
 namespace {
 
 [[noreturn]] void refuse_unknown(const std::string& name) {
-  throw Error(Code::kBadModel, fmt::format("the text has an unknown word, and the unknown token '{}' is not in the vocabulary", name));
+  throw Error(Code::kBadModel, fmt::format("the text has an unknown word, but the unknown token '{}' is not in the vocabulary", name));
 }
 
 }  // namespace

@@ -10,10 +10,10 @@ namespace kvik::text {
 struct WordPieceOptions {
   std::string unknown = "[UNK]";
   std::string continuing_prefix = "##";
-  size_t max_characters = 100;  // of a word; a longer one is unknown
+  size_t max_characters = 100;  // per word; longer words are unknown
 };
 
-// The longest piece first; a word that cannot be cut so is unknown as a whole.
+// Greedy longest match first; a word that cannot be split that way is unknown as a whole.
 class WordPiece final : public Model {
  public:
   WordPiece(Vocabulary vocabulary, WordPieceOptions options);
@@ -24,7 +24,7 @@ class WordPiece final : public Model {
 
   WordPieceOptions options_;
   Trie trie_;
-  Trie::Node continuing_;  // where the prefix of continuing pieces leads
+  Trie::Node continuing_;  // the node of the continuing prefix
   TokenId unknown_;
 };
 

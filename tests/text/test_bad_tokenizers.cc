@@ -1,4 +1,4 @@
-// Files that contradict themselves, and input no tokenizer can take: one sentence each.
+// Invalid tokenizer files and inputs are refused with a message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,68 +14,67 @@ using testing::HasSubstr;
 
 const std::string kModel = R"("model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]})";
 
-std::string sentence_of(const std::string& json) {
+std::string error_of(const std::string& json) {
   try {
     Tokenizer::from_json(json, "tokenizer.json");
   } catch (const Error& e) { return e.what(); }
   return "(no error)";
 }
 
-TEST(BadTokenizers, ATruncatedFileIsNamed) {
-  EXPECT_THAT(sentence_of("{" + kModel), HasSubstr("tokenizer.json: not valid JSON"));
-  EXPECT_THAT(sentence_of(""), HasSubstr("tokenizer.json"));
-  EXPECT_THAT(sentence_of("[]"), HasSubstr("not a JSON object"));
-  EXPECT_THAT(sentence_of("{}"), HasSubstr("'model'"));
+TEST(BadTokenizers, TruncatedFileIsNamed) {
+  EXPECT_THAT(error_of("{" + kModel), HasSubstr("tokenizer.json: not valid JSON"));
+  EXPECT_THAT(error_of(""), HasSubstr("tokenizer.json"));
+  EXPECT_THAT(error_of("[]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(error_of("{}"), HasSubstr("'model'"));
 }
 
-TEST(BadTokenizers, AMergeOfUnknownPiecesIsNamed) {
-  EXPECT_THAT(sentence_of(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":["a b"]}})"), HasSubstr("'b'"));
-  EXPECT_THAT(sentence_of(R"({"model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":["a b"]}})"), HasSubstr("'ab'"));
-  EXPECT_THAT(sentence_of(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":["a"]}})"), HasSubstr("merge 0"));
+TEST(BadTokenizers, MergeOfUnknownPiecesIsNamed) {
+  EXPECT_THAT(error_of(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":["a b"]}})"), HasSubstr("'b'"));
+  EXPECT_THAT(error_of(R"({"model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":["a b"]}})"), HasSubstr("'ab'"));
+  EXPECT_THAT(error_of(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":["a"]}})"), HasSubstr("merge 0"));
 }
 
-TEST(BadTokenizers, WhatIsNotKnownIsNamed) {
-  EXPECT_THAT(sentence_of(R"({"model":{"type":"Magic","vocab":{}}})"), HasSubstr("'Magic'"));
-  EXPECT_THAT(sentence_of(R"({"normalizer":{"type":"Odd"},)" + kModel + "}"), HasSubstr("'Odd'"));
-  EXPECT_THAT(sentence_of(R"({"pre_tokenizer":{"type":"Odd"},)" + kModel + "}"), HasSubstr("'Odd'"));
-  EXPECT_THAT(sentence_of(R"({"decoder":{"type":"Odd"},)" + kModel + "}"), HasSubstr("'Odd'"));
-  EXPECT_THAT(sentence_of(R"({"post_processor":{"type":"Odd"},)" + kModel + "}"), HasSubstr("'Odd'"));
+TEST(BadTokenizers, UnknownTypesAreNamed) {
+  EXPECT_THAT(error_of(R"({"model":{"type":"Magic","vocab":{}}})"), HasSubstr("'Magic'"));
+  EXPECT_THAT(error_of(R"({"normalizer":{"type":"Odd"},)" + kModel + "}"), HasSubstr("'Odd'"));
+  EXPECT_THAT(error_of(R"({"pre_tokenizer":{"type":"Odd"},)" + kModel + "}"), HasSubstr("'Odd'"));
+  EXPECT_THAT(error_of(R"({"decoder":{"type":"Odd"},)" + kModel + "}"), HasSubstr("'Odd'"));
+  EXPECT_THAT(error_of(R"({"post_processor":{"type":"Odd"},)" + kModel + "}"), HasSubstr("'Odd'"));
 }
 
 TEST(BadTokenizers, DropoutIsRefused) {
-  EXPECT_THAT(sentence_of(R"({"model":{"type":"BPE","dropout":0.1,"vocab":{"a":0},"merges":[]}})"), HasSubstr("dropout"));
+  EXPECT_THAT(error_of(R"({"model":{"type":"BPE","dropout":0.1,"vocab":{"a":0},"merges":[]}})"), HasSubstr("dropout"));
 }
 
-TEST(BadTokenizers, APatternThatDoesNotCompileIsNamed) {
+TEST(BadTokenizers, InvalidPatternIsNamed) {
   EXPECT_THAT(
-      sentence_of(R"({"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a"},"behavior":"Isolated","invert":false},)" + kModel + "}"),
+      error_of(R"({"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a"},"behavior":"Isolated","invert":false},)" + kModel + "}"),
       HasSubstr("'(a'"));
 }
 
-TEST(BadTokenizers, AGarbledCharsmapIsSaid) {
+TEST(BadTokenizers, DamagedCharsmapIsRefused) {
   for (const char* blob : {"!!", "AAAA", "//////////8="}) {
-    EXPECT_THAT(
-        sentence_of(R"({"normalizer":{"type":"Precompiled","precompiled_charsmap":")" + std::string(blob) + R"("},)" + kModel + "}"),
-        HasSubstr("tokenizer.json: "));
+    EXPECT_THAT(error_of(R"({"normalizer":{"type":"Precompiled","precompiled_charsmap":")" + std::string(blob) + R"("},)" + kModel + "}"),
+                HasSubstr("tokenizer.json: "));
   }
 }
 
 TEST(BadTokenizers, IdsOutOfRangeAreRefused) {
-  EXPECT_THAT(sentence_of(R"({"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":-1}}})"), HasSubstr("-1"));
-  EXPECT_THAT(sentence_of(R"({"model":{"type":"Unigram","unk_id":7,"vocab":[["a",0.0]]}})"), HasSubstr("7"));
+  EXPECT_THAT(error_of(R"({"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":-1}}})"), HasSubstr("-1"));
+  EXPECT_THAT(error_of(R"({"model":{"type":"Unigram","unk_id":7,"vocab":[["a",0.0]]}})"), HasSubstr("7"));
   const auto tokenizer = Tokenizer::from_json("{" + kModel + "}", "tokenizer.json");
   const std::vector<TokenId> ids = {0, 3};
-  EXPECT_THROW(tokenizer->decode(ids), Error);
+  EXPECT_THAT([&] { tokenizer->decode(ids); }, testing::ThrowsMessage<Error>(HasSubstr("token id 3 is out of range")));
   EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{2, 1}), "ab b");
 }
 
-TEST(BadTokenizers, SequencesNestOnlySoDeep) {
+TEST(BadTokenizers, NestingOfSequencesIsLimited) {
   std::string deep = R"({"type":"NFC"})";
   for (int i = 0; i < 100; ++i) deep = R"({"type":"Sequence","normalizers":[)" + deep + "]}";
-  EXPECT_THAT(sentence_of(R"({"normalizer":)" + deep + "," + kModel + "}"), HasSubstr("nests"));
+  EXPECT_THAT(error_of(R"({"normalizer":)" + deep + "," + kModel + "}"), HasSubstr("nests"));
 }
 
-TEST(BadTokenizers, AFolderWithoutOneSaysWhatWasExpected) {
+TEST(BadTokenizers, FolderWithoutATokenizerIsRefused) {
   const testing_support::TemporaryFolder folder;
   try {
     Tokenizer::load(folder.path());
@@ -85,7 +84,7 @@ TEST(BadTokenizers, AFolderWithoutOneSaysWhatWasExpected) {
   EXPECT_THROW(Tokenizer::load(folder.path() / "absent"), Error);
 }
 
-TEST(BadTokenizers, ATruncatedSentencePieceModelIsNamed) {
+TEST(BadTokenizers, TruncatedSentencePieceModelIsNamed) {
   const testing_support::TemporaryFolder folder;
   folder.write("tokenizer.model", "\x0A\x20 not a model");
   try {
@@ -94,13 +93,13 @@ TEST(BadTokenizers, ATruncatedSentencePieceModelIsNamed) {
   } catch (const Error& e) { EXPECT_THAT(e.what(), HasSubstr("tokenizer.model")); }
 }
 
-// The reader sees memory that ends with the file, so that a sanitizer or valgrind would tell.
-TEST(BadTokenizers, ASentencePieceModelThatEndsBehindAFieldsNumberIsRefused) {
+// The memory ends with the file, so that a sanitizer finds a read past its end.
+TEST(BadTokenizers, SentencePieceModelThatEndsAfterAFieldNumberIsRefused) {
   const std::string bytes = {'\x1A', '\x01', '\x18'};  // a normalizer of one byte, which names a flag
   EXPECT_THROW(SpmModel{std::string_view(bytes)}, Error);
 }
 
-TEST(BadTokenizers, InvalidUtf8CountsAsReplacementCharacters) {
+TEST(BadTokenizers, InvalidUtf8BecomesReplacementCharacters) {
   const auto tokenizer = Tokenizer::load(testing_support::source_root() / "models" / "fable");
   EXPECT_EQ(tokenizer->encode("a\xFF\xE2\x82"), tokenizer->encode("a\uFFFD\uFFFD"));
 }

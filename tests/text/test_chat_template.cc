@@ -17,7 +17,7 @@ constexpr std::string_view kHello = R"({"messages": [{"role": "user", "content":
 
 std::string hello(const std::string& more = "") { return std::string(kHello) + (more.empty() ? "" : ", " + more) + "}"; }
 
-TEST(ChatTemplate, AFolderWithATemplateFileRendersIt) {
+TEST(ChatTemplate, TemplateFileOfAFolderIsRendered) {
   const TemporaryFolder folder;
   folder.write("chat_template.jinja",
                "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt "
@@ -29,7 +29,7 @@ TEST(ChatTemplate, AFolderWithATemplateFileRendersIt) {
   EXPECT_EQ(ChatTemplate::load(folder.path()).render_json(hello(R"("bos_token": "^")")), "^user: Hello</s>>");
 }
 
-TEST(ChatTemplate, OneOfSeveralTemplatesIsChosenByNameAndByTools) {
+TEST(ChatTemplate, TemplateIsSelectedByNameOrTools) {
   const TemporaryFolder folder;
   folder.write(
       "tokenizer_config.json",
@@ -55,21 +55,21 @@ TEST(ChatTemplate, AdditionalTemplatesAndTheOldJsonFileAreRead) {
   EXPECT_EQ(ChatTemplate::load(old_folder.path()).render_json(hello()), "old <pad>");
 }
 
-TEST(ChatTemplate, ToolsAndDocumentsAreDefinedAndNoneWhenAbsent) {
+TEST(ChatTemplate, AbsentToolsAndDocumentsAreNone) {
   const ChatTemplate chat =
       ChatTemplate::from_text("{{ tools is defined }}{{ tools is none }}{{ documents is none }}{{ x is defined }}{{ extra is defined }}");
   EXPECT_EQ(chat.render_json(hello()), "TrueTrueTrueFalseFalse");
   EXPECT_EQ(chat.render_json(hello(R"("extra": {"x": 1}, "tools": [])")), "TrueFalseTrueTrueFalse");
 }
 
-TEST(ChatTemplate, NowIsTheClockAndNoVariable) {
+TEST(ChatTemplate, NowSetsTheClockAndIsNotAVariable) {
   const ChatTemplate chat = ChatTemplate::from_text("{{ strftime_now('%Y-%m-%d %H:%M:%S') }}{{ now is defined }}");
   EXPECT_EQ(chat.render_json(hello(R"("now": "2024-02-29T23:59:58")")), "2024-02-29 23:59:58False");
   EXPECT_EQ(chat.render_json(hello(R"("extra": {"now": "1999-12-31"})")), "1999-12-31 00:00:00False");
   EXPECT_THROW(chat.render_json(hello(R"("now": "yesterday")")), Error);
 }
 
-TEST(ChatTemplate, FaultsAreSentences) {
+TEST(ChatTemplate, ErrorsNameTheReason) {
   const ChatTemplate chat = ChatTemplate::from_text("x");
   for (const char* request : {"", "{", "[]", "{}", "{\"messages\": [}", "\xff"}) EXPECT_THROW(chat.render_json(request), Error) << request;
   const TemporaryFolder folder;
@@ -82,7 +82,7 @@ TEST(ChatTemplate, FaultsAreSentences) {
   EXPECT_THROW(ChatTemplate::load(folder.path()).render_json(hello()), Error);
 }
 
-// One line of the parity data; what it holds beside the request is no variable.
+// One line of the parity data; its fields besides the request are not variables.
 void expect_parity(const ChatTemplate& chat, const std::string& line, const Json& expected) {
   ChatRequest request = parse_chat_request(line);
   std::erase_if(request.variables, [](const auto& variable) {
@@ -100,7 +100,7 @@ void expect_parity(const ChatTemplate& chat, const std::string& line, const Json
     EXPECT_NE(error, "");
 }
 
-TEST(ChatTemplate, PublishedTemplatesRenderAsTheReferenceRendersThem) {
+TEST(ChatTemplate, PublishedTemplatesRenderAsInTheReference) {
   KVIK_NEEDS_SHARED();
   const std::filesystem::path fixtures = shared() / "fixtures";
   std::ifstream lines(fixtures / "parity" / "chat.jsonl");

@@ -1,4 +1,4 @@
-// What the reference answers for published tokenizers, from the data beside a developer's checkout.
+// Published tokenizers give the results of the reference, recorded in the shared data.
 #include <fstream>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const st
 
 class Parity : public testing::TestWithParam<const char*> {};
 
-TEST_P(Parity, TextsGetTheIdsOfTheReference) {
+TEST_P(Parity, EncodesAsTheReference) {
   KVIK_NEEDS_SHARED();
   const auto tokenizer = Tokenizer::load(folder_of(GetParam()));
   for_each_case(std::string(GetParam()) + ".jsonl", [&](const Json& c) {
@@ -49,7 +49,7 @@ TEST_P(Parity, TextsGetTheIdsOfTheReference) {
   });
 }
 
-TEST_P(Parity, IdsGetTheTextOfTheReference) {
+TEST_P(Parity, DecodesAsTheReference) {
   KVIK_NEEDS_SHARED();
   const auto tokenizer = Tokenizer::load(folder_of(GetParam()));
   for_each_case(std::string(GetParam()) + ".jsonl", [&](const Json& c) {
@@ -61,7 +61,7 @@ TEST_P(Parity, IdsGetTheTextOfTheReference) {
   });
 }
 
-TEST_P(Parity, AStreamJoinsToTheTextOfTheReference) {
+TEST_P(Parity, StreamsTheTextOfTheReference) {
   KVIK_NEEDS_SHARED();
   const auto tokenizer = Tokenizer::load(folder_of(GetParam()));
   for_each_case(std::string(GetParam()) + ".stream.jsonl", [&](const Json& c) {

@@ -1,4 +1,4 @@
-// Tiny tokenizers, each part of the format at least once, with what the reference answers; and the embedded models.
+// Tiny tokenizers that cover every part of the format, with the results of the reference; and the embedded models.
 #include <algorithm>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ class Pipelines : public testing::TestWithParam<std::string> {
   std::filesystem::path folder() const { return fixtures() / "tokenizers" / GetParam(); }
 };
 
-TEST_P(Pipelines, TextsGetTheIdsOfTheReference) {
+TEST_P(Pipelines, EncodesAsTheReference) {
   const auto tokenizer = Tokenizer::load(folder());
   const Json expected = read_json_file(folder() / "expected.json");
   for (const Json& c : expected.at("encoded")) {
@@ -42,7 +42,7 @@ TEST_P(Pipelines, TextsGetTheIdsOfTheReference) {
   }
 }
 
-TEST_P(Pipelines, IdsGetTheTextOfTheReferenceWholeAndStreamed) {
+TEST_P(Pipelines, DecodesAndStreamsAsTheReference) {
   const auto tokenizer = Tokenizer::load(folder());
   const Json expected = read_json_file(folder() / "expected.json");
   for (const Json& c : expected.at("decoded")) {
@@ -60,14 +60,14 @@ INSTANTIATE_TEST_SUITE_P(Tiny, Pipelines, testing::ValuesIn(folders()), [](const
   return out;
 });
 
-TEST(EmbeddedModels, TheStoryTellersTextComesBack) {
+TEST(EmbeddedModels, StoryModelRoundTripsText) {
   const auto tokenizer = Tokenizer::load(testing_support::source_root() / "models" / "fable");
   const std::string text = "Once upon a time, there was a little fox 🦊.\n\"Don't go!\" said the owl.";
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
   EXPECT_EQ(tokenizer->special().eos, tokenizer->id_of("<|endoftext|>"));
 }
 
-TEST(EmbeddedModels, TheTranslatorHasTwoSidesAndEndsEachText) {
+TEST(EmbeddedModels, TranslationModelHasTwoSidesAndAddsTheEndToken) {
   const auto tokenizer = Tokenizer::load(testing_support::source_root() / "models" / "en-zh");
   const std::vector<TokenId> source = tokenizer->encode("I am tired.");
   const std::vector<TokenId> target = tokenizer->encode("我累了。", {.side = Side::kTarget});

@@ -6,7 +6,7 @@
 namespace kvik::text {
 namespace {
 
-TEST(Stop, AStringAcrossBordersStopsAndLeaksNothing) {
+TEST(Stop, StopStringAcrossPartsIsNotOutput) {
   StopMatcher stop({"</end>"});
   EXPECT_EQ(stop.push("Hello <"), "Hello ");
   EXPECT_EQ(stop.push("/en"), "");
@@ -17,7 +17,7 @@ TEST(Stop, AStringAcrossBordersStopsAndLeaksNothing) {
   EXPECT_EQ(stop.flush(), "");
 }
 
-TEST(Stop, WhatTurnsOutToBeNoStopIsShown) {
+TEST(Stop, TextThatIsNoStopStringIsOutput) {
   StopMatcher stop({"aab"});
   EXPECT_EQ(stop.push("aa"), "");
   EXPECT_EQ(stop.push("a"), "a");
@@ -26,20 +26,20 @@ TEST(Stop, WhatTurnsOutToBeNoStopIsShown) {
   EXPECT_EQ(stop.flush(), "a");
 }
 
-TEST(Stop, TheOneThatIsCompleteFirstCounts) {
+TEST(Stop, FirstCompletedStopStringWins) {
   StopMatcher stop({"abcd", "bc"});
   EXPECT_EQ(stop.push("xabcd"), "xa");
   EXPECT_EQ(stop.stopped(), 1u);
 }
 
-TEST(Stop, NoStopsPassEverything) {
+TEST(Stop, WithoutStopStringsEverythingIsOutput) {
   StopMatcher stop({"", ""});
   EXPECT_EQ(stop.push("any"), "any");
   EXPECT_EQ(stop.flush(), "");
   EXPECT_FALSE(stop.stopped());
 }
 
-TEST(Stop, TheResultDoesNotDependOnWhereTheBordersFall) {
+TEST(Stop, ResultDoesNotDependOnHowTheTextIsSplit) {
   std::mt19937 random(7);
   for (int round = 0; round < 3000; ++round) {
     const auto letters = [&](size_t n) {

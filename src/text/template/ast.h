@@ -42,7 +42,7 @@ struct Expr {
 
   const ExprType type;
   int line;
-  int height = 1;  // of the tree below; the parser bounds it, so that walks may recurse
+  int height = 1;  // of the tree; bounded by the parser, so that traversals can recurse
 };
 using ExprPtr = std::unique_ptr<Expr>;
 
@@ -51,7 +51,7 @@ struct ConstExpr : Expr {
   Value value;
 };
 
-// Where a variable lives: `slot` of the scope `up` levels out. Set by the resolver.
+// The location of a variable: `slot` of the scope `up` levels out. Set by the resolver.
 struct Place {
   int up = 0;
   int slot = 0;
@@ -128,11 +128,11 @@ struct CallExpr : Expr {
   CallArgs args;
 };
 
-struct FilterExpr : Expr {  // kFilter; `subject` is null at the start of a filter block's chain
+struct FilterExpr : Expr {  // kFilter; `subject` is null for the first filter of a filter block
   explicit FilterExpr(int line_in) : Expr(ExprType::kFilter, line_in) {}
   ExprPtr subject;
   std::string name;
-  FilterBody body = nullptr;  // null: unknown, which is an error where it is reached
+  FilterBody body = nullptr;  // null: unknown, which is an error when it is evaluated
   CallArgs args;
 };
 
@@ -146,13 +146,13 @@ struct TestExpr : Expr {
 
 // ---- statements
 
-// How a variable of a frame starts, when the frame is entered.
+// The initial value of a variable of a frame.
 enum class LoadKind { kParameter, kResolve, kAlias, kUnset };
 struct Load {
   LoadKind kind;
   int slot;
-  std::string name;  // kResolve: looked up among the template's variables
-  Place from;        // kAlias: counted from the frame itself
+  std::string name;  // kResolve: looked up in the template's variables
+  Place from;        // kAlias: relative to the frame
 };
 
 // The variables of one scope.
@@ -180,7 +180,7 @@ struct OutputStmt : Stmt {
 struct ForStmt : Stmt {
   explicit ForStmt(int line_in) : Stmt(StmtType::kFor, line_in) {}
   ExprPtr target, iterable, test;  // `test` may be null
-  ExprPtr test_target;             // the target again, as a variable of the test's own scope
+  ExprPtr test_target;             // a copy of the target, as a variable in the scope of the test
   bool is_recursive = false;
   bool uses_loop = false;
   int loop_slot = 0;
@@ -206,13 +206,13 @@ struct SetBlockStmt : Stmt {
   Frame frame;
 };
 
-// What a macro and the body of a call block have in common.
+// Shared by macros and the bodies of call blocks.
 struct MacroShape {
   std::string name;  // empty for a call block
   std::vector<std::string> parameters;
   std::vector<int> slots;                                     // of the parameters
   std::vector<ExprPtr> defaults;                              // of the last parameters
-  int caller_slot = -1, kwargs_slot = -1, varargs_slot = -1;  // -1: not mentioned
+  int caller_slot = -1, kwargs_slot = -1, varargs_slot = -1;  // -1: not used
   Body body;
   Frame frame;
 };
@@ -226,7 +226,7 @@ struct MacroStmt : Stmt {
 struct CallBlockStmt : Stmt {
   explicit CallBlockStmt(int line_in) : Stmt(StmtType::kCallBlock, line_in) {}
   MacroShape macro;
-  ExprPtr call;  // null for a generation block, which only marks what the assistant said
+  ExprPtr call;  // null for a generation block, which only marks the output of the assistant
 };
 
 struct FilterBlockStmt : Stmt {
@@ -254,14 +254,15 @@ struct JumpStmt : Stmt {  // kBreak, kContinue
   using Stmt::Stmt;
 };
 
-// A whole template, read-only once resolved: any number of threads may render it.
+// A whole template, immutable once resolved: any number of threads may render it.
 struct Program {
   Body body;
   Frame frame;
-  std::map<std::string, int, std::less<>> exported;  // the slots of the outermost scope by name, for blocks, which see no scope around them
+  std::map<std::string, int, std::less<>>
+      exported;  // the slots of the outermost scope by name, for blocks, which cannot access enclosing scopes
 };
 
-// Parser and resolver. Throws a Fault that says the line.
+// Parser and resolver. Throws a Fault with the line.
 std::unique_ptr<Program> parse(std::string_view source);
 void resolve(Program& program);
 

@@ -49,7 +49,7 @@ std::optional<BigInt> BigInt::parse(std::string_view digits, int base) {
     digits.remove_prefix(1);
   }
   if (digits.empty()) return std::nullopt;
-  check_bits(digits.size());  // a digit holds at least a bit: bounds the quadratic loop below
+  check_bits(digits.size());  // a digit is at least one bit: bounds the quadratic loop below
   Limbs limbs;
   for (char c : digits) {
     const int digit = digit_value(c);
@@ -84,7 +84,7 @@ std::optional<int64_t> BigInt::to_int64() const {
 double BigInt::to_double() const {
   const size_t n = bits();
   if (n > 1024) return negative_ ? -HUGE_VAL : HUGE_VAL;
-  // The top 64 bits, the lowest of them made odd when anything below is lost, so that one rounding to a double is the right one.
+  // The top 64 bits, rounded to odd, so that the conversion to double rounds correctly.
   uint64_t top = 0;
   const size_t shift = n > 64 ? n - 64 : 0;
   bool lost = false;
@@ -225,7 +225,7 @@ void BigInt::multiply_add_small(Limbs& limbs, uint32_t factor, uint32_t addend) 
   if (carry != 0) limbs.push_back(static_cast<uint32_t>(carry));
 }
 
-// Bit by bit: such divisions are rare and short, and the plain way is plainly right.
+// Bit by bit: such divisions are rare and short.
 void BigInt::divide_magnitudes(const Limbs& a, const Limbs& b, Limbs& quotient, Limbs& remainder) {
   if (b.size() == 1) {
     quotient = a;

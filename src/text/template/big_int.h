@@ -9,13 +9,13 @@
 
 namespace kvik::text::jinja {
 
-// A whole number of any length up to kMaxBits, past which operations throw Error(kTooLarge). Division rounds down, as Python's does.
+// An integer of up to kMaxBits bits; operations beyond that throw Error(kTooLarge). Division rounds down, as in Python.
 class BigInt {
  public:
   static constexpr size_t kMaxBits = 65536;
 
   BigInt() = default;
-  BigInt(int64_t value);  // NOLINT: numbers convert as numbers do
+  BigInt(int64_t value);  // NOLINT: implicit, like other numeric conversions
   // Digits of `base` (2 to 36) with an optional sign and nothing else; nullopt otherwise.
   static std::optional<BigInt> parse(std::string_view digits, int base = 10);
   // `value` must be finite; the fraction is dropped.
@@ -25,7 +25,7 @@ class BigInt {
   bool is_negative() const { return negative_; }
   size_t bits() const;
   std::optional<int64_t> to_int64() const;
-  double to_double() const;  // infinite where a double cannot hold it
+  double to_double() const;  // infinite if out of range
   std::string to_string(int base = 10) const;
 
   BigInt operator-() const;

@@ -27,7 +27,7 @@ Value Interpreter::eval_call(const CallExpr& expr, const ScopePtr& scope, const 
   Value callee;
   Value self;
   MethodBody method = nullptr;
-  if (expr.callee->type == ExprType::kAttribute) {  // a method is called where it is found, without a bound object in between
+  if (expr.callee->type == ExprType::kAttribute) {  // calls a method directly, without creating a bound object
     const auto& attribute = static_cast<const AttributeExpr&>(*expr.callee);
     self = eval(*attribute.object, scope);
     method = find_method(self, attribute.name);

@@ -93,7 +93,7 @@ Order order(const Value& a, const Value& b, std::string_view symbol, int64_t& st
   if (a.is_number() && b.is_number()) return order_numbers(a, b);
   if (a.is_undefined()) fail("{}", a.why_undefined());
   if (b.is_undefined()) fail("{}", b.why_undefined());
-  if (a.is_text() && b.is_text()) {  // UTF-8 sorts as its code points do
+  if (a.is_text() && b.is_text()) {  // UTF-8 sorts like its code points
     take(steps, std::min(a.as_text().size(), b.as_text().size()));
     return order_exactly(a.as_text(), b.as_text());
   }

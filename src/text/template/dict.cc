@@ -11,7 +11,7 @@ namespace kvik::text::jinja {
 namespace {
 
 size_t hash_real(double value) {
-  // A whole float equals the int of its value and must hash like it.
+  // A float with an integer value equals that int and must have the same hash.
   if (std::trunc(value) == value && std::fabs(value) < 9.0e18) return std::hash<int64_t>()(static_cast<int64_t>(value));
   return std::hash<double>()(value);
 }

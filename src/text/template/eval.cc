@@ -110,7 +110,7 @@ Value Interpreter::eval_slice(const SliceExpr& expr, const ScopePtr& scope) {
   return get_slice(runtime_, object, {start, stop, part(expr.step)});
 }
 
-// `start` is what the first filter of a block's chain is applied to.
+// `start` is the input of the first filter of a filter block.
 Value Interpreter::eval_filter(const FilterExpr& expr, const ScopePtr& scope, const Value* start) {
   const bool continues_chain = start != nullptr && expr.subject != nullptr;
   const Value subject = continues_chain           ? eval_filter(static_cast<const FilterExpr&>(*expr.subject), scope, start)

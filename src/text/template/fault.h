@@ -8,8 +8,8 @@
 
 namespace kvik::text::jinja {
 
-// An Error on its way out of a template. The interpreter adds the line of the innermost statement, once; a message of the template's own
-// (raise_exception) is the template's word to its user and stays as it is.
+// An Error inside a template. The interpreter adds the line of the innermost statement, once; the message of raise_exception() is not
+// changed.
 class Fault : public Error {
  public:
   Fault(Code code, const std::string& sentence, bool is_final = false) : Error(code, sentence), is_final_(is_final) {}

@@ -7,7 +7,7 @@
 
 namespace kvik::text::jinja {
 
-// One table a file; null when there is no filter of that name in it.
+// One table per file; null if it has no filter of that name.
 FilterBody find_text_filter(std::string_view name);
 FilterBody find_number_filter(std::string_view name);
 FilterBody find_sequence_filter(std::string_view name);
@@ -20,19 +20,19 @@ FilterBody find_in_table(const Named<FilterBody> (&table)[n], std::string_view n
   return nullptr;
 }
 
-// "a.b.0" as filters take it: looked up part by part, with numbers as numbers.
+// The attribute argument of filters, such as "a.b.0": looked up part by part; numbers are indices.
 class AttributePath {
  public:
-  // Nothing, or none: the item itself.
+  // Null or none: the item itself.
   explicit AttributePath(const Value* attribute);
-  // `otherwise` stands for what is undefined on the way, unless it is null or none.
-  Value of(Runtime& runtime, Value item, const Value* otherwise = nullptr) const;
+  // `fallback` replaces undefined values, unless it is null or none.
+  Value of(Runtime& runtime, Value item, const Value* fallback = nullptr) const;
 
  private:
   std::vector<Value> parts_;
 };
 
-// Text in lower case, anything else as it is: what sorts and compares without regard to case.
+// Text in lower case, other values unchanged: for comparisons that ignore case.
 Value without_case(Runtime& runtime, const Value& value);
 
 }  // namespace kvik::text::jinja

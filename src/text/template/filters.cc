@@ -26,11 +26,11 @@ AttributePath::AttributePath(const Value* attribute) {
   }
 }
 
-Value AttributePath::of(Runtime& runtime, Value item, const Value* otherwise) const {
+Value AttributePath::of(Runtime& runtime, Value item, const Value* fallback) const {
   for (const Value& part : parts_) {
     runtime.step();
     item = get_item(runtime, item, part);
-    if (item.is_undefined() && otherwise != nullptr && !otherwise->is_none()) item = *otherwise;
+    if (item.is_undefined() && fallback != nullptr && !fallback->is_none()) item = *fallback;
   }
   return item;
 }

@@ -13,15 +13,15 @@ using FilterBody = Value (*)(Runtime& runtime, const Value& subject, const Args&
 using TestBody = bool (*)(Runtime& runtime, const Value& subject, const Args& args);
 using MethodBody = Function::Body;
 
-// Null when there is none of that name.
+// Null if there is none of that name.
 FilterBody find_filter(std::string_view name);
 TestBody find_test(std::string_view name);
 MethodBody find_method(const Value& self, std::string_view name);
 
-// range, dict, namespace, cycler, joiner, raise_exception, strftime_now; nullopt for other names.
+// range, dict, namespace, raise_exception, strftime_now; nothing for other names.
 std::optional<Value> find_global(Runtime& runtime, std::string_view name);
 
-// A table of one file's filters, methods or tests.
+// An entry of a table of filters, methods or tests.
 template <typename Body>
 struct Named {
   std::string_view name;

@@ -13,32 +13,32 @@ namespace {
 
 Value to_int(Runtime& runtime, const Value& value, const Args& args) {
   const Parameters given("int", args, {"default", "base"});
-  Value otherwise = given[0] == nullptr ? Value::integer(0) : *given[0];
+  Value fallback = given[0] == nullptr ? Value::integer(0) : *given[0];
   if (value.is_undefined()) fail("{}", value.why_undefined());
   if (value.is_whole()) return runtime.whole(value.as_big());
   if (value.is(Kind::kFloat)) {
     if (std::isinf(value.as_float())) fail_infinite();
-    return std::isnan(value.as_float()) ? otherwise : runtime.whole(BigInt::from_double(value.as_float()));
+    return std::isnan(value.as_float()) ? fallback : runtime.whole(BigInt::from_double(value.as_float()));
   }
-  if (!value.is_text()) return otherwise;
+  if (!value.is_text()) return fallback;
   runtime.work(value.as_text().size());
   if (const std::optional<BigInt> whole = parse_whole(value.as_text(), given.integer(1, 10))) return runtime.whole(*whole);
   const std::optional<double> real = parse_real(value.as_text());
-  return real && std::isfinite(*real) ? runtime.whole(BigInt::from_double(*real)) : otherwise;
+  return real && std::isfinite(*real) ? runtime.whole(BigInt::from_double(*real)) : fallback;
 }
 
 Value to_float(Runtime& runtime, const Value& value, const Args& args) {
   const Parameters given("float", args, {"default"});
-  Value otherwise = given[0] == nullptr ? Value::real(0) : *given[0];
+  Value fallback = given[0] == nullptr ? Value::real(0) : *given[0];
   if (value.is_undefined()) fail("{}", value.why_undefined());
   if (value.is_number()) {
     if (!value.is(Kind::kFloat) && std::isinf(value.to_double())) fail("int too large to convert to float");
     return Value::real(value.to_double());
   }
-  if (!value.is_text()) return otherwise;
+  if (!value.is_text()) return fallback;
   runtime.work(value.as_text().size());
   const std::optional<double> real = parse_real(value.as_text());
-  return real ? Value::real(*real) : otherwise;
+  return real ? Value::real(*real) : fallback;
 }
 
 Value absolute(Runtime& runtime, const Value& value, const Args& args) {
@@ -66,26 +66,11 @@ Value round(Runtime& runtime, const Value& value, const Args& args) {
   return apply(runtime, BinaryOp::kDivide, runtime.whole(BigInt::from_double(rounded)), power);
 }
 
-Value filesizeformat(Runtime& runtime, const Value& value, const Args& args) {
-  const Parameters given("filesizeformat", args, {"binary"});
-  const bool is_binary = given.truth(runtime, 0, false);
-  std::optional<double> size;
-  if (value.is_number()) size = value.to_double();
-  if (value.is_text()) size = parse_real(value.as_text());
-  if (!size || !std::isfinite(*size)) fail("filesizeformat: a number was expected, not '{}'", type_name(value));
-  const double base = is_binary ? 1024 : 1000;
-  if (*size == 1) return runtime.text("1 Byte");
-  if (*size < base) return runtime.text(fmt::format("{} Bytes", static_cast<int64_t>(*size)));
-  constexpr std::string_view kLetters = "KMGTPEZY";
-  double unit = base * base;
-  size_t i = 0;
-  for (; i + 1 < kLetters.size() && *size >= unit; ++i) unit *= base;
-  const std::string letter(1, i == 0 && !is_binary ? 'k' : kLetters[i]);
-  return runtime.text(fmt::format("{:.1f} {}{}", base * *size / unit, letter, is_binary ? "iB" : "B"));
-}
-
 constexpr Named<FilterBody> kNumberFilters[] = {
-    {"int", to_int}, {"float", to_float}, {"abs", absolute}, {"round", round}, {"filesizeformat", filesizeformat},
+    {"int", to_int},
+    {"float", to_float},
+    {"abs", absolute},
+    {"round", round},
 };
 
 }  // namespace

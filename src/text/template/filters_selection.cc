@@ -4,7 +4,7 @@
 namespace kvik::text::jinja {
 namespace {
 
-// Starts to walk `value` when the first item is asked for, as a generator does.
+// Iterates over `value` lazily, like a Python generator.
 class LazyIterator : public Iterator {
  public:
   LazyIterator(Runtime& runtime, Value value, Args args) : runtime_(runtime), args_(std::move(args)), value_(std::move(value)) {}
@@ -64,7 +64,7 @@ class MapIterator final : public LazyIterator {
 };
 
 struct Selection {
-  bool keeps = true;  // what passes the test, or what does not
+  bool keeps = true;  // keep items that pass the test, or those that do not
   bool by_attribute = false;
 };
 
@@ -130,59 +130,6 @@ class UniqueIterator final : public LazyIterator {
   Dict seen_;
 };
 
-class BatchIterator final : public LazyIterator {
- public:
-  using LazyIterator::LazyIterator;
-  std::optional<Value> next() override {
-    const Parameters given("batch", args_, {"linecount", "fill_with"}, 1);
-    const int64_t size = to_index(given.required(0), "batch");
-    std::vector<Value> items;
-    if (pending_) items.push_back(std::move(*std::exchange(pending_, std::nullopt)));
-    while (std::optional<Value> item = next_source()) {
-      if (static_cast<int64_t>(items.size()) == size) {
-        pending_ = std::move(item);
-        return runtime_.list(std::move(items));
-      }
-      items.push_back(std::move(*item));
-    }
-    if (items.empty()) return std::nullopt;
-    if (given[1] != nullptr && !given[1]->is_none() && static_cast<int64_t>(items.size()) < size) {
-      if (static_cast<size_t>(size) > runtime_.limits().memory_bytes) runtime_.check_room(runtime_.limits().memory_bytes + 1);
-      runtime_.check_room(static_cast<size_t>(size) * sizeof(Value));
-      items.resize(static_cast<size_t>(size), *given[1]);
-    }
-    return runtime_.list(std::move(items));
-  }
-
- private:
-  std::optional<Value> pending_;
-};
-
-class SliceIterator final : public LazyIterator {
- public:
-  using LazyIterator::LazyIterator;
-  std::optional<Value> next() override {
-    const Parameters given("slice", args_, {"slices", "fill_with"}, 1);
-    const int64_t n_slices = to_index(given.required(0), "slice");
-    if (!items_) items_ = collect(runtime_, value());
-    if (n_slices == 0) fail("division by zero");
-    if (at_ >= n_slices) return std::nullopt;
-    runtime_.step();
-    const auto length = static_cast<int64_t>(items_->size());
-    const int64_t n_each = length / n_slices, n_longer = length % n_slices;
-    const int64_t start = at_ * n_each + std::min(at_, n_longer);
-    const int64_t end = start + n_each + (at_ < n_longer ? 1 : 0);
-    std::vector<Value> part(items_->begin() + start, items_->begin() + end);
-    if (given[1] != nullptr && !given[1]->is_none() && at_ >= n_longer) part.push_back(*given[1]);
-    ++at_;
-    return runtime_.list(std::move(part));
-  }
-
- private:
-  std::optional<std::vector<Value>> items_;
-  int64_t at_ = 0;
-};
-
 class PairIterator final : public LazyIterator {
  public:
   using LazyIterator::LazyIterator;
@@ -212,7 +159,7 @@ Value select(Runtime& runtime, const Value& value, const Args& args) {
 constexpr Named<FilterBody> kSelectionFilters[] = {
     {"map", lazily<MapIterator>},       {"select", select<true, false>},     {"reject", select<false, false>},
     {"selectattr", select<true, true>}, {"rejectattr", select<false, true>}, {"unique", lazily<UniqueIterator>},
-    {"batch", lazily<BatchIterator>},   {"slice", lazily<SliceIterator>},    {"items", lazily<PairIterator>},
+    {"items", lazily<PairIterator>},
 };
 
 }  // namespace

@@ -64,7 +64,7 @@ Value join(Runtime& runtime, const Value& value, const Args& args) {
   return runtime.text(std::move(text));
 }
 
-// A value and what it is sorted by.
+// A value and its sort key.
 struct Keyed {
   Value key, value;
 };
@@ -118,45 +118,13 @@ Value dictsort(Runtime& runtime, const Value& value, const Args& args) {
   const std::string_view by = given.text(1, "key");
   if (by != "key" && by != "value") fail("You can only sort by either \"key\" or \"value\"");
   if (value.is_undefined()) fail("{}", value.why_undefined());
-  if (!value.is(Kind::kDict)) fail("dictsort: a dict was expected, not '{}'", type_name(value));
+  if (!value.is(Kind::kDict)) fail("dictsort: expected a dict, not '{}'", type_name(value));
   std::vector<Keyed> keyed;
   for (const Dict::Entry& entry : value.as_dict().entries()) {
     const Value& key = by == "key" ? entry.key : entry.value;
     keyed.push_back({keeps_case ? key : without_case(runtime, key), runtime.tuple({entry.key, entry.value})});
   }
   return runtime.list(sorted(runtime, std::move(keyed), given.truth(runtime, 2, false)));
-}
-
-Value groupby(Runtime& runtime, const Value& value, const Args& args) {
-  const Parameters given("groupby", args, {"attribute", "default", "case_sensitive"}, 1);
-  const bool keeps_case = given.truth(runtime, 2, false);
-  const AttributePath path(given[0]);
-  const auto key_of = [&](const Value& item) {
-    const Value key = path.of(runtime, item, given[1]);
-    return keeps_case ? key : without_case(runtime, key);
-  };
-  std::vector<Keyed> keyed;
-  for (Value& item : collect(runtime, value)) {
-    Value key = key_of(item);
-    keyed.push_back({std::move(key), std::move(item)});
-  }
-  std::vector<Value> groups, members;
-  Value key;
-  const auto close = [&] {
-    if (members.empty()) return;
-    const Value shown = keeps_case ? key : path.of(runtime, members.front(), given[1]);
-    groups.push_back(runtime.tuple({shown, runtime.list(std::exchange(members, {}))}, true));
-  };
-  for (Value& item : sorted(runtime, std::move(keyed), false)) {
-    Value item_key = key_of(item);
-    if (members.empty() || !equal(key, item_key, runtime.steps_left())) {
-      close();
-      key = std::move(item_key);
-    }
-    members.push_back(std::move(item));
-  }
-  close();
-  return runtime.list(std::move(groups));
 }
 
 template <Order kWanted>
@@ -209,7 +177,6 @@ constexpr Named<FilterBody> kSequenceFilters[] = {
     {"join", join},
     {"sort", sort},
     {"dictsort", dictsort},
-    {"groupby", groupby},
     {"min", extreme<Order::kLess>},
     {"max", extreme<Order::kGreater>},
     {"sum", sum},

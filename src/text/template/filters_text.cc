@@ -12,10 +12,10 @@
 namespace kvik::text::jinja {
 namespace {
 
-// Text as it is, markup included; anything else printed.
+// Text unchanged, including markup; other values as printed.
 Value soft_text(Runtime& runtime, const Value& value) { return value.is_text() ? value : runtime.text(printed(runtime, value)); }
 
-// The method of str with that name, on whatever the value prints as.
+// Calls a method of str on the printed value.
 Value by_method(Runtime& runtime, std::string_view method, const Value& value, const Args& args) {
   return find_text_method(method)(runtime, soft_text(runtime, value), args);
 }
@@ -61,13 +61,6 @@ Value replace(Runtime& runtime, const Value& value, const Args& args) {
   return runtime.text(replace_all(runtime, text, old_part, new_part, given.integer(2, -1)));
 }
 
-Value center(Runtime& runtime, const Value& value, const Args& args) {
-  const Parameters given("center", args, {"width"});
-  Args width;
-  width.list.push_back(Value::integer(given.integer(0, 80)));
-  return by_method(runtime, "center", value, width);
-}
-
 Value string(Runtime& runtime, const Value& value, const Args& args) {
   const Parameters none("string", args, {});
   return soft_text(runtime, value);
@@ -81,11 +74,6 @@ Value safe(Runtime& runtime, const Value& value, const Args& args) {
 Value escape(Runtime& runtime, const Value& value, const Args& args) {
   const Parameters none("escape", args, {});
   if (value.is_text() && value.text_cell().is_markup) return value;
-  return runtime.text(escape_html(printed(runtime, value)), true);
-}
-
-Value forceescape(Runtime& runtime, const Value& value, const Args& args) {
-  const Parameters none("forceescape", args, {});
   return runtime.text(escape_html(printed(runtime, value)), true);
 }
 
@@ -125,76 +113,17 @@ Value indent(Runtime& runtime, const Value& value, const Args& args) {
   return runtime.text(std::move(result), value.text_cell().is_markup);
 }
 
-Value truncate(Runtime& runtime, const Value& value, const Args& args) {
-  const Parameters given("truncate", args, {"length", "killwords", "end", "leeway"});
-  const std::string_view end = given.text(2, "...");
-  const int64_t length = given.integer(0, 255), leeway = given.integer(3, 5);
-  const auto end_points = static_cast<int64_t>(count_points(end));
-  if (length < end_points) fail("truncate: a length of at least {} was expected, not {}", end_points, length);
-  if (leeway < 0) fail("truncate: a leeway of at least 0 was expected, not {}", leeway);
-  if (jinja::length(runtime, value) - leeway <= length) return value;
-  const std::string_view text = to_text(value, "truncate");
-  std::string_view kept = text.substr(0, byte_of_point(text, static_cast<size_t>(length - end_points)));
-  if (!given.truth(runtime, 1, false)) kept = split_at(kept, " ", 1, true).front();
-  return runtime.text(std::string(kept) + std::string(end));
-}
-
-Value wordcount(Runtime& runtime, const Value& value, const Args& args) {
-  const Parameters none("wordcount", args, {});
-  const std::string text = printed(runtime, value);
-  runtime.work(8 * text.size());
-  int64_t n = 0;
-  bool in_word = false;
-  for (size_t at = 0; at < text.size();) {
-    const char32_t point = next_point(text, at);
-    const bool is_word = point == '_' || is_alnum(point);
-    if (is_word && !in_word) ++n;
-    in_word = is_word;
-  }
-  return Value::integer(n);
-}
-
-std::string url_quoted(std::string_view text, bool in_query) {
-  std::string result;
-  for (char c : text) {
-    const bool is_safe = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                         std::string_view("_.-~").find(c) != std::string_view::npos || (c == '/' && !in_query);
-    if (is_safe)
-      result += c;
-    else if (c == ' ' && in_query)
-      result += '+';
-    else
-      result += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return result;
-}
-
-Value urlencode(Runtime& runtime, const Value& value, const Args& args) {
-  const Parameters none("urlencode", args, {});
-  if (value.is_text() || try_iterate(runtime, value) == nullptr) return runtime.text(url_quoted(printed(runtime, value), false));
-  const Value pairs = value.is(Kind::kDict) ? find_method(value, "items")(runtime, value, {}) : value;
-  std::string result;
-  for (const Value& item : collect(runtime, pairs)) {
-    const std::vector<Value> pair = collect(runtime, item);
-    if (pair.size() != 2) fail("urlencode: pairs were expected");
-    if (!result.empty()) result += '&';
-    result += url_quoted(printed(runtime, pair[0]), true) + "=" + url_quoted(printed(runtime, pair[1]), true);
-    runtime.check_room(result.size());
-  }
-  return runtime.text(std::move(result));
-}
-
 void set_separators(JsonStyle& style, const Value* separators, Runtime& runtime) {
   style.item_separator = style.indent ? "," : ", ";
   style.key_separator = ": ";
   if (separators == nullptr || separators->is_none()) return;
   const std::vector<Value> pair = collect(runtime, *separators);
-  if (pair.size() != 2) fail("tojson: two separators were expected");
+  if (pair.size() != 2) fail("tojson: expected two separators");
   style.item_separator = to_text(pair[0], "tojson");
   style.key_separator = to_text(pair[1], "tojson");
 }
 
-// As the reference's chat environment has it: nothing escaped for HTML, non-ASCII kept, keys in their order.
+// As in the reference's chat environment: no HTML escapes, non-ASCII unchanged, keys in order.
 Value tojson(Runtime& runtime, const Value& value, const Args& args) {
   const Parameters given("tojson", args, {"ensure_ascii", "indent", "separators", "sort_keys"});
   JsonStyle style;
@@ -212,10 +141,9 @@ Value tojson(Runtime& runtime, const Value& value, const Args& args) {
 }
 
 constexpr Named<FilterBody> kTextFilters[] = {
-    {"trim", trim},     {"tojson", tojson},           {"upper", upper},         {"lower", lower},   {"capitalize", capitalize},
-    {"title", title},   {"replace", replace},         {"string", string},       {"safe", safe},     {"escape", escape},
-    {"e", escape},      {"forceescape", forceescape}, {"format", format},       {"indent", indent}, {"truncate", truncate},
-    {"center", center}, {"wordcount", wordcount},     {"urlencode", urlencode},
+    {"trim", trim},   {"tojson", tojson},   {"upper", upper},   {"lower", lower}, {"capitalize", capitalize},
+    {"title", title}, {"replace", replace}, {"string", string}, {"safe", safe},   {"escape", escape},
+    {"e", escape},    {"format", format},   {"indent", indent},
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace kvik::text::jinja {
 namespace {
 
-// Formatted text grows in an ordinary string, so its size is watched here.
+// Formatted text is in an ordinary string, so its size is checked here.
 void append(Runtime& runtime, std::string& out, std::string_view part) {
   runtime.check_room(out.size() + part.size());
   out += part;
@@ -56,7 +56,7 @@ class PercentFormatter {
   }
 
  private:
-  // A mapping, and what has items, may stay unused.
+  // A mapping or sequence may stay unused.
   bool takes_any() const { return used_names_ || values_.is(Kind::kDict) || values_.is(Kind::kList) || values_.is_undefined(); }
 
   Value take() {
@@ -184,7 +184,7 @@ class PercentFormatter {
     if (n_digits > INT16_MAX) fail("precision too large");
     if (takes_real) spec.type = 'd';
     if (n_digits < 0) return format_whole(runtime_, number, spec);
-    FormatSpec inner = spec;  // the precision is the least number of digits
+    FormatSpec inner = spec;  // the precision is the minimum number of digits
     inner.width = n_digits + (number.is_negative() || spec.sign != '-' ? 1 : 0) + (spec.alternate && spec.type != 'd' ? 2 : 0);
     if (spec.align == '=') inner.width = std::max(inner.width, spec.width);
     inner.align = '=';

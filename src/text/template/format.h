@@ -11,17 +11,17 @@ std::string format_percent(Runtime& runtime, const Value& form, const Value& val
 // form.format(*args, **kwargs)
 std::string format_braces(Runtime& runtime, const Value& form, const Args& args);
 
-// What stands between % and its letter, or after the colon of a brace field.
+// The specification between % and its letter, or after the colon of a brace field.
 struct FormatSpec {
   char32_t fill = ' ';
-  char align = '\0';      // '<', '>', '^', '='; none given: as the type has it
+  char align = '\0';      // '<', '>', '^', '='; none: the default of the type
   char sign = '-';        // '-', '+', ' '
-  bool has_sign = false;  // whether one was written
-  bool is_empty = true;   // nothing was written
+  bool has_sign = false;  // whether it is given
+  bool is_empty = true;   // nothing is given
   bool alternate = false;
   bool groups_commas = false, groups_underscores = false;
   int64_t width = 0;
-  int64_t precision = -1;  // -1: none given
+  int64_t precision = -1;  // -1: none
   char type = '\0';
 };
 FormatSpec parse_format_spec(std::string_view spec);

@@ -46,7 +46,7 @@ std::string upper_ascii(std::string text) {
   return text;
 }
 
-// printf's %g and its relatives write the digits; Python's rules differ in what follows.
+// printf writes the digits; Python differs in what follows.
 std::string real_digits(double magnitude, const FormatSpec& spec, char type) {
   if (std::isnan(magnitude)) return "nan";
   if (std::isinf(magnitude)) return "inf";
@@ -62,7 +62,7 @@ std::string real_digits(double magnitude, const FormatSpec& spec, char type) {
   }
 }
 
-// A precision without a type: as 'g', but with a digit after the point, for which it gives up one before it.
+// A precision without a type: like 'g', but always with a digit after the point.
 std::string untyped_digits(double magnitude, int64_t precision) {
   if (!std::isfinite(magnitude)) return print_real(magnitude);
   const int significant = static_cast<int>(std::max<int64_t>(precision, 1));

@@ -53,68 +53,12 @@ Value make_namespace(Runtime& runtime, const Value&, const Args& args) {
   return value;
 }
 
-class Cycler final : public Object {
- public:
-  explicit Cycler(std::vector<Value> items) : items_(std::move(items)) { set_nesting(nesting_around(items_)); }
-  std::string_view type_name() const override { return "Cycler"; }
-  std::optional<Value> attribute(Runtime& runtime, const Value& self, std::string_view name) override {
-    if (name == "current") return items_[at_];
-    if (name == "pos") return Value::integer(static_cast<int64_t>(at_));
-    if (name == "items") return runtime.tuple(items_);
-    if (name == "next")
-      return runtime.function(
-          "next", [](Runtime&, const Value& cycler, const Args&) { return of(cycler).next(); }, self);
-    if (name != "reset") return std::nullopt;
-    return runtime.function(
-        "reset",
-        [](Runtime&, const Value& cycler, const Args&) {
-          of(cycler).at_ = 0;
-          return Value::none();
-        },
-        self);
-  }
-
- private:
-  static Cycler& of(const Value& value) { return static_cast<Cycler&>(value.as_object()); }
-  Value next() {
-    Value value = items_[at_];
-    at_ = (at_ + 1) % items_.size();
-    return value;
-  }
-
-  std::vector<Value> items_;
-  size_t at_ = 0;
-};
-
-class Joiner final : public Object {
- public:
-  explicit Joiner(Value separator) : separator_(std::move(separator)) { set_nesting(separator_.nesting() + 1); }
-  std::string_view type_name() const override { return "Joiner"; }
-  bool is_callable() const override { return true; }
-  Value call(Runtime&, Args) override { return std::exchange(is_used_, true) ? separator_ : Value::text(""); }
-
- private:
-  Value separator_;
-  bool is_used_ = false;
-};
-
-Value make_cycler(Runtime& runtime, const Value&, const Args& args) {
-  if (!args.named.empty()) fail("cycler() takes no keyword arguments");
-  if (args.list.empty()) fail("at least one item has to be provided");
-  return runtime.object(std::make_shared<Cycler>(args.list));
-}
-
-Value make_joiner(Runtime& runtime, const Value&, const Args& args) {
-  const Parameters given("joiner", args, {"sep"});
-  return runtime.object(std::make_shared<Joiner>(given[0] == nullptr ? Value::text(", ") : *given[0]));
-}
-
 Value raise_exception(Runtime& runtime, const Value&, const Args& args) {
   const Parameters given("raise_exception", args, {"message"}, 1);
   throw Fault(Code::kBadArgument, printed(runtime, given.required(0)), true);
 }
 
-// %f is Python's own; the rest is the C library's, in the C locale.
+// %f is specific to Python; the C library handles the rest, in the C locale.
 std::string with_microseconds(std::string_view form, int microseconds) {
   std::string result;
   for (size_t i = 0; i < form.size(); ++i) {
@@ -147,8 +91,7 @@ Value strftime_now(Runtime& runtime, const Value&, const Args& args) {
 }
 
 constexpr Named<MethodBody> kGlobals[] = {
-    {"range", make_range},          {"dict", make_dict},     {"namespace", make_namespace},
-    {"cycler", make_cycler},        {"joiner", make_joiner}, {"raise_exception", raise_exception},
+    {"range", make_range},          {"dict", make_dict}, {"namespace", make_namespace}, {"raise_exception", raise_exception},
     {"strftime_now", strftime_now},
 };
 

@@ -27,7 +27,7 @@ std::string Interpreter::Capture::take() {
 }
 
 void Interpreter::fail_too_deep() {
-  --depth_;  // the level that was refused
+  --depth_;  // undo the refused level
   throw Fault(Code::kTooLarge, fmt::format("the template nests what it evaluates more than {} deep", kMaxStackDepth));
 }
 
@@ -55,7 +55,7 @@ void Interpreter::start(const Frame& frame, const ScopePtr& scope) {
   }
 }
 
-// A name no scope sets: what the template has set at its outermost level (only a block asks for that), then what it was given.
+// A name that no scope sets: first what the template has set at its outermost level (for blocks only), then the input variables.
 Value Interpreter::look_up(const std::string& name) {
   runtime_.step();
   if (root_ != nullptr) {
@@ -131,7 +131,7 @@ Interpreter::Flow Interpreter::execute_if(const IfStmt& stmt, const ScopePtr& sc
 }
 
 Interpreter::Flow Interpreter::execute_for(const ForStmt& stmt, const ScopePtr& scope, const Value& iterable, int depth0) {
-  bool finished_one = false;  // as in the reference, an iteration that ends in break or continue does not keep `else` from running
+  bool finished_one = false;  // as in the reference, `else` runs if every iteration ended in break or continue
   {
     const Entered inside(*this, stmt.frame, scope);
     std::optional<Entered> testing;

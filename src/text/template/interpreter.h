@@ -9,14 +9,14 @@
 
 namespace kvik::text::jinja {
 
-// The variables of one frame while it runs. Emptied when the frame is left, which also opens the rings that macros form with it.
+// The variables of one frame while it runs. Cleared at the end of the frame, which also breaks reference cycles through macros.
 struct Scope {
   std::shared_ptr<Scope> parent;
   std::vector<Value> slots;
 };
 using ScopePtr = std::shared_ptr<Scope>;
 
-// Walks a program once. Expressions are in eval.cc, statements in interpreter.cc, macros and calls in call.cc.
+// Executes a program once. Expressions are in eval.cc, statements in interpreter.cc, macros and calls in call.cc.
 class Interpreter {
  public:
   Interpreter(Runtime& runtime, const Program& program, const Dict& variables)
@@ -24,16 +24,16 @@ class Interpreter {
 
   std::string run();
 
-  // For macros and recursive loops, which hold the scope they were made in.
+  // For macros and recursive loops, which keep the scope that they were created in.
   Value call_macro(const MacroShape& macro, const ScopePtr& closure, Args args);
   Value run_recursively(const ForStmt& stmt, const ScopePtr& closure, const Value& iterable, int depth0);
-  // For a loop's `if`: gives the item, as its target holds it, when the test holds.
+  // For the `if` of a loop: returns the item, as assigned to the target, if the test is true.
   std::optional<Value> test_item(const ForStmt& stmt, const ScopePtr& scope, const Value& item);
 
  private:
   enum class Flow { kNext, kBreak, kContinue };
 
-  // A frame being run; empties its scope at the end, however it ends.
+  // A running frame; clears its scope at the end, also on an exception.
   class Entered {
    public:
     Entered(Interpreter& interpreter, const Frame& frame, ScopePtr parent);
@@ -46,7 +46,7 @@ class Interpreter {
     ScopePtr scope_;
   };
 
-  // One more level of the C++ stack. A tall expression in a deep recursion must not exhaust it.
+  // One more level of the C++ stack, which a deep expression in a deep recursion must not exhaust.
   class Deeper {
    public:
     explicit Deeper(Interpreter& interpreter) : interpreter_(interpreter) {
@@ -60,14 +60,14 @@ class Interpreter {
     Interpreter& interpreter_;
   };
 
-  // Sends what is printed to a text of its own.
+  // Captures output in a separate string.
   class Capture {
    public:
     explicit Capture(Interpreter& interpreter) : interpreter_(interpreter), outer_(interpreter.output_) { interpreter.output_ = &text_; }
     Capture(const Capture&) = delete;
     Capture& operator=(const Capture&) = delete;
     ~Capture();
-    // Ends it.
+    // Ends the capture.
     std::string take();
 
    private:
@@ -122,9 +122,9 @@ class Interpreter {
   const Dict& variables_;
   ScopePtr root_;
   std::string* output_ = nullptr;
-  size_t captured_bytes_ = 0;  // in all texts being printed to
+  size_t captured_bytes_ = 0;  // in all active captures
   int depth_ = 0;
-  int line_ = 0;  // of the expression evaluated last, for the sentence of a fault
+  int line_ = 0;  // of the expression evaluated last, for error messages
 };
 
 }  // namespace kvik::text::jinja

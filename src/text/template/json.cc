@@ -119,7 +119,7 @@ class JsonWriter {
   size_t depth_ = 0;
 };
 
-// Builds values while the library reads: a number arrives with its text, so none is rounded that need not be.
+// Builds values during parsing: numbers come with their text, so integers are never rounded.
 class ValueBuilder {
  public:
   using Json = nlohmann::json;
@@ -146,7 +146,7 @@ class ValueBuilder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool parse_error(size_t byte, const std::string&, const nlohmann::detail::exception& e) {
-    // A number beyond a double's range is the only fault that is no fault of the text: Python reads it as infinite.
+    // A number out of range of double is no syntax error: Python parses it as infinity.
     error_ = e.id == 406 ? "holds a number too large for any type" : fmt::format("is not valid JSON at byte {}", byte);
     return false;
   }

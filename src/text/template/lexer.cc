@@ -12,7 +12,7 @@ namespace {
 
 bool is_digit_char(char c) { return c >= '0' && c <= '9'; }
 
-// One line break for all kinds of them, and the last one dropped.
+// Normalizes line breaks and drops the last one.
 std::string with_plain_line_breaks(std::string_view source) {
   std::string text;
   text.reserve(source.size());
@@ -66,7 +66,7 @@ class Lexer {
 
   void add(TokenType type, std::string text, Value number = {}) { tokens_.push_back({type, std::move(text), std::move(number), line_}); }
 
-  // Past "%}" with what the signs and trim_blocks take after it; npos when the tag does not end at `at`.
+  // Past "%}" and the white space removed by signs and trim_blocks; npos if the tag does not end at `at`.
   size_t end_of_block(size_t at) const {
     if (starts("+%}", at)) return at + 3;
     if (starts("-%}", at)) return after_space(at + 3);
@@ -85,13 +85,13 @@ class Lexer {
     return starts("%}", at) ? at + 2 : std::string::npos;
   }
 
-  // Text before a tag, as the tag's sign and lstrip_blocks leave it.
+  // Text before a tag, after the tag's sign and lstrip_blocks.
   void add_data(size_t end, char sign, bool strips_line) {
     std::string_view text = std::string_view(source_).substr(at_, end - at_);
     if (sign == '-') {
       text = strip_right(text);
     } else if (sign != '+' && strips_line) {
-      const size_t line_start = text.rfind('\n') + 1;  // 0 when there is none
+      const size_t line_start = text.rfind('\n') + 1;  // 0 if there is none
       if ((line_start > 0 || at_line_start_) && strip_left(text.substr(line_start)).empty()) text = text.substr(0, line_start);
     }
     if (!text.empty()) add(TokenType::kData, std::string(text));
@@ -281,7 +281,7 @@ class Lexer {
     move_to(at_ + found->size());
   }
 
-  // A tag can only end where every bracket is closed.
+  // A tag can only end if every bracket is closed.
   void balance(char symbol) {
     if (symbol == '(') open_ += ')';
     if (symbol == '[') open_ += ']';
@@ -296,7 +296,7 @@ class Lexer {
   size_t at_ = 0;
   int line_ = 1;
   bool at_line_start_ = true;
-  std::string open_;  // the closing brackets that are due, innermost last
+  std::string open_;  // the expected closing brackets, innermost last
   std::vector<Token> tokens_;
 };
 

@@ -21,11 +21,11 @@ struct Token {
   bool is_name(std::string_view name) const { return type == TokenType::kName && text == name; }
 };
 
-// Cuts a template as the reference environment does: trim_blocks and lstrip_blocks on, keep_trailing_newline off, no line statements.
-// The last token is kEnd. Throws a Fault with the line.
+// Splits a template into tokens, as the reference environment does: trim_blocks and lstrip_blocks on, keep_trailing_newline off, no line
+// statements. The last token is kEnd. Throws a Fault with the line.
 std::vector<Token> tokenize(std::string_view source);
 
-// What a string literal between its quotes stands for.
+// The value of a string literal, given without its quotes.
 std::string unescape(std::string_view literal);
 
 }  // namespace kvik::text::jinja

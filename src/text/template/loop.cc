@@ -5,7 +5,7 @@
 namespace kvik::text::jinja {
 namespace {
 
-// The items for which the loop's `if` holds, tested when they are asked for.
+// The items for which the `if` of the loop is true, tested lazily.
 class TestedIterator final : public Iterator {
  public:
   TestedIterator(Runtime& runtime, Interpreter& interpreter, const ForStmt& stmt, ScopePtr scope, std::unique_ptr<Iterator> source)

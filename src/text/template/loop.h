@@ -4,11 +4,11 @@
 
 namespace kvik::text::jinja {
 
-// A loop being run, and the variable `loop` in its body.
+// A running loop, and the variable `loop` in its body.
 class Loop final : public Object {
  public:
   Loop(Interpreter& interpreter, const ForStmt& stmt, ScopePtr closure, Value iterable, int depth0);
-  // `test_scope` is where the loop's `if` is evaluated; null when it has none.
+  // `test_scope`: for the `if` of the loop; null if it has none.
   void start(Runtime& runtime, ScopePtr test_scope);
   std::optional<Value> advance();
 

@@ -35,7 +35,7 @@ Value dict_get(Runtime&, const Value& self, const Args& args) {
 
 Value copy(Runtime&, const Value& self, const Args& args) {
   const Parameters none("copy", args, {});
-  return self;  // nothing can change it, so a copy is itself
+  return self;  // immutable, so it is its own copy
 }
 
 Value items_index(Runtime& runtime, const Value& self, const Args& args) {
@@ -57,18 +57,10 @@ Value items_count(Runtime& runtime, const Value& self, const Args& args) {
   return Value::integer(n);
 }
 
-Value is_integer(Runtime&, const Value& self, const Args&) {
-  return Value::boolean(std::isfinite(self.as_float()) && std::trunc(self.as_float()) == self.as_float());
-}
-
-Value bit_length(Runtime&, const Value& self, const Args&) { return Value::integer(static_cast<int64_t>(self.as_big().bits())); }
-
 constexpr Named<MethodBody> kOfDicts[] = {
     {"get", dict_get}, {"items", dict_items}, {"keys", dict_keys}, {"values", dict_values}, {"copy", copy}};
 constexpr Named<MethodBody> kOfItems[] = {{"index", items_index}, {"count", items_count}};
 constexpr Named<MethodBody> kOfLists[] = {{"copy", copy}};
-constexpr Named<MethodBody> kOfFloats[] = {{"is_integer", is_integer}};
-constexpr Named<MethodBody> kOfInts[] = {{"bit_length", bit_length}};
 
 template <size_t n>
 MethodBody find_in(const Named<MethodBody> (&table)[n], std::string_view name) {
@@ -87,10 +79,6 @@ MethodBody find_method(const Value& self, std::string_view name) {
       if (const MethodBody body = find_in(kOfLists, name)) return body;
       return find_in(kOfItems, name);
     case Kind::kTuple: return find_in(kOfItems, name);
-    case Kind::kFloat: return find_in(kOfFloats, name);
-    case Kind::kBool:
-    case Kind::kInt:
-    case Kind::kBigInt: return find_in(kOfInts, name);
     default: return nullptr;
   }
 }

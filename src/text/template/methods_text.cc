@@ -9,7 +9,7 @@
 namespace kvik::text::jinja {
 namespace {
 
-// What a method of markup makes is markup.
+// Methods of markup return markup.
 Value like(Runtime& runtime, const Value& self, std::string text) { return runtime.text(std::move(text), self.text_cell().is_markup); }
 Value like(Runtime& runtime, const Value& self, std::string_view text) { return like(runtime, self, std::string(text)); }
 
@@ -125,36 +125,6 @@ Value join_text(Runtime& runtime, const Value& self, const Args& args) {
   return like(runtime, self, std::move(text));
 }
 
-template <char kAlign>
-Value pad(Runtime& runtime, const Value& self, const Args& args) {
-  const Parameters given("this method of str", args, {"width", "fillchar"}, 1);
-  FormatSpec spec;
-  spec.width = std::min<int64_t>(given.integer(0, 0), INT32_MAX);
-  const std::string_view fill = given.text(1, " ");
-  size_t fill_end = 0;
-  if (!fill.empty()) spec.fill = next_point(fill, fill_end);
-  if (fill.empty() || fill_end != fill.size()) fail("The fill character must be exactly one character long");
-  spec.align = kAlign;
-  const auto missing = spec.width - static_cast<int64_t>(self.text_cell().n_points);
-  // Python's center() puts the odd one left where the width is odd.
-  if (kAlign == '^' && missing > 0 && (missing & spec.width & 1) != 0) {
-    spec.width -= 1;
-    return like(runtime, self, std::string(fill).append(aligned(runtime, self.as_text(), spec, '<')));
-  }
-  return like(runtime, self, aligned(runtime, self.as_text(), spec, '<'));
-}
-
-Value zfill(Runtime& runtime, const Value& self, const Args& args) {
-  const Parameters given("zfill", args, {"width"}, 1);
-  const int64_t missing = std::min<int64_t>(given.integer(0, 0), INT32_MAX) - static_cast<int64_t>(self.text_cell().n_points);
-  if (missing <= 0) return self;
-  runtime.check_room(static_cast<size_t>(missing));
-  std::string text = self.as_text();
-  const bool has_sign = !text.empty() && (text[0] == '+' || text[0] == '-');
-  text.insert(has_sign ? 1 : 0, static_cast<size_t>(missing), '0');
-  return like(runtime, self, std::move(text));
-}
-
 template <bool (*kHolds)(char32_t)>
 Value all_are(Runtime& runtime, const Value& self, const Args& args) {
   const Parameters none("this method of str", args, {});
@@ -162,10 +132,10 @@ Value all_are(Runtime& runtime, const Value& self, const Args& args) {
   runtime.work(8 * text.size());
   for (size_t at = 0; at < text.size();)
     if (!kHolds(next_point(text, at))) return Value::boolean(false);
-  return Value::boolean(!text.empty() || kHolds == is_printable);
+  return Value::boolean(!text.empty());
 }
 
-// islower and isupper: some letter of that case, and none of the other.
+// islower and isupper: at least one letter of that case, and none of the other.
 template <bool (*kWanted)(char32_t), bool (*kOther)(char32_t)>
 Value is_case(Runtime& runtime, const Value& self, const Args&) {
   const std::string_view text = self.as_text();
@@ -177,33 +147,6 @@ Value is_case(Runtime& runtime, const Value& self, const Args&) {
     found |= kWanted(point);
   }
   return Value::boolean(found);
-}
-
-Value istitle(Runtime& runtime, const Value& self, const Args&) {
-  const std::string_view text = self.as_text();
-  runtime.work(8 * text.size());
-  bool after_cased = false, found = false;
-  for (size_t at = 0; at < text.size();) {
-    const char32_t point = next_point(text, at);
-    const bool starts_word = is_upper(point) || is_title(point);
-    if (starts_word ? after_cased : is_lower(point) && !after_cased) return Value::boolean(false);
-    after_cased = starts_word || is_lower(point);
-    found |= after_cased;
-  }
-  return Value::boolean(found);
-}
-
-Value isascii(Runtime&, const Value& self, const Args&) { return Value::boolean(self.text_cell().is_ascii()); }
-
-Value isidentifier(Runtime& runtime, const Value& self, const Args&) {
-  const std::string_view text = self.as_text();
-  runtime.work(8 * text.size());
-  for (size_t at = 0; at < text.size();) {
-    const bool first = at == 0;
-    const char32_t point = next_point(text, at);
-    if (first ? !is_identifier_start(point) : !is_identifier_part(point)) return Value::boolean(false);
-  }
-  return Value::boolean(!text.empty());
 }
 
 template <bool kFromRight>
@@ -232,36 +175,7 @@ Value removesuffix(Runtime& runtime, const Value& self, const Args& args) {
   return like(runtime, self, self.as_text().substr(0, self.as_text().size() - suffix.size()));
 }
 
-Value expandtabs(Runtime& runtime, const Value& self, const Args& args) {
-  const Parameters given("expandtabs", args, {"tabsize"});
-  const int64_t tab = std::min<int64_t>(given.integer(0, 8), INT32_MAX);
-  std::string text;
-  int64_t column = 0;
-  for (char c : self.as_text()) {
-    if (c == '\t') {
-      const int64_t n = tab > 0 ? tab - column % tab : 0;
-      runtime.check_room(text.size() + static_cast<size_t>(n));
-      text.append(static_cast<size_t>(n), ' ');
-      column += n;
-      continue;
-    }
-    text += c;
-    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) ++column;
-    if (c == '\n' || c == '\r') column = 0;
-  }
-  return like(runtime, self, std::move(text));
-}
-
 Value format_text(Runtime& runtime, const Value& self, const Args& args) { return like(runtime, self, format_braces(runtime, self, args)); }
-
-Value format_map(Runtime& runtime, const Value& self, const Args& args) {
-  const Parameters given("format_map", args, {"mapping"}, 1);
-  if (!given.required(0).is(Kind::kDict)) fail("format_map() needs a mapping");
-  Args named;
-  for (const Dict::Entry& entry : given.required(0).as_dict().entries())
-    if (entry.key.is_text()) named.named.emplace_back(entry.key.as_text(), entry.value);
-  return like(runtime, self, format_braces(runtime, self, named));
-}
 
 constexpr Named<MethodBody> kMethods[] = {
     {"strip", strip<true, true>},
@@ -283,30 +197,16 @@ constexpr Named<MethodBody> kMethods[] = {
     {"lower", mapped<to_lower>},
     {"title", mapped<to_title>},
     {"capitalize", mapped<capitalized>},
-    {"casefold", mapped<to_folded>},
-    {"swapcase", mapped<swapped_case>},
     {"format", format_text},
-    {"format_map", format_map},
-    {"center", pad<'^'>},
-    {"ljust", pad<'<'>},
-    {"rjust", pad<'>'>},
-    {"zfill", zfill},
     {"partition", partition<false>},
     {"rpartition", partition<true>},
     {"removeprefix", removeprefix},
     {"removesuffix", removesuffix},
-    {"expandtabs", expandtabs},
     {"isalnum", all_are<is_alnum>},
     {"isalpha", all_are<is_alpha>},
-    {"isascii", isascii},
-    {"isdecimal", all_are<is_decimal>},
     {"isdigit", all_are<is_digit>},
-    {"isidentifier", isidentifier},
     {"islower", is_case<is_lower, is_upper>},
-    {"isnumeric", all_are<is_numeric>},
-    {"isprintable", all_are<is_printable>},
     {"isspace", all_are<is_space>},
-    {"istitle", istitle},
     {"isupper", is_case<is_upper, is_lower>},
 };
 

@@ -15,7 +15,7 @@ Value Namespace::make(Runtime& runtime) {
 
 std::string Namespace::repr(Runtime& runtime) {
   if (is_printing_) throw Fault(Code::kBadArgument, "a namespace that holds itself cannot be printed");
-  const Runtime::Call call(runtime);  // namespaces in namespaces may go deep
+  const Runtime::Call call(runtime);  // namespaces can be deeply nested
   is_printing_ = true;
   std::string text = "<Namespace {";
   for (size_t i = 0; i < attributes_.size(); ++i) {

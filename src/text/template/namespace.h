@@ -6,10 +6,10 @@
 
 namespace kvik::text::jinja {
 
-// namespace(): the one thing whose attributes a template may set.
+// namespace(): the only object whose attributes a template can set.
 class Namespace final : public Object {
  public:
-  // Registered with the runtime, so that rings of namespaces are opened at the end.
+  // Registered with the runtime, which breaks reference cycles at the end.
   static Value make(Runtime& runtime);
 
   std::string_view type_name() const override { return "Namespace"; }
@@ -18,7 +18,7 @@ class Namespace final : public Object {
   void set(Runtime& runtime, std::string_view name, Value value);
 
  private:
-  std::vector<std::pair<std::string, Value>> attributes_;  // in the order they were first set; there are few
+  std::vector<std::pair<std::string, Value>> attributes_;  // in the order of their first assignment
   bool is_printing_ = false;
 };
 

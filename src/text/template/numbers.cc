@@ -12,7 +12,7 @@ namespace {
 
 bool is_word_char(char c) { return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z'); }
 
-// Without white space around and underscores between digits, digits of any script as ASCII; nullopt when it is no such text.
+// Removes white space and underscores and converts digits to ASCII; nothing if the text is not a number.
 std::optional<std::string> plain_number(std::string_view text) {
   text = strip_left(strip_right(text));
   std::string plain;

@@ -23,14 +23,14 @@ struct Args {
   std::optional<Value> take(std::string_view name);
 };
 
-// Gives values one at a time; nullopt at the end, and ever after.
+// Returns values one by one; nothing at the end, and from then on.
 class Iterator {
  public:
   virtual ~Iterator() = default;
   virtual std::optional<Value> next() = 0;
 };
 
-// What a template can hold beyond plain data: functions, macros, namespaces, loops, ranges, generators, views of dicts.
+// Values other than plain data: functions, macros, namespaces, loops, ranges, generators, views of dicts.
 class Object : public Cell {
  public:
   virtual std::string_view type_name() const = 0;
@@ -39,18 +39,18 @@ class Object : public Cell {
   virtual bool is_callable() const { return false; }
 
   virtual std::optional<int64_t> length(Runtime&) { return std::nullopt; }
-  // Python's getattr; nullopt where there is no such attribute.
+  // Python's getattr; nothing if there is no such attribute.
   virtual std::optional<Value> attribute(Runtime&, const Value& /*self*/, std::string_view) { return std::nullopt; }
-  // Python's []; nullopt where it raises.
+  // Python's []; nothing if it raises.
   virtual std::optional<Value> item(Runtime&, const Value&) { return std::nullopt; }
-  virtual bool has_items() const { return false; }  // whether [] is there at all
+  virtual bool has_items() const { return false; }  // whether it supports []
   virtual Value call(Runtime& runtime, Args args);
-  // Null where it cannot be iterated.
+  // Null if it cannot be iterated.
   virtual std::unique_ptr<Iterator> iterate(Runtime&) { return nullptr; }
   virtual std::unique_ptr<Iterator> iterate_backwards(Runtime&) { return nullptr; }
 };
 
-// A function the environment offers, or a method bound to its value.
+// A function of the environment, or a bound method.
 class Function final : public Object {
  public:
   using Body = Value (*)(Runtime& runtime, const Value& self, const Args& args);
@@ -68,7 +68,7 @@ class Function final : public Object {
   Value self_;
 };
 
-// A sequence of values that can be walked through once, as Python's generators are.
+// A sequence that can be iterated once, like a Python generator.
 class Generator final : public Object {
  public:
   Generator(std::unique_ptr<Iterator> source, int nesting) : source_(std::move(source)) { set_nesting(nesting); }
@@ -76,7 +76,7 @@ class Generator final : public Object {
   std::unique_ptr<Iterator> iterate(Runtime&) override;
 
  private:
-  std::shared_ptr<Iterator> source_;  // shared by every walk: each takes what the others left
+  std::shared_ptr<Iterator> source_;  // shared by all iterations
 };
 
 }  // namespace kvik::text::jinja

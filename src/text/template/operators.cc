@@ -77,14 +77,14 @@ Value power_whole(Runtime& runtime, const BigInt& base, const BigInt& exponent) 
   return runtime.whole(base.power(times));
 }
 
-// Exactly rounded also where the operands do not fit a double.
+// Correctly rounded, even if the operands are out of range of double.
 Value divide_whole(const Value& left, const Value& right) {
   constexpr int64_t kExact = int64_t{1} << 53;
   const auto fits = [](const Value& v) { return !v.is(Kind::kBigInt) && v.as_int() <= kExact && v.as_int() >= -kExact; };
   if (fits(left) && fits(right)) return Value::real(static_cast<double>(left.as_int()) / static_cast<double>(right.as_int()));
   const BigInt a = left.as_big(), b = right.as_big();
   if (a.is_zero()) return Value::real(b.is_negative() ? -0.0 : 0.0);
-  // A quotient of at least 65 bits with a sticky last bit: one rounding from there is the right one.
+  // A quotient of at least 65 bits with a sticky last bit, which rounds correctly.
   const auto shift = static_cast<int64_t>(b.bits()) - static_cast<int64_t>(a.bits()) + 66;
   const BigInt magnitude = a.is_negative() ? -a : a, divisor = b.is_negative() ? -b : b;
   const BigInt scaled = shift > 0 ? magnitude * BigInt(2).power(static_cast<uint64_t>(shift)) : magnitude;

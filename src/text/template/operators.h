@@ -5,7 +5,7 @@
 
 namespace kvik::text::jinja {
 
-// Python's operators on template values; they throw where Python raises.
+// Python's operators on template values; they throw if Python raises.
 Value apply(Runtime& runtime, BinaryOp op, const Value& left, const Value& right);
 Value apply_sign(Runtime& runtime, char sign, const Value& operand);
 bool compare(Runtime& runtime, CompareOp op, const Value& left, const Value& right);

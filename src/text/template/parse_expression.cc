@@ -14,7 +14,7 @@ ExprPtr Parser::parse_expression(bool with_conditional) {
   return with_conditional ? parse_conditional() : parse_or();
 }
 
-// One expression, or several with commas between them.
+// One expression, or several separated by commas.
 ExprPtr Parser::parse_tuple(bool with_conditional, std::string_view end_name, bool in_parentheses) {
   auto tuple = std::make_unique<ItemsExpr>(ExprType::kTuple, current().line);
   bool has_comma = false;
@@ -143,7 +143,7 @@ ExprPtr Parser::parse_product() {
   }
 }
 
-// From the left, unlike Python's.
+// Left-associative, unlike in Python.
 ExprPtr Parser::parse_power() {
   ExprPtr left = parse_unary();
   while (current().is_operator("**")) {
@@ -277,7 +277,7 @@ ExprPtr Parser::parse_subscript(ExprPtr object) {
   return finish(std::make_unique<ItemExpr>(std::move(object), finish(std::move(keys)), line));
 }
 
-// An expression, or a slice that does not know yet what it cuts.
+// An expression, or a slice whose object is not set yet.
 ExprPtr Parser::parse_subscribed() {
   const auto at_part_end = [&] { return current().is_operator("]") || current().is_operator(",") || current().is_operator(":"); };
   auto slice = std::make_unique<SliceExpr>(current().line);
@@ -336,7 +336,7 @@ std::string Parser::parse_dotted_name() {
   return name;
 }
 
-// A chain of filters; `at_name` when its first bar is left out, as a filter block writes it.
+// A chain of filters; `at_name`: without the first bar, as in a filter block.
 ExprPtr Parser::parse_filter(ExprPtr subject, bool at_name) {
   while (at_name || current().is_operator("|")) {
     if (!at_name) next();

@@ -5,7 +5,7 @@
 namespace kvik::text::jinja {
 namespace {
 
-// The target of a loop once more, for the scope of its test.
+// A copy of the target of a loop, for the scope of its test.
 ExprPtr clone_target(const Expr& target) {
   if (target.type == ExprType::kName) return std::make_unique<NameExpr>(static_cast<const NameExpr&>(target).name, target.line);
   auto tuple = std::make_unique<ItemsExpr>(ExprType::kTuple, target.line);
@@ -67,7 +67,7 @@ Body Parser::parse_template() {
   return body;
 }
 
-// Statements up to a tag of one of these names, which stays the current token; to the end of the template when there are none.
+// Statements up to a tag with one of these names, which stays the current token; without names, to the end of the template.
 Body Parser::parse_until(Ends ends) {
   const Depth depth(*this, kStatementWeight);
   Body body;
@@ -165,7 +165,7 @@ StmtPtr Parser::parse_for() {
   --loops_;
   if (next().text == "endfor") return stmt;
   const int outer = loops_;
-  if (stmt->is_recursive) loops_ = 0;  // a recursive loop is a function of its own
+  if (stmt->is_recursive) loops_ = 0;  // a recursive loop is a separate function
   stmt->otherwise = parse_body_and_drop("endfor");
   loops_ = outer;
   return stmt;

@@ -9,7 +9,7 @@
 
 namespace kvik::text::jinja {
 
-// Recursive descent, with the grammar and the precedences of the reference. Expressions are in parse_expression.cc, tags in parser.cc.
+// Recursive descent, with the grammar and precedences of the reference. Expressions are in parse_expression.cc, tags in parser.cc.
 class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -17,7 +17,7 @@ class Parser {
   Body parse_template();
 
  private:
-  // Counts how deep the recursion is; a template from anywhere must not exhaust the stack.
+  // Counts the depth of the recursion; an untrusted template must not exhaust the stack.
   class Depth {
    public:
     Depth(Parser& parser, int weight) : parser_(parser), weight_(weight) {
@@ -48,7 +48,7 @@ class Parser {
   [[noreturn]] void fail_at(int line, const std::string& what) const;
   std::string describe_current() const;
 
-  // Sets the height of a new node over its children and bounds it.
+  // Sets and checks the height of a new node.
   template <typename Node>
   ExprPtr finish(std::unique_ptr<Node> node);
 
@@ -106,7 +106,7 @@ class Parser {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int depth_ = 0;
-  int loops_ = 0;  // around this point, inside one function of the reference: where break and continue are allowed
+  int loops_ = 0;  // enclosing loops in the same function of the reference, for break and continue
 };
 
 template <typename Node>

@@ -75,7 +75,7 @@ std::string print_real(double value) {
     text.assign(buffer, plain.ptr);
     return text.find('.') == std::string::npos ? text + ".0" : text;
   }
-  return text;  // two digits of exponent at least, as Python has them
+  return text;  // at least two digits of exponent, as in Python
 }
 
 void repr_to(Runtime& runtime, const Value& value, std::string& out) {

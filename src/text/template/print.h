@@ -6,16 +6,16 @@
 
 namespace kvik::text::jinja {
 
-// Python's str() and repr(), appended to `out`. Throw when `out` outgrows the rendering's memory.
+// Python's str() and repr(), appended to `out`. Throw if `out` exceeds the memory limit.
 void print_to(Runtime& runtime, const Value& value, std::string& out);
 void repr_to(Runtime& runtime, const Value& value, std::string& out);
 std::string printed(Runtime& runtime, const Value& value);
 std::string represented(Runtime& runtime, const Value& value);
 
-// Python's shortest form that reads back as the same number: 1.0, 1e+16, 1e-07, inf, nan.
+// Python's shortest representation: 1.0, 1e+16, 1e-07, inf, nan.
 std::string print_real(double value);
 
-// & < > ' " as HTML writes them.
+// Escapes & < > ' " for HTML.
 std::string escape_html(std::string_view text);
 
 }  // namespace kvik::text::jinja

@@ -7,14 +7,14 @@
 namespace kvik::text::jinja {
 namespace {
 
-// The names of one scope while it is being resolved. Which scope a name belongs to, and what it starts with, is decided by the text alone,
-// as the reference compiles it: a name that a scope sets anywhere is that scope's from its start on.
+// The names of one scope during resolution. As in the reference, scoping is static: a name that a scope sets anywhere belongs to that
+// scope from its start.
 struct Names {
   Names* parent = nullptr;
   Frame* frame = nullptr;
-  MacroShape* macro = nullptr;  // of the scope of a macro's or a call block's body
-  ForStmt* loop = nullptr;      // of the scope of a loop's body
-  int branches = 0;             // `if`s around the point being read
+  MacroShape* macro = nullptr;  // for the body of a macro or call block
+  ForStmt* loop = nullptr;      // for the body of a loop
+  int branches = 0;             // enclosing `if`s
   std::map<std::string, int, std::less<>> slots = {};
 
   int define(const std::string& name, LoadKind kind, Place from = {}) {
@@ -40,7 +40,7 @@ class Resolver {
     throw Fault(Code::kBadModel, fmt::format("template line {}: {}", line, what), true);
   }
 
-  // First all names of the scope are found, then every mention gets its place; scopes inside come while that is done.
+  // First finds all names of the scope, then binds every use; inner scopes are resolved during the second pass.
   void resolve_scope(Names& names, const Body& body) {
     declare(names, body);
     bind(names, body, false);
@@ -61,7 +61,7 @@ class Resolver {
     return name == "varargs" ? &macro.varargs_slot : nullptr;
   }
 
-  // caller, kwargs and varargs are parameters of every macro around the mention that does not name them itself.
+  // caller, kwargs and varargs are implicit parameters of every enclosing macro of their use that does not declare them.
   static void declare_special(Names* names, const std::string& name) {
     for (; names != nullptr; names = names->parent) {
       int* slot = names->macro == nullptr ? nullptr : special_slot(*names->macro, name);
@@ -145,13 +145,13 @@ class Resolver {
     names.branches -= static_cast<int>(2 * stmt.branches.size());
   }
 
-  // ---- placing mentions
+  // ---- binding uses
 
   void bind(Names& names, const Body& body, bool is_soft) {
     for (const StmtPtr& stmt : body) bind(names, *stmt, is_soft);
   }
 
-  // `is_soft`: under an `if`, where an unknown filter only matters once it is reached.
+  // `is_soft`: inside an `if`, where an unknown filter is an error only when it is evaluated.
   void bind(Names& names, Expr& expr, bool is_soft) {
     switch (expr.type) {
       case ExprType::kName: return bind_name(names, static_cast<NameExpr&>(expr));
@@ -277,14 +277,14 @@ class Resolver {
     bind(inner, stmt.body, false);
   }
 
-  // A block does not see the scopes around it, only what the template has set before.
+  // A block cannot access enclosing scopes, only what the template has set before.
   void bind_block(BlockStmt& stmt) {
     Names names{.frame = &stmt.frame};
     resolve_scope(names, stmt.body);
   }
 
   Program& program_;
-  int loops_ = 0;  // around the point being bound
+  int loops_ = 0;  // enclosing loops
 };
 
 }  // namespace

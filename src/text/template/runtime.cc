@@ -9,7 +9,7 @@
 namespace kvik::text::jinja {
 namespace {
 
-constexpr size_t kCellBytes = 112;  // about what a small value costs beside its content
+constexpr size_t kCellBytes = 112;  // about the overhead of a small value
 
 }  // namespace
 
@@ -40,9 +40,9 @@ Value Runtime::text(std::string utf8, bool is_markup) {
   return value;
 }
 
-Value Runtime::items(Kind kind, std::vector<Value> values, bool is_group) {
+Value Runtime::items(Kind kind, std::vector<Value> values) {
   const size_t n_bytes = kCellBytes + values.capacity() * sizeof(Value);
-  auto cell = std::make_shared<Items>(std::move(values), is_group);
+  auto cell = std::make_shared<Items>(std::move(values));
   account(*cell, n_bytes);
   return Value(kind, std::move(cell));
 }

@@ -12,14 +12,14 @@
 
 namespace kvik::text::jinja {
 
-// Local time as strftime_now() shows it.
+// Local time for strftime_now().
 struct Moment {
   std::tm local = {};
   int microseconds = 0;
 };
 using Clock = std::function<Moment()>;
 
-// One rendering: what it has used up, the values it made, its clock. One thread; values it makes must not outlive it.
+// The state of one rendering: used resources, live values, clock. One thread; its values must not outlive it.
 class Runtime {
  public:
   Runtime(const Limits& limits, Clock clock) : limits_(limits), steps_left_(limits.steps), clock_(std::move(clock)) {}
@@ -34,24 +34,24 @@ class Runtime {
     steps_left_ -= n;
     if (steps_left_ < 0) out_of_steps();
   }
-  // Handling so many bytes of text.
+  // Counts steps for processing this many bytes of text.
   void work(size_t n_bytes) { step(static_cast<int64_t>(n_bytes / 64)); }
-  // To be asked before so much is made.
+  // Call before allocating this much.
   void check_room(size_t n_bytes) const;
 
   Value text(std::string utf8, bool is_markup = false);
   Value list(std::vector<Value> values) { return items(Kind::kList, std::move(values)); }
-  Value tuple(std::vector<Value> values, bool is_group = false) { return items(Kind::kTuple, std::move(values), is_group); }
+  Value tuple(std::vector<Value> values) { return items(Kind::kTuple, std::move(values)); }
   Value dict(std::shared_ptr<Dict> dict);
   Value object(std::shared_ptr<Object> object);
   Value undefined(std::string why);
   Value whole(BigInt value);
   Value generator(std::unique_ptr<Iterator> source, const Value& of);
   Value function(std::string_view name, Function::Body body, Value self = {});
-  // Objects that a template may change can form rings; they are emptied when the rendering ends.
+  // Mutable objects can form reference cycles; they are cleared at the end.
   void empty_at_end(std::function<void()> empty) { at_end_.push_back(std::move(empty)); }
 
-  // Macros and recursive loops inside one another.
+  // A nested macro or recursive loop.
   class Call {
    public:
     explicit Call(Runtime& runtime);
@@ -66,7 +66,7 @@ class Runtime {
  private:
   [[noreturn]] void out_of_steps() const;
   void account(Cell& cell, size_t n_bytes);
-  Value items(Kind kind, std::vector<Value> values, bool is_group = false);
+  Value items(Kind kind, std::vector<Value> values);
 
   Meter meter_;
   Limits limits_;
@@ -76,7 +76,7 @@ class Runtime {
   std::vector<std::function<void()>> at_end_;
 };
 
-// The parameters of one call, bound by place and by name as Python binds them; null where none was given.
+// The parameters of one call, bound by position and name as in Python; null if not given.
 class Parameters {
  public:
   // The first `n_required` of `names` must be given.

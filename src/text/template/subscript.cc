@@ -18,10 +18,10 @@ Value no_attribute(Runtime& runtime, const Value& object, std::string_view name)
   return runtime.undefined(fmt::format("'{}' has no attribute '{}'", describe(object), name));
 }
 
-// Python has these on every object, and the sandbox lets no template near them.
+// Every Python object has these; the sandbox forbids them.
 bool is_hidden(std::string_view name) { return name.size() > 4 && name.starts_with("__") && name.ends_with("__"); }
 
-// Of those, what an undefined value has too; asked for anything else it fails.
+// Those that an undefined value has; other attributes of it are an error.
 bool has_undefined(std::string_view name) { return name == "__class__" || name == "__doc__" || name == "__init__" || name == "__module__"; }
 
 bool would_change(const Value& object, std::string_view name) {
@@ -29,13 +29,6 @@ bool would_change(const Value& object, std::string_view name) {
   static constexpr std::string_view kOfDicts[] = {"clear", "pop", "popitem", "setdefault", "update"};
   const auto among = [&](const auto& names) { return std::find(std::begin(names), std::end(names), name) != std::end(names); };
   return (object.is(Kind::kList) && among(kOfLists)) || (object.is(Kind::kDict) && among(kOfDicts));
-}
-
-std::optional<Value> number_attribute(const Value& number, std::string_view name) {
-  if (name == "real" || name == "numerator") return number.is(Kind::kBool) ? Value::integer(number.as_int()) : number;
-  if (name == "imag") return number.is(Kind::kFloat) ? Value::real(0) : Value::integer(0);
-  if (name == "denominator" && !number.is(Kind::kFloat)) return Value::integer(1);
-  return std::nullopt;
 }
 
 std::optional<Value> item_of_items(const Value& object, const Value& key) {
@@ -60,7 +53,7 @@ std::optional<Value> item_of_text(Runtime& runtime, const Value& object, const V
   return runtime.text(text.utf8.substr(start, end - start), text.is_markup);
 }
 
-// Python's [] alone; nullopt where it raises TypeError or LookupError.
+// Only Python's []; nothing if it raises TypeError or LookupError.
 std::optional<Value> item_of(Runtime& runtime, const Value& object, const Value& key) {
   switch (object.kind()) {
     case Kind::kMissing:
@@ -77,7 +70,7 @@ std::optional<Value> item_of(Runtime& runtime, const Value& object, const Value&
   }
 }
 
-// The attribute as the sandbox hands it out: undefined where it is there and forbidden.
+// The attribute as in the sandbox: undefined if it is forbidden.
 std::optional<Value> safe_attribute(Runtime& runtime, const Value& object, std::string_view name) {
   if (is_hidden(name) || would_change(object, name))
     return runtime.undefined(fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(object)));
@@ -95,19 +88,13 @@ int64_t bound(const Value& value, int64_t length, int64_t otherwise, int64_t low
 
 std::optional<Value> find_attribute(Runtime& runtime, const Value& object, std::string_view name) {
   if (object.is(Kind::kObject)) return object.as_object().attribute(runtime, object, name);
-  if (object.is_number())
-    if (std::optional<Value> value = number_attribute(object, name)) return value;
-  if (object.is(Kind::kTuple) && object.items_cell().is_group) {
-    if (name == "grouper") return object.as_items()[0];
-    if (name == "list") return object.as_items()[1];
-  }
   if (const MethodBody method = find_method(object, name)) return runtime.function(name, method, object);
   return std::nullopt;
 }
 
 Value get_attribute(Runtime& runtime, const Value& object, std::string_view name) {
   if (object.is_undefined() && !has_undefined(name)) fail("{}", object.why_undefined());
-  if (object.is(Kind::kDict)) {  // by far the most common, and few names are methods
+  if (object.is(Kind::kDict)) {  // the most common case; few names are methods
     const bool is_plain = !is_hidden(name) && !would_change(object, name) && find_method(object, name) == nullptr;
     if (is_plain) {
       const Value* value = object.as_dict().find(name);

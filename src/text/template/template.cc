@@ -7,7 +7,7 @@
 namespace kvik::text::jinja {
 namespace {
 
-// The day of the week and of the year follow from the date.
+// Computes the day of the week and of the year from the date.
 void complete(std::tm& time) {
   constexpr int kDaysBefore[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
   const int year = time.tm_year + 1900;
@@ -26,7 +26,7 @@ bool take(std::string_view& text, char c) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// A number of up to so many digits, off the front of the text; false where there is none.
+// Parses a number of up to this many digits at the start of the text; false if there is none.
 bool take_number(std::string_view& text, int most_digits, int& number) {
   if (text.empty() || !is_digit(text.front())) return false;
   number = 0;
@@ -37,7 +37,7 @@ bool take_number(std::string_view& text, int most_digits, int& number) {
   return true;
 }
 
-// What digits after a decimal point stand for.
+// The value of the digits after a decimal point.
 int microseconds(std::string_view digits) {
   int total = 0;
   for (int unit = 100'000; unit > 0 && !digits.empty() && is_digit(digits.front()); unit /= 10) {

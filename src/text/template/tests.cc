@@ -41,23 +41,6 @@ bool divisibleby(Runtime& runtime, const Value& value, const Args& args) {
   return divides(runtime, value, given.required(0));
 }
 
-const std::string* name_in(const Value& value) {
-  if (!hash_of(value)) fail("unhashable type: '{}'", type_name(value));
-  return value.is_text() ? &value.as_text() : nullptr;
-}
-
-bool is_known_filter(Runtime&, const Value& value, const Args& args) {
-  take_none(args);
-  const std::string* name = name_in(value);
-  return name != nullptr && find_filter(*name) != nullptr;
-}
-
-bool is_known_test(Runtime&, const Value& value, const Args& args) {
-  take_none(args);
-  const std::string* name = name_in(value);
-  return name != nullptr && find_test(*name) != nullptr;
-}
-
 bool sequence(Runtime& runtime, const Value& value, const Args& args) {
   take_none(args);
   if (value.is(Kind::kObject)) return value.as_object().has_items() && value.as_object().length(runtime).has_value();
@@ -107,7 +90,6 @@ bool is_float(const Value& value) { return value.is(Kind::kFloat); }
 bool is_text(const Value& value) { return value.is_text(); }
 bool is_mapping(const Value& value) { return value.is(Kind::kDict); }
 bool is_number(const Value& value) { return value.is_number(); }
-bool is_escaped(const Value& value) { return value.is_text() && value.text_cell().is_markup; }
 
 constexpr Named<TestBody> kTests[] = {
     {"odd", odd},
@@ -115,8 +97,6 @@ constexpr Named<TestBody> kTests[] = {
     {"divisibleby", divisibleby},
     {"defined", plain<is_defined>},
     {"undefined", plain<is_undefined>},
-    {"filter", is_known_filter},
-    {"test", is_known_test},
     {"none", plain<is_none>},
     {"boolean", plain<is_boolean>},
     {"false", plain<is_false>},
@@ -132,7 +112,6 @@ constexpr Named<TestBody> kTests[] = {
     {"iterable", iterable},
     {"callable", callable},
     {"sameas", sameas},
-    {"escaped", plain<is_escaped>},
     {"in", compares<CompareOp::kIn>},
     {"==", compares<CompareOp::kEqual>},
     {"eq", compares<CompareOp::kEqual>},

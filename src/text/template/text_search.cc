@@ -13,7 +13,7 @@ bool ends_line(char32_t point) {
   return (point >= 0x0A && point <= 0x0D) || (point >= 0x1C && point <= 0x1E) || point == 0x85 || point == 0x2028 || point == 0x2029;
 }
 
-// From the left; the last part is what remains after `most` splits, without the white space before it.
+// From the left; the last part is the rest after `most` splits, without leading white space.
 std::vector<std::string_view> split_at_space_from_left(std::string_view text, size_t most) {
   std::vector<std::string_view> parts;
   text = strip_left(text);
@@ -59,7 +59,7 @@ size_t find_text(std::string_view text, std::string_view wanted, size_t from) {
 }
 
 size_t rfind_text(std::string_view text, std::string_view wanted) {
-  constexpr size_t kShort = 32;  // trying at every place costs no more than mirroring
+  constexpr size_t kShort = 32;  // a naive search is as fast as reversing
   if (wanted.size() <= kShort) return text.rfind(wanted);
   const std::string mirrored(text.rbegin(), text.rend()), mirrored_wanted(wanted.rbegin(), wanted.rend());
   const size_t found = find_text(mirrored, mirrored_wanted);
@@ -71,7 +71,7 @@ std::vector<std::string_view> split_at_space(std::string_view text, size_t most,
 }
 
 std::vector<std::string_view> split_at(std::string_view text, std::string_view separator, size_t most, bool from_right) {
-  // From the right is from the left in a mirror.
+  // Searches the reversed text from the left.
   const std::string mirrored(from_right ? std::string(text.rbegin(), text.rend()) : std::string());
   const std::string mirrored_separator(separator.rbegin(), separator.rend());
   const std::string_view searched = from_right ? std::string_view(mirrored) : text;

@@ -9,7 +9,7 @@
 
 namespace kvik::text::jinja {
 
-// Linear, whatever the texts are.
+// Linear in the worst case.
 size_t find_text(std::string_view text, std::string_view wanted, size_t from = 0);
 size_t rfind_text(std::string_view text, std::string_view wanted);
 
@@ -17,8 +17,8 @@ size_t rfind_text(std::string_view text, std::string_view wanted);
 std::vector<std::string_view> split_at_space(std::string_view text, size_t most, bool from_right);
 std::vector<std::string_view> split_at(std::string_view text, std::string_view separator, size_t most, bool from_right);
 
-// What the parameters `first` and `first + 1` (start and end, in code points) leave of a text to search; nullopt when that is less than
-// nothing, where not even "" is found.
+// The part of a text selected by the parameters `first` and `first + 1` (start and end, in code points); nothing if start is past end, so
+// that not even "" is found.
 std::optional<std::string_view> search_range(const Value& text, const Parameters& given, size_t first);
 
 }  // namespace kvik::text::jinja

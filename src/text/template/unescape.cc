@@ -5,7 +5,7 @@
 namespace kvik::text::jinja {
 namespace {
 
-// The reference first writes what is not ASCII as escapes of its own, so that a backslash before such a character escapes *that* backslash.
+// The reference first escapes non-ASCII characters, so that a backslash before one escapes the backslash of that escape.
 std::string with_ascii_escapes(std::string_view literal) {
   std::string ascii;
   for (size_t at = 0; at < literal.size();) {
@@ -43,7 +43,7 @@ class Unescaper {
  private:
   void escape(char c) {
     constexpr std::string_view kLetters = "\\'\"abfnrtv", kMeanings = "\\'\"\a\b\f\n\r\t\v";
-    if (c == '\n') return;  // a line break after a backslash is no line break
+    if (c == '\n') return;  // a line continuation
     if (const size_t i = kLetters.find(c); i != std::string_view::npos) return put(static_cast<unsigned char>(kMeanings[i]));
     if (c == 'x') return hex(2);
     if (c == 'u') return hex(4);
@@ -86,7 +86,7 @@ class Unescaper {
     at_ = end + 1;
   }
 
-  // Two escaped surrogates are one character; one alone is none.
+  // Two escaped surrogates are one character; a single one is invalid.
   void put(char32_t point) {
     const bool is_low = point >= 0xDC00 && point <= 0xDFFF;
     if (is_low && high_ != 0) {

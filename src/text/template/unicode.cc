@@ -24,7 +24,7 @@ struct CaseMap {
 using Mapping = int32_t (*)(const UCaseMap*, char*, int32_t, const char*, int32_t, UErrorCode*);
 
 std::string map_case(std::string_view text, Mapping mapping) {
-  static const CaseMap kRoot;  // immutable once made, so any thread may use it
+  static const CaseMap kRoot;  // immutable, so any thread may use it
   if (text.empty()) return {};
   if (text.size() > (size_t{1} << 29)) throw Fault(Code::kTooLarge, "a text too long to change its case");
   std::string mapped(text.size() + text.size() / 2 + 8, '\0');
@@ -45,11 +45,7 @@ int32_t upper_mapping(const UCaseMap* map, char* to, int32_t capacity, const cha
 int32_t lower_mapping(const UCaseMap* map, char* to, int32_t capacity, const char* from, int32_t size, UErrorCode* status) {
   return ucasemap_utf8ToLower(map, to, capacity, from, size, status);
 }
-int32_t fold_mapping(const UCaseMap* map, char* to, int32_t capacity, const char* from, int32_t size, UErrorCode* status) {
-  return ucasemap_utf8FoldCase(map, to, capacity, from, size, status);
-}
-
-// One code point in title case, with what special casing makes of it ("ß" becomes "Ss").
+// One code point in title case, with special casing ("ß" becomes "Ss").
 void append_title(std::string& text, std::string_view point) {
   size_t at = 0;
   const char32_t code = next_point(point, at);
@@ -70,9 +66,9 @@ bool contains_point(std::string_view chars, char32_t wanted) {
   return false;
 }
 
-constexpr char32_t kCapitalSigma = 0x3A3;  // lower case is another letter at the end of a word
+constexpr char32_t kCapitalSigma = 0x3A3;  // has another lower case letter at the end of a word
 
-// Whether the next code point from `at` on that counts for case is a cased one.
+// Whether the next code point from `at` that is not case-ignorable is cased.
 bool cased_follows(std::string_view text, size_t at) {
   while (at < text.size()) {
     const auto point = static_cast<UChar32>(next_point(text, at));
@@ -136,7 +132,6 @@ bool is_space(char32_t point) {
 }
 
 bool is_alpha(char32_t point) { return (category(point) & U_GC_L_MASK) != 0; }
-bool is_decimal(char32_t point) { return decimal_value(point) >= 0; }
 int decimal_value(char32_t point) { return u_charDigitValue(static_cast<UChar32>(point)); }
 
 bool is_digit(char32_t point) {
@@ -161,7 +156,6 @@ bool is_identifier_part(char32_t point) { return u_hasBinaryProperty(static_cast
 
 std::string to_upper(std::string_view text) { return map_case(text, upper_mapping); }
 std::string to_lower(std::string_view text) { return map_case(text, lower_mapping); }
-std::string to_folded(std::string_view text) { return map_case(text, fold_mapping); }
 
 std::string to_title(std::string_view text) {
   std::string title;
@@ -183,27 +177,11 @@ std::string capitalized(std::string_view text) {
   if (text.empty()) return {};
   size_t at = 0;
   next_point(text, at);
-  // All in lower case first: what the end of a word makes of a letter depends on the letters before it.
+  // All in lower case first: the form at the end of a word depends on the letters before it.
   const std::string lower = to_lower(text);
   std::string result;
   append_title(result, text.substr(0, at));
   return result.append(lower, to_lower(text.substr(0, at)).size());
-}
-
-std::string swapped_case(std::string_view text) {
-  std::string result;
-  bool after_cased = false;
-  for (size_t at = 0; at < text.size();) {
-    const size_t start = at;
-    const char32_t point = next_point(text, at);
-    const std::string_view piece = text.substr(start, at - start);
-    if (point == kCapitalSigma && after_cased && !cased_follows(text, at))
-      result += "\xCF\x82";
-    else
-      result += is_upper(point) ? to_lower(piece) : is_lower(point) ? to_upper(piece) : std::string(piece);
-    after_cased = is_cased(point);
-  }
-  return result;
 }
 
 char32_t point_by_name(std::string_view name) {

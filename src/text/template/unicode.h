@@ -7,7 +7,7 @@
 
 namespace kvik::text::jinja {
 
-// Text is valid UTF-8 here; positions are bytes unless they are called points.
+// Text is valid UTF-8; positions are in bytes, "points" are code points.
 
 size_t count_points(std::string_view text);
 // The code point at byte `at`, which moves past it.
@@ -15,13 +15,12 @@ char32_t next_point(std::string_view text, size_t& at);
 // The code point that ends before byte `at`, which moves to its start.
 char32_t previous_point(std::string_view text, size_t& at);
 void append_point(std::string& text, char32_t point);
-// The byte where code point number `point` starts; the size of the text when there are fewer.
+// The byte where code point number `point` starts; the size of the text if there are fewer.
 size_t byte_of_point(std::string_view text, size_t point);
 
-// As Python's str methods see code points.
+// Properties of code points as in Python's str methods.
 bool is_space(char32_t point);
 bool is_alpha(char32_t point);
-bool is_decimal(char32_t point);
 bool is_digit(char32_t point);
 bool is_numeric(char32_t point);
 bool is_alnum(char32_t point);
@@ -32,18 +31,16 @@ bool is_title(char32_t point);
 bool is_cased(char32_t point);
 bool is_identifier_start(char32_t point);
 bool is_identifier_part(char32_t point);
-int decimal_value(char32_t point);  // -1 when it is no decimal digit
+int decimal_value(char32_t point);  // -1 if it is not a decimal digit
 
 std::string to_upper(std::string_view text);
 std::string to_lower(std::string_view text);
-std::string to_title(std::string_view text);     // str.title: a capital after whatever has no case
-std::string to_folded(std::string_view text);    // str.casefold
-std::string capitalized(std::string_view text);  // the first in title case, the others lower
-std::string swapped_case(std::string_view text);
-// Of a character's name ("BULLET"); 0 when there is none.
+std::string to_title(std::string_view text);     // str.title: a capital after every uncased character
+std::string capitalized(std::string_view text);  // the first character in title case, the others in lower case
+// By Unicode name ("BULLET"); 0 if there is none.
 char32_t point_by_name(std::string_view name);
 
-// Without the ends made of code points in `chars`; of white space where `chars` is null.
+// Strips code points in `chars`; white space if `chars` is null.
 std::string_view strip_left(std::string_view text, const std::string_view* chars = nullptr);
 std::string_view strip_right(std::string_view text, const std::string_view* chars = nullptr);
 

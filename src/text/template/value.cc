@@ -10,9 +10,7 @@ namespace kvik::text::jinja {
 
 Text::Text(std::string utf8_in, bool is_markup_in) : utf8(std::move(utf8_in)), n_points(count_points(utf8)), is_markup(is_markup_in) {}
 
-Items::Items(std::vector<Value> values_in, bool is_group_in) : values(std::move(values_in)), is_group(is_group_in) {
-  set_nesting(nesting_around(values));
-}
+Items::Items(std::vector<Value> values_in) : values(std::move(values_in)) { set_nesting(nesting_around(values)); }
 
 int nesting_around(const std::vector<Value>& values) {
   int deepest = 0;

@@ -16,12 +16,12 @@ class Dict;
 class Object;
 class Value;
 
-// How many bytes the values of one rendering hold at this moment. Outlives them all.
+// Memory used by the values of one rendering. Outlives them.
 struct Meter {
   size_t live_bytes = 0;
 };
 
-// What a value shares by reference. Text, lists, tuples and dicts never change once a template can see them.
+// The shared contents of a value. Text, lists, tuples and dicts are immutable once visible to a template.
 class Cell {
  public:
   Cell() = default;
@@ -31,7 +31,7 @@ class Cell {
     if (meter_ != nullptr) meter_->live_bytes -= charged_bytes_;
   }
 
-  int nesting() const { return nesting_; }  // 1 + that of the deepest value inside
+  int nesting() const { return nesting_; }  // 1 + the maximum of the contained values
   void set_nesting(int nesting) { nesting_ = nesting; }
   void charge(Meter& meter, size_t n_bytes) {
     meter_ = &meter;
@@ -40,28 +40,27 @@ class Cell {
   }
 
  private:
-  Meter* meter_ = nullptr;  // null for what was there before the rendering
+  Meter* meter_ = nullptr;  // null for values created before the rendering
   size_t charged_bytes_ = 0;
   int nesting_ = 1;
 };
 
 enum class Kind : uint8_t { kMissing, kUndefined, kNone, kBool, kInt, kBigInt, kFloat, kText, kList, kTuple, kDict, kObject };
 
-// UTF-8 text, always valid. Python counts and cuts it by code points.
+// Valid UTF-8 text. Python counts and slices it by code points.
 class Text final : public Cell {
  public:
   explicit Text(std::string utf8, bool is_markup = false);
   const std::string utf8;
   const size_t n_points;
-  const bool is_markup;  // `safe` and `escape` make it; what is added to it gets escaped
+  const bool is_markup;  // from `safe` and `escape`; text added to it is escaped
   bool is_ascii() const { return n_points == utf8.size(); }
 };
 
 class Items final : public Cell {
  public:
-  explicit Items(std::vector<Value> values_in, bool is_group_in = false);
+  explicit Items(std::vector<Value> values_in);
   const std::vector<Value> values;
-  const bool is_group;  // the pair groupby() gives, which has the attributes `grouper` and `list`
 };
 
 class BigIntCell final : public Cell {
@@ -70,24 +69,24 @@ class BigIntCell final : public Cell {
   const BigInt value;
 };
 
-// Why a value is not there; said when something is done with it that an undefined value does not allow.
+// The reason why a value is undefined, for the error when it is used.
 class Absence final : public Cell {
  public:
   explicit Absence(std::string why_in) : why(std::move(why_in)) {}
   const std::string why;
 };
 
-// A Python value. Copying is cheap; a copy shares what is behind it.
+// A Python value. Copying is cheap; copies share their contents.
 class Value {
  public:
-  Value() = default;  // missing: a variable that was never set. Templates see it as undefined.
+  Value() = default;  // missing: a variable that was never set; undefined in templates
   static Value none() { return Value(Kind::kNone); }
   static Value boolean(bool value) { return Value(Kind::kBool, value ? 1 : 0); }
   static Value integer(int64_t value) { return Value(Kind::kInt, value); }
   static Value real(double value);
-  static Value big(BigInt value);  // an integer() where it fits
+  static Value big(BigInt value);  // an integer() if it fits
   static Value undefined(std::string why) { return Value(Kind::kUndefined, std::make_shared<Absence>(std::move(why))); }
-  // Outside any budget: for constants of a template and for what is handed to it.
+  // Not counted: for constants and input variables of a template.
   static Value text(std::string utf8, bool is_markup = false) {
     return Value(Kind::kText, std::make_shared<Text>(std::move(utf8), is_markup));
   }
@@ -135,10 +134,10 @@ class Value {
   std::shared_ptr<Cell> cell_;
 };
 
-// "str", "list", "NoneType": as Python names types.
+// Python's name of the type: "str", "list", "NoneType".
 std::string_view type_name(const Value& value);
 
-// The target of 1 + the deepest of `values`.
+// 1 + the maximum nesting of `values`.
 int nesting_around(const std::vector<Value>& values);
 
 }  // namespace kvik::text::jinja

@@ -21,7 +21,7 @@ class DictView final : public Object {
   Part part_;
 };
 
-// range(): its numbers are made when they are asked for.
+// range(): its numbers are generated lazily.
 class Range final : public Object {
  public:
   Range(int64_t start, int64_t stop, int64_t step, int64_t count) : start_(start), stop_(stop), step_(step), count_(count) {}
