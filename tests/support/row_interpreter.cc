@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/native/tables/extract.h"
+#include "backend/native/tables/table_rows.h"
 #include "onnx/eval/kernel.h"
 
 namespace kvik::testing_support {
@@ -68,9 +70,23 @@ Tensor RowInterpreter::operand(const Operand& operand, const Values& values, int
     case Operand::Kind::kNone: return {};
     case Operand::Kind::kRow: return values[at];
     case Operand::Kind::kConstant: return constants_.get(program_.constants[at].value);
-    case Operand::Kind::kTable: return program_.tables[at].rows(position, 1).reshaped(program_.tables[at].dims);
+    case Operand::Kind::kTable: return table_row(at, position);
   }
   return {};
+}
+
+Tensor RowInterpreter::table_row(size_t table, int64_t position) {
+  const native::PositionTable& of = program_.tables[table];
+  std::shared_ptr<const native::PositionRecipe>& recipe = recipes_[table];
+  if (recipe == nullptr) recipe = std::make_shared<const native::PositionRecipe>(native::extract_recipe(program_, of, constants_));
+  native::PlanTable rows;
+  rows.limit = of.limit;
+  rows.recipe = recipe;
+  const Tensor row = native::table_rows(rows, position, 1).reshaped(of.dims);
+  if (of.dtype != DType::kBool) return row;
+  Tensor booleans(DType::kBool, of.dims);
+  std::ranges::transform(row.data<float>(), booleans.mutable_data<bool>().begin(), [](float x) { return x != 0; });
+  return booleans;
 }
 
 void RowInterpreter::run_op(const RowOp& op, Values& values, int64_t position) {

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "backend/native/graph/program.h"
+#include "backend/native/plan/position_recipe.h"
 #include "backend/native/probe/probe.h"
 
 namespace kvik::testing_support {
@@ -34,11 +35,13 @@ class RowInterpreter {
   std::vector<std::vector<float>> run_together(std::span<const backend::Row> rows, std::vector<Values>& values);
   void run_op(const native::RowOp& op, Values& values, int64_t position);
   Tensor operand(const native::Operand& operand, const Values& values, int64_t position);
+  Tensor table_row(size_t table, int64_t position);
   KeyValue key_value(const native::Attend& attend, const Values& values) const;
   void attend(const native::Attend& attend, const std::map<int64_t, KeyValue>& cache, Values& values, int64_t position) const;
 
   const native::Program& program_;
   native::Constants constants_;
+  std::map<size_t, std::shared_ptr<const native::PositionRecipe>> recipes_;  // by table
   std::map<int, Cache> caches_;
   std::map<int, Cache> sources_;
   std::map<int, std::vector<Tensor>> registers_;

@@ -117,9 +117,15 @@ Hints spread(const File& file, Hints hints) {
 Outcome<Program> compile_file(const File& file, const CompileOptions& options) {
   CompileOptions filled = options;
   if (filled.context == 0) filled.context = file.position_rows.value_or(0);
+  const bool is_cut = filled.context > kMostPositions;
+  if (is_cut) filled.context = kMostPositions;
   Hints hints;
   for (int i = 0; i < kMostAttempts; ++i) {
     Outcome<Program> program = attempt(file, filled, hints);
+    if (program && is_cut) {
+      program->max_positions = std::min(program->max_positions.value_or(kMostPositions), kMostPositions);
+      program->notes.push_back(fmt::format("probed up to {} positions; a longer context is not used", kMostPositions));
+    }
     if (program.retry() == nullptr) return program;
     hints = spread(file, program.retry()->hints);
   }

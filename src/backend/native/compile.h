@@ -8,6 +8,10 @@
 // The driver of the compiler: specialize, label, attention, tables, in this order, for one graph; and which graph of a model defines it.
 namespace kvik::native {
 
+// Positions that are probed at most, whatever a config file or an option says. A program is proved no farther than it was probed, so its
+// Program::max_positions is no larger either.
+inline constexpr int64_t kMostPositions = int64_t{1} << 20;
+
 // The graph of one file as a program over rows. The file must outlive the program. Never returns a Retry: this is the one place that tries
 // again. Each attempt after the first starts from hints that the one before did not have (axes of a past input, or which side keys are on),
 // and hints are never taken back; a graph whose hints contradict each other is refused after a fixed number of attempts.

@@ -241,6 +241,7 @@ void NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> cache
   if (traits_.switch_after > 0) go_other_ways(caches);
   logits.resize(static_cast<int>(wanted_.size()), traits_.vocab);
   if (rows.empty()) return;
+  decoder_->prepare(rows_);
   prepare(caches);
   native::RunCall call{rows_, sequences_, tokens_, {}, wanted_, wanted_.empty() ? nullptr : logits.row(0).data()};
   if (decoder_->plan().embedding != native::kNoIndex) call.embeddings = sources_.embed(tokens_);
@@ -269,6 +270,7 @@ std::unique_ptr<NativeCache> NativeBackend::read_again(const NativeCache& cache,
     const native::RunSequence sequence{.pages = fresh->pages.pages(), .n_keys = end, .registers = fresh->registers.addresses()};
     native::RunCall call{rows, {&sequence, 1}, tokens, {}, {}, nullptr};
     if (decoder_->plan().embedding != native::kNoIndex) call.embeddings = sources_.embed(tokens);
+    decoder_->prepare(rows);
     decoder_->run(call);
     fresh->pages.commit(end);
   }

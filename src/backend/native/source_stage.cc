@@ -131,6 +131,7 @@ std::vector<Tensor> SourceStage::run_native_encoder(std::span<const Tensor> inpu
   std::iota(wanted.begin(), wanted.end(), 0);
   const auto size = static_cast<size_t>(encoder_->output_size());
   std::vector<float> hidden(rows.size() * size);
+  encoder_->prepare(rows);
   if (!rows.empty()) encoder_->run({rows, sequences, tokens, {}, wanted, hidden.data()});
   std::vector<Tensor> outputs;
   auto from = hidden.begin();
@@ -198,6 +199,7 @@ std::vector<std::shared_ptr<const backend::Source>> SourceStage::encode_together
     sources.push_back(std::move(source));
   }
   const std::vector<std::span<const float>> views(given.begin(), given.end());
+  decoder_->prepare_source(rows);
   if (!rows.empty()) decoder_->run_source(rows, sequences, views);
   work_.cross_projected += static_cast<int64_t>(inputs.size());
   return sources;
@@ -212,6 +214,7 @@ std::span<const float> SourceStage::embed(std::span<const int64_t> tokens) {
     std::vector<int32_t> wanted;
     for (size_t i = 0; i < rows.size(); ++i) wanted.push_back(static_cast<int32_t>(i));
     const RunSequence none;
+    embedding_->prepare(rows);
     embedding_->run({rows, {&none, 1}, tokens, {}, wanted, embeddings_.data()});
     return embeddings_;
   }

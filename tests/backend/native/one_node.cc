@@ -156,6 +156,7 @@ NodeAnswer run_node(const NodeCase& one, WeightChoice weights) {
   std::vector<int32_t> wanted = {0, 1, 2};
   const RunSequence sequence;
   answer.native.resize(answer.reference.size());
+  runner.prepare(run_rows);
   runner.run({run_rows, {&sequence, 1}, {}, rows, wanted, answer.native.data()});
   return answer;
 }

@@ -64,4 +64,12 @@ struct Sizes {
   Dims of(const Axes& axes) const;
 };
 
+// What the calls of a graph look like.
+struct CallForm {
+  bool has_past = false;
+  bool one_token = false;     // a call has one token of one sequence
+  bool one_sequence = false;  // a call has one sequence
+  int64_t buffer = 0;         // positions of a past of fixed size; 0: it grows
+};
+
 }  // namespace kvik::native

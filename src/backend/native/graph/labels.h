@@ -43,4 +43,8 @@ struct Labels {
   Label& operator[](onnx::ValueId id) { return of_value[static_cast<size_t>(id)]; }
 };
 
+inline CallForm call_form(const Labels& labels) {
+  return {labels.flat->has_past, labels.one_token, labels.one_sequence, labels.flat->buffer};
+}
+
 }  // namespace kvik::native

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "backend/native/graph/flat_graph.h"
+#include "backend/native/graph/labels.h"
 #include "base/token.h"
 #include "tensor/tensor.h"
 
@@ -52,13 +52,13 @@ struct Constant {
   Dims dims;
 };
 
-// A value that depends on the position of the row only.
+// A value that depends on the position of the row only: probing found nothing else. tables/ turns it into data.
 struct PositionTable {
   std::string_view name;
   DType dtype = DType::kUndefined;
   Dims dims;  // of one row
-  // [count, elements of a row] for positions first … first + count - 1. Throws Error beyond the limit. One thread at a time.
-  std::function<Tensor(int64_t first, int64_t count)> rows;
+  onnx::ValueId value = onnx::kNoValue;
+  Axes axes;          // of the value
   int64_t limit = 0;  // positions it is defined for; 0: no limit was found
 };
 
@@ -105,7 +105,8 @@ struct SourceInput {
 };
 
 struct Program {
-  std::shared_ptr<FlatGraph> flat;  // nodes and constants
+  std::shared_ptr<FlatGraph> flat;       // nodes and constants
+  std::shared_ptr<const Labels> labels;  // of its values, for whoever evaluates tables; null if there are none
   std::vector<RowValue> values;
   std::vector<Constant> constants;
   std::vector<PositionTable> tables;

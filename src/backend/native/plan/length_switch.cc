@@ -8,7 +8,9 @@ namespace {
 
 bool same_value(const PlanValue& a, const PlanValue& b) { return a.dtype == b.dtype && a.size == b.size && a.selection == b.selection; }
 
-bool same_table(const PositionTable& a, const PositionTable& b) { return a.dtype == b.dtype && a.dims == b.dims; }
+bool same_table(const PlanTable& a, const PlanTable& b) {
+  return a.dtype == b.dtype && a.size == b.size && a.elements == b.elements && a.negative == b.negative;
+}
 
 bool same_constant(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.dims() == b.dims() && std::ranges::equal(a.bytes(), b.bytes());

@@ -4,6 +4,7 @@
 
 #include "backend/graph/convert.h"
 #include "backend/native/plan/lowering.h"
+#include "backend/native/tables/extract.h"
 
 namespace kvik::native {
 namespace {
@@ -51,9 +52,12 @@ Lowering::Lowering(const Program& program, Constants& constants) : program_(prog
   plan_.notes = program.notes;
   plan_.attends = program.attends;
   for (const PositionTable& table : program.tables) {
-    plan_.tables.push_back(table);
-    if (is_plan_float(table.dtype)) plan_.tables.back().dtype = DType::kF32;
-    plan_.tables.back().rows = [rows = table.rows](int64_t first, int64_t count) { return plan_tensor(rows(first, count)); };
+    PlanTable& to = plan_.tables.emplace_back();
+    to.name = table.name;
+    to.dtype = plan_dtype(table.dtype);
+    to.size = element_count(table.dims);
+    to.limit = table.limit;
+    to.recipe = std::make_shared<const PositionRecipe>(extract_recipe(program, table, constants));
   }
 }
 

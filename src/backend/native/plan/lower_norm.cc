@@ -166,23 +166,16 @@ Input table_at(Lowering& lowering, const LowerItem& item, size_t cache, size_t p
   const Tensor rows = lowering.constant(item, cache);
   if (!rows.defined() || rows.rank() != 2 || rows.dtype() != DType::kF32 || !item.has(positions)) return {};
   if (item.op.inputs[positions].kind != Operand::Kind::kTable || lowering.dtype(item, positions) != DType::kI64) return {};
-  const PositionTable at = lowering.plan().tables[static_cast<size_t>(item.op.inputs[positions].index)];
-  if (element_count(at.dims) != 1) return {};
+  const PlanTable at = lowering.plan().tables[static_cast<size_t>(item.op.inputs[positions].index)];
+  if (at.size != 1) return {};
   Input& made = lowering.rows_at(item.op.inputs[cache].index, item.op.inputs[positions].index);
   if (made) return made;
-  PositionTable table{at.name, DType::kF32, {rows.dim(1)}, {}, 0};
-  table.rows = [rows, at](int64_t first, int64_t count) {
-    const Tensor positions_of = at.rows(first, count);
-    Tensor out(DType::kF32, {count, rows.dim(1)});
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t position = positions_of.data<int64_t>()[static_cast<size_t>(i)];
-      if (position < 0 || position >= rows.dim(0)) throw Error(Code::kTooLarge, "the table of rotary angles ends before this position");
-      std::copy_n(rows.data<float>().begin() + position * rows.dim(1), rows.dim(1), out.mutable_data<float>().begin() + i * rows.dim(1));
-    }
-    return out;
-  };
+  PlanTable table = at;
+  table.dtype = DType::kF32;
+  table.size = rows.dim(1);
+  table.lookup = rows;
   table.limit = at.limit > 0 ? std::min(at.limit, rows.dim(0)) : rows.dim(0);
-  lowering.plan().tables.push_back(table);
+  lowering.plan().tables.push_back(std::move(table));
   made = {Input::Kind::kTable, static_cast<int32_t>(lowering.plan().tables.size() - 1), 0, rows.dim(1)};
   return made;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/native/graph/program.h"
+#include "backend/native/plan/position_recipe.h"
 #include "kernels/cpu/ops.h"
 
 // A program over rows in the few operations that the kernels know. lower() makes it from a Program one operation at a time, right before
@@ -203,15 +204,27 @@ struct PlanWeight {
   bool operator==(const PlanWeight&) const = default;
 };
 
+// A value that depends on the position of the row only. tables/ computes its rows, when a run needs them.
+struct PlanTable {
+  std::string name;
+  DType dtype = DType::kF32;
+  int64_t size = 0;                              // elements of a row
+  int64_t limit = 0;                             // positions it is defined for; 0: no limit was found
+  std::shared_ptr<const PositionRecipe> recipe;  // null: `lookup` has a row for each position
+  Tensor lookup;                  // [rows][n] f32, of which the recipe gives the row by its number; undefined: it gives the elements
+  std::vector<int32_t> elements;  // of that row, in the table's order; empty: all of them
+  bool negative = false;          // the elements are negated
+};
+
 struct Plan {
   std::shared_ptr<FlatGraph> flat;
   std::vector<PlanValue> values;
   std::vector<Op> ops;            // in an order in which they can be run; the source's first
   std::vector<Tensor> constants;  // f32 wherever an operation other than ReferenceOp reads them
-  std::vector<PositionTable> tables;
-  // Of a model that changes its ways after `switch_after` tokens: the tables for every position of a longer sequence.
-  std::vector<PositionTable> tables_beyond;
-  int64_t switch_after = 0;  // 0: it never does
+  std::vector<PlanTable> tables;
+  // Of a model that rotates long sequences by other angles: the tables for every position of a sequence of more than `switch_after` tokens.
+  std::vector<PlanTable> tables_beyond;
+  int64_t switch_after = 0;  // 0: there is no such length
   std::vector<PlanWeight> weights;
   std::vector<Attend> attends;  // the maps have become moves
   struct PlanRegister {

@@ -99,29 +99,6 @@ std::optional<Node> cast_to_f32(const Node& node) {
   return changed;
 }
 
-std::vector<Tensor> run_subgraph(const Graph& graph, std::span<const Tensor> given, const ValueOf& outside, WorkBudget& budget) {
-  if (given.size() != graph.inputs.size())
-    throw Error(Code::kBadModel, fmt::format("a subgraph takes {} inputs, {} were given", graph.inputs.size(), given.size()));
-  std::vector<Tensor> values(graph.values.size());
-  for (size_t i = 0; i < given.size(); ++i) values[static_cast<size_t>(graph.inputs[i])] = given[i];
-  const ValueOf inside = [&](ValueId id) {
-    if (graph.value(id).outer != onnx::kNoValue) return outside(graph.value(id).outer);
-    Tensor& value = values[static_cast<size_t>(id)];
-    const onnx::TensorData* weight = graph.initializer_of(id);
-    if (!value.defined() && weight != nullptr) value = as_f32(onnx::load(*weight));
-    return value;
-  };
-  for (const Node& node : graph.nodes) {
-    std::vector<Tensor> outputs = run_node(node, inside, budget);
-    for (size_t i = 0; i < node.outputs.size() && i < outputs.size(); ++i) {
-      if (node.outputs[i] != onnx::kNoValue) values[static_cast<size_t>(node.outputs[i])] = std::move(outputs[i]);
-    }
-  }
-  std::vector<Tensor> results;
-  for (const ValueId id : graph.outputs) results.push_back(inside(id));
-  return results;
-}
-
 }  // namespace
 
 bool is_computed_as_f32(DType dtype) {
@@ -143,7 +120,7 @@ std::vector<Tensor> inputs_of(const Node& node, const ValueOf& value_of) {
 std::vector<Tensor> run_on(const Node& node, std::span<const Tensor> inputs, const ValueOf& value_of, WorkBudget& budget) {
   spend(node, inputs, budget);
   const onnx::RunSubgraph inner = [&](const Graph& graph, std::span<const Tensor> given) {
-    return run_subgraph(graph, given, value_of, budget);
+    return run_graph(graph, given, value_of, budget);
   };
   const std::optional<Node> changed = cast_to_f32(node);
   std::vector<Tensor> outputs = onnx::run_kernel(changed ? *changed : node, inputs, inner, onnx::Work(budget.steps_left));
@@ -167,6 +144,29 @@ Evaluated<std::vector<Tensor>> try_run_node(const Node& node, const ValueOf& val
   try {
     return evaluated(run_on(node, inputs, value_of, budget));
   } catch (const Error& error) { return {{}, error.what()}; }
+}
+
+std::vector<Tensor> run_graph(const Graph& graph, std::span<const Tensor> given, const ValueOf& outside, WorkBudget& budget) {
+  if (given.size() != graph.inputs.size())
+    throw Error(Code::kBadModel, fmt::format("a graph takes {} inputs, {} were given", graph.inputs.size(), given.size()));
+  std::vector<Tensor> values(graph.values.size());
+  for (size_t i = 0; i < given.size(); ++i) values[static_cast<size_t>(graph.inputs[i])] = given[i];
+  const ValueOf inside = [&](ValueId id) {
+    if (graph.value(id).outer != onnx::kNoValue) return outside(graph.value(id).outer);
+    Tensor& value = values[static_cast<size_t>(id)];
+    const onnx::TensorData* weight = graph.initializer_of(id);
+    if (!value.defined() && weight != nullptr) value = as_f32(onnx::load(*weight));
+    return value;
+  };
+  for (const Node& node : graph.nodes) {
+    std::vector<Tensor> outputs = run_node(node, inside, budget);
+    for (size_t i = 0; i < node.outputs.size() && i < outputs.size(); ++i) {
+      if (node.outputs[i] != onnx::kNoValue) values[static_cast<size_t>(node.outputs[i])] = std::move(outputs[i]);
+    }
+  }
+  std::vector<Tensor> results;
+  for (const ValueId id : graph.outputs) results.push_back(inside(id));
+  return results;
 }
 
 std::vector<NodeId> nodes_needed(const Graph& graph, ValueId target, const std::function<bool(ValueId)>& known,

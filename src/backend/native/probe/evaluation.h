@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,9 @@ std::vector<Tensor> run_node(const onnx::Node& node, const ValueOf& value_of, Wo
 
 // The same with the kernel's Error as a value: the only place where an Error of the evaluator is caught.
 Evaluated<std::vector<Tensor>> try_run_node(const onnx::Node& node, const ValueOf& value_of, WorkBudget& budget);
+
+// All nodes of a graph, on one tensor for each of its inputs; `outside` gives what it captures. One tensor per output.
+std::vector<Tensor> run_graph(const onnx::Graph& graph, std::span<const Tensor> inputs, const ValueOf& outside, WorkBudget& budget);
 
 // The nodes that must run for `target`, each after those it reads; `known` values need none. A value that nothing computes is
 // passed to `missing`, which throws.

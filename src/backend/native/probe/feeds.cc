@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <random>
 
+#include "backend/graph/convert.h"
 #include "backend/native/probe/probe.h"
 
 namespace kvik::native {
@@ -53,13 +54,12 @@ Tensor open_mask(const Port& port, int64_t batch, int64_t n_rows, int64_t n_keys
   return filled(port.dtype, dims, is_float(port.dtype) ? 0 : 1);
 }
 
-Tensor feed_of(const FlatGraph& flat, const Port& port, const Sizes& sizes) {
-  const bool encodes = flat.file->stage == analysis::Stage::kEncoder;
+Tensor feed_of(const FeedForm& form, const Port& port, const Sizes& sizes) {
   if (port.role == Role::kUseCacheBranch) {
-    return filled(port.dtype, port.has_shape && port.dims.empty() ? Dims{} : Dims{1}, flat.has_past ? 1 : 0);
+    return filled(port.dtype, port.has_shape && port.dims.empty() ? Dims{} : Dims{1}, form.has_past ? 1 : 0);
   }
   if (port.role == Role::kEncoderAttentionMask) return open_mask(port, sizes.batch, 1, sizes.source);
-  if (port.role == Role::kAttentionMask && encodes) return open_mask(port, sizes.batch, sizes.fresh, sizes.fresh);
+  if (port.role == Role::kAttentionMask && form.encodes) return open_mask(port, sizes.batch, sizes.fresh, sizes.fresh);
   if (!backend::is_shape_role(port.role)) {
     refuse(fmt::format("'{}' ({}) is known only when a row is computed", port.name, analysis::role_name(port.role)));
   }
@@ -68,18 +68,26 @@ Tensor feed_of(const FlatGraph& flat, const Port& port, const Sizes& sizes) {
 
 }  // namespace
 
-Tensor auxiliary_feed(const FlatGraph& flat, const FlatGraph::Input& input, const Sizes& sizes) {
-  if (input.port == nullptr) return positions(sizes);
-  return as_f32(feed_of(flat, *input.port, sizes));
+Tensor auxiliary_feed(const FeedForm& form, const Port* port, const Sizes& sizes) {
+  return port == nullptr ? positions(sizes) : as_f32(feed_of(form, *port, sizes));
 }
 
 Tensor ordinary_tokens(const FlatGraph& flat, const Sizes& sizes, uint32_t seed) {
-  const int64_t vocab = std::max<int64_t>(1, flat.file->vocab.value_or(1));
+  return ordinary_tokens(flat.file->vocab.value_or(1), sizes, seed);
+}
+
+Tensor ordinary_tokens(int64_t vocab, const Sizes& sizes, uint32_t seed) {
+  vocab = std::max<int64_t>(1, vocab);
   const int64_t first = vocab / 4, count = std::max<int64_t>(1, vocab / 2);
   std::mt19937 random(seed);
   Tensor result(DType::kI64, {sizes.batch, sizes.fresh});
   for (int64_t& token : result.mutable_data<int64_t>()) token = first + static_cast<int64_t>(random()) % count;
   return result;
+}
+
+Tensor as_declared(const Port& port, const Tensor& tokens) {
+  const Tensor shaped = port.has_shape && port.dims.size() == 1 ? tokens.reshaped({tokens.size()}) : tokens;
+  return port.dtype == DType::kI32 ? backend::cast_integer(shaped, DType::kI32) : shaped;
 }
 
 }  // namespace kvik::native

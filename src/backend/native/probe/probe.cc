@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "backend/graph/convert.h"
 #include "backend/native/probe/sizes.h"
 
 namespace kvik::native {
@@ -92,7 +91,7 @@ class Probe::Run {
   bool is_known(ValueId id) {
     if (dependent_.contains(id) || probe_.is_kept(id) || large_.contains(id) || probe_.is_constant(id)) return true;
     if (const FlatGraph::Input* input = flat_.input_of(id)) {
-      store(id, auxiliary_feed(flat_, *input, probe_.sizes_));
+      store(id, auxiliary_feed(feed_form(flat_), input->port, probe_.sizes_));
       return true;
     }
     if (const Label* label = label_of(id); label != nullptr && label->token_free && !has_tokens_) {
@@ -180,8 +179,7 @@ Evaluated<Tensor> Probe::try_get_with_tokens(ValueId target, const Tensor& token
   std::vector<Given> given;
   for (const FlatGraph::Input& input : labels_->flat->inputs) {
     if (input.port == nullptr || input.port->role != analysis::Role::kTokenIds) continue;
-    const Tensor shaped = input.port->has_shape && input.port->dims.size() == 1 ? tokens.reshaped({tokens.size()}) : tokens;
-    given.emplace_back(input.value, input.port->dtype == DType::kI32 ? backend::cast_integer(shaped, DType::kI32) : shaped);
+    given.emplace_back(input.value, as_declared(*input.port, tokens));
   }
   return Run(*this, given, true).get(target);
 }

@@ -73,9 +73,20 @@ class Probe {
 // Token ids [batch, new] (i64) out of the middle of the vocabulary, where no special token is: what a value that turned out not to
 // depend on tokens is computed from.
 Tensor ordinary_tokens(const FlatGraph& flat, const Sizes& sizes, uint32_t seed);
+Tensor ordinary_tokens(int64_t vocab, const Sizes& sizes, uint32_t seed);
+// The same as an input declares them.
+Tensor as_declared(const analysis::Port& port, const Tensor& tokens);
 
-// The tensor for an input that does not depend on rows: masks, positions, lengths, switches. Refuses the others.
-Tensor auxiliary_feed(const FlatGraph& flat, const FlatGraph::Input& input, const Sizes& sizes);
+// What the tensors for auxiliary inputs depend on beside the inputs themselves.
+struct FeedForm {
+  bool encodes = false;   // of an encoder
+  bool has_past = false;  // see FlatGraph
+};
+inline FeedForm feed_form(const FlatGraph& flat) { return {flat.file->stage == analysis::Stage::kEncoder, flat.has_past}; }
+
+// The tensor for an input that does not depend on rows: masks, positions, lengths, switches. Refuses the others. Null: the positions that
+// an operator has built in.
+Tensor auxiliary_feed(const FeedForm& form, const analysis::Port* port, const Sizes& sizes);
 
 // The probes of one compilation, by size: what does not depend on a layer is evaluated once.
 class ProbeBank {

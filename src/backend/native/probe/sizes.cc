@@ -30,15 +30,15 @@ std::array<Sizes, 3> size_triple(const Labels& labels) {
 
 bool fits_buffer(const Labels& labels, int64_t n_positions) { return labels.flat->buffer <= 0 || n_positions <= labels.flat->buffer; }
 
-Sizes sizes_at(const Labels& labels, const Positions& positions) {
-  const int64_t batch = labels.one_sequence ? 1 : positions.batch, total = positions.past + positions.fresh;
-  if (const int64_t buffer = labels.flat->buffer; buffer > 0) {
+Sizes sizes_at(const CallForm& form, const Positions& positions) {
+  const int64_t batch = form.one_sequence ? 1 : positions.batch, total = positions.past + positions.fresh;
+  if (const int64_t buffer = form.buffer; buffer > 0) {
     if (total > buffer) refuse(fmt::format("the cache has room for {} positions, {} are needed", buffer, total));
-    const int64_t first = labels.one_token ? buffer - 1 : positions.past;
-    return {.batch = labels.one_token ? 1 : batch, .fresh = buffer - first, .past = first, .source = positions.source, .buffer = buffer};
+    const int64_t first = form.one_token ? buffer - 1 : positions.past;
+    return {.batch = form.one_token ? 1 : batch, .fresh = buffer - first, .past = first, .source = positions.source, .buffer = buffer};
   }
-  if (labels.one_token) return {.past = total - 1, .source = positions.source};
-  if (!labels.flat->has_past) return {.batch = batch, .fresh = total, .source = positions.source};
+  if (form.one_token) return {.past = total - 1, .source = positions.source};
+  if (!form.has_past) return {.batch = batch, .fresh = total, .source = positions.source};
   return {.batch = batch, .fresh = positions.fresh, .past = positions.past, .source = positions.source};
 }
 

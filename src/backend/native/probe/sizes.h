@@ -24,7 +24,8 @@ struct Positions {
   int64_t past = 0, fresh = 1;
   int64_t batch = 1, source = 5;
 };
-Sizes sizes_at(const Labels& labels, const Positions& positions);
+Sizes sizes_at(const CallForm& form, const Positions& positions);
+inline Sizes sizes_at(const Labels& labels, const Positions& positions) { return sizes_at(call_form(labels), positions); }
 bool fits_buffer(const Labels& labels, int64_t n_positions);  // true for a past that grows
 
 // Sizes as long as a context gets (0: unknown): behavior that begins beyond some length looks like nothing in short probes.

@@ -1,8 +1,8 @@
 #include "backend/native/run/run.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <fmt/format.h>
 
 #include "backend/native/run/frame.h"
 #include "kernels/cpu/rows.h"
@@ -47,48 +47,10 @@ AttendLayouts lay_out(const Plan& plan, cpu::KvFormat format) {
   return layouts;
 }
 
-TableStore::TableStore(const std::vector<PositionTable>& tables) {
-  for (const PositionTable& table : tables)
-    tables_.push_back({&table, element_count(table.dims) * element_bytes(table.dtype), table.limit, {}});
-}
-
-// Rows [first, first + count) or, where the graph's own tables end before, as many as there are. At least `needed`, or it throws.
-Tensor TableStore::rows_of(Table& table, int64_t first, int64_t count, int64_t needed) {
-  try {
-    return table.source->rows(first, count);
-  } catch (const Error&) {
-    if (count <= needed) throw;
-  }
-  int64_t good = needed, bad = count;
-  Tensor rows = table.source->rows(first, good);
-  while (bad - good > 1) {
-    const int64_t middle = good + (bad - good) / 2;
-    try {
-      rows = table.source->rows(first, middle);
-      good = middle;
-    } catch (const Error&) { bad = middle; }
-  }
-  table.limit = first + good;
-  return rows;
-}
-
-void TableStore::cover(std::span<const int> tables, int64_t end) {
-  for (const int t : tables) {
-    Table& table = tables_[static_cast<size_t>(t)];
-    if (table.limit > 0 && end > table.limit)
-      throw Error(Code::kTooLarge, fmt::format("position {} was asked for; the model's own tables hold {}", end - 1, table.limit));
-    while (static_cast<int64_t>(table.chunks.size()) * kChunk < end) {
-      const int64_t first = static_cast<int64_t>(table.chunks.size()) * kChunk;
-      const int64_t count = table.limit > 0 ? std::min(kChunk, table.limit - first) : kChunk;
-      table.chunks.push_back(rows_of(table, first, count, std::min(count, end - first)));
-    }
-  }
-}
-
 Runner::Runner(Parts parts)
     : parts_(std::move(parts)),
       layouts_(lay_out(*parts_.plan, parts_.kv_format)),
-      tables_{TableStore(parts_.plan->tables), TableStore(parts_.plan->tables_beyond)},
+      tables_{PositionTables(parts_.plan->tables), PositionTables(parts_.plan->tables_beyond)},
       views_(parts_.plan->values.size()) {
   external_ = external_output(plan());
   placement_ = place(plan(), external_);
@@ -119,14 +81,39 @@ Runner::Runner(Parts parts)
   }
 }
 
-// A source may well be longer than what the tables of the target's positions hold.
-void Runner::cover_tables(Op::Section section, std::span<const RunRow> rows) {
-  int64_t ends[2] = {0, 0};
+namespace {
+
+// The positions that rows have, of sequences up to Plan::switch_after and of longer ones.
+std::array<int64_t, 2> ends_of(std::span<const RunRow> rows) {
+  std::array<int64_t, 2> ends = {0, 0};
   for (const RunRow& row : rows) ends[row.beyond ? 1 : 0] = std::max(ends[row.beyond ? 1 : 0], row.position + 1);
+  return ends;
+}
+
+}  // namespace
+
+void Runner::extend_tables(Op::Section section, std::span<const RunRow> rows) {
+  const std::array<int64_t, 2> ends = ends_of(rows);
   for (size_t i = 0; i < 2; ++i) {
-    if (ends[i] > 0) tables_[i].cover(sections_[static_cast<size_t>(section)].tables, ends[i]);
+    if (ends[i] > 0) tables_[i].extend(sections_[static_cast<size_t>(section)].tables, ends[i]);
   }
 }
+
+void Runner::require_tables(Op::Section section, std::span<const RunRow> rows) const {
+  const std::array<int64_t, 2> ends = ends_of(rows);
+  for (size_t i = 0; i < 2; ++i) {
+    if (ends[i] > 0 && !tables_[i].covers(sections_[static_cast<size_t>(section)].tables, ends[i]))
+      throw Error(Code::kInternal, "a run was not prepared: position tables end before its rows");
+  }
+}
+
+// A source may well be longer than what the tables of the target's positions hold, so each section has its own.
+void Runner::prepare(std::span<const RunRow> rows) {
+  extend_tables(Op::Section::kBody, rows);
+  extend_tables(Op::Section::kTail, rows);
+}
+
+void Runner::prepare_source(std::span<const RunRow> rows) { extend_tables(Op::Section::kSource, rows); }
 
 void Runner::reserve(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences) {
   const auto n_rows = static_cast<int64_t>(rows.size());
@@ -161,8 +148,8 @@ void Runner::run_section(Op::Section section, std::span<const RunRow> rows, std:
 }
 
 void Runner::run(const RunCall& call) {
-  cover_tables(Op::Section::kBody, call.rows);
-  cover_tables(Op::Section::kTail, call.rows);
+  require_tables(Op::Section::kBody, call.rows);
+  require_tables(Op::Section::kTail, call.rows);
   const bool in_order = plan().one_token || !plan().registers.empty();
   const auto same_sequence = [](const RunRow& a, const RunRow& b) { return a.sequence == b.sequence; };
   if (in_order && std::ranges::adjacent_find(call.rows, same_sequence) != call.rows.end()) return run_waves(call);
@@ -253,7 +240,7 @@ void Runner::copy_output(const RunCall& call) {
 
 void Runner::run_source(std::span<const RunRow> rows, std::span<const RunSequence> sources,
                         std::span<const std::span<const float>> inputs) {
-  cover_tables(Op::Section::kSource, rows);
+  require_tables(Op::Section::kSource, rows);
   reserve(Op::Section::kSource, rows, sources);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueIndex v = plan().source_inputs[i].value;

@@ -6,6 +6,7 @@
 
 #include "backend/native/plan/place.h"
 #include "backend/native/run/weights.h"
+#include "backend/native/tables/table_rows.h"
 #include "base/aligned_buffer.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/attention.h"
@@ -20,30 +21,6 @@ struct AttendLayouts {
   int64_t source_page_bytes = 0;
 };
 AttendLayouts lay_out(const Plan& plan, cpu::KvFormat format);
-
-// Rows of position tables, made in chunks when a position is first asked for.
-class TableStore {
- public:
-  explicit TableStore(const std::vector<PositionTable>& tables);
-  // These tables for positions below `end`. Not while rows run. Throws Error(kTooLarge) beyond a table's limit.
-  void cover(std::span<const int> tables, int64_t end);
-  const std::byte* row(int table, int64_t position) const {
-    const Table& t = tables_[static_cast<size_t>(table)];
-    return t.chunks[static_cast<size_t>(position / kChunk)].bytes().data() + position % kChunk * t.row_bytes;
-  }
-
- private:
-  static constexpr int64_t kChunk = 256;
-  struct Table {
-    const PositionTable* source;
-    int64_t row_bytes;
-    int64_t limit;  // positions; 0: none is known
-    std::vector<Tensor> chunks;
-  };
-  static Tensor rows_of(Table& table, int64_t first, int64_t count, int64_t needed);
-
-  std::vector<Table> tables_;
-};
 
 // One row of a call.
 struct RunRow {
@@ -88,6 +65,11 @@ class Runner {
   int64_t output_size() const { return plan().output.size; }
   int64_t bytes_per_row() const { return placement_.body_bytes; }  // of its values
 
+  // Computes the position tables as far as these rows need them: the only thing of a run that may take long or fail for want of memory.
+  // Before every run() and run_source() of such rows. Throws Error(kTooLarge) for positions that the model does not have.
+  void prepare(std::span<const RunRow> rows);
+  void prepare_source(std::span<const RunRow> rows);
+
   // Rows of a sequence come in order. Throws Error and has then written nothing but positions from the first row on, and registers.
   void run(const RunCall& call);
 
@@ -105,7 +87,8 @@ class Runner {
   void run_rows(const RunCall& call);
   void run_waves(const RunCall& call);
   void run_section(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences);
-  void cover_tables(Op::Section section, std::span<const RunRow> rows);
+  void extend_tables(Op::Section section, std::span<const RunRow> rows);
+  void require_tables(Op::Section section, std::span<const RunRow> rows) const;
   void reserve(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences);
   void give_inputs(const RunCall& call);
   void enter_tail(const RunCall& call);
@@ -114,7 +97,7 @@ class Runner {
   Parts parts_;
   AttendLayouts layouts_;
   Placement placement_;
-  TableStore tables_[2];            // up to Plan::switch_after, and beyond
+  PositionTables tables_[2];        // up to Plan::switch_after, and beyond
   ValueIndex external_ = kNoIndex;  // the value that is written where the caller wants the output
   // Rows that are quantised before a product: how many for a row of the call, and how long.
   struct QuantisedShape {

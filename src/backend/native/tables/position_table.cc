@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <fmt/format.h>
+#include <unordered_map>
 
 #include "backend/native/probe/arrange.h"
 #include "backend/native/probe/bisect.h"
@@ -132,10 +133,6 @@ class Refutation {
     const std::vector<float>& found = *evaluation;
     const int64_t n = rows_.n_positions(sizes), width = rows_.row_elements(), first = rows_.first_position(sizes);
     const int64_t batch = rows_.has_batch() ? sizes.batch : 1;
-    if (static_cast<int64_t>(known_.size()) < (first + n) * width) {
-      known_.resize(static_cast<size_t>((first + n) * width));
-      is_known_.resize(static_cast<size_t>(first + n), false);
-    }
     for (int64_t b = 0; b < batch; ++b) {
       for (int64_t i = 0; i < n; ++i) compare_row(found.data() + (b * n + i) * width, first + i, sizes);
     }
@@ -143,12 +140,12 @@ class Refutation {
 
   void compare_row(const float* row, int64_t position, const Sizes& sizes) {
     const int64_t width = rows_.row_elements();
-    float* known = known_.data() + position * width;
-    if (!is_known_[static_cast<size_t>(position)]) {
-      std::copy(row, row + width, known);
-      is_known_[static_cast<size_t>(position)] = true;
+    const auto [place, is_new] = place_of_.try_emplace(position, known_.size());
+    if (is_new) {
+      known_.insert(known_.end(), row, row + width);
       return;
     }
+    const float* known = known_.data() + place->second;
     for (int64_t i = 0; i < width; ++i) {
       if (same_number(row[i], known[i])) continue;
       refuse(
@@ -162,70 +159,22 @@ class Refutation {
 
   CompileState& state_;
   const PositionRows& rows_;
+  // Only of positions that were looked at: a context may be of any length.
+  std::unordered_map<int64_t, size_t> place_of_;  // by position, in known_
   std::vector<float> known_;
-  std::vector<bool> is_known_;
   std::string failure_;
 };
 
-// Elements as the value has them, in the order of a row.
-Tensor typed(const std::vector<float>& numbers, Dims dims, DType dtype) {
-  Tensor floats = Tensor::of<float>(std::move(dims), numbers);
-  if (dtype == DType::kF32) return floats;
-  Tensor result(dtype, floats.dims());
-  const auto fill = [&](auto target) {
-    using T = std::remove_reference_t<decltype(target[0])>;
-    for (size_t i = 0; i < target.size(); ++i) target[i] = static_cast<T>(numbers[i]);
-  };
-  switch (dtype) {
-    case DType::kI64: fill(result.mutable_data<int64_t>()); break;
-    case DType::kI32: fill(result.mutable_data<int32_t>()); break;
-    case DType::kBool: fill(result.mutable_data<bool>()); break;
-    case DType::kU8: fill(result.mutable_data<uint8_t>()); break;
-    case DType::kI8: fill(result.mutable_data<int8_t>()); break;
-    default: refuse(fmt::format("a table of {} is not known", dtype_name(dtype)));
-  }
-  return result;
-}
-
-// PositionRows first … first + count - 1 of the value.
-Tensor evaluate(TableSource& source, const PositionRows& rows, DType dtype, int64_t first, int64_t count) {
-  const int64_t width = rows.row_elements();
-  std::vector<float> numbers;
-  const auto take = [&](const Sizes& sizes, int64_t from, int64_t n) {
-    Probe probe(source.labels, source.constants, sizes);
-    const auto evaluation = rows.at(probe);
-    if (!evaluation) throw Error(Code::kTooLarge, evaluation.failure);
-    const std::vector<float>& all = *evaluation;
-    const int64_t skip = from - rows.first_position(sizes);
-    numbers.insert(numbers.end(), all.begin() + skip * width, all.begin() + (skip + n) * width);
-  };
-  if (source.labels.one_token && rows.along_which() != Along::kKeys) {
-    for (int64_t i = 0; i < count; ++i) take(sizes_at(source.labels, {.past = first + i}), first + i, 1);
-  } else if (count > 0) {
-    take(sizes_at(source.labels, {.past = first, .fresh = count}), first, count);
-  }
-  return typed(numbers, {count, width}, dtype);
-}
-
 }  // namespace
 
-TableSource::TableSource(std::shared_ptr<const FlatGraph> the_graph, Labels the_labels)
-    : flat(std::move(the_graph)), labels(std::move(the_labels)), constants(*flat) {
-  labels.flat = flat.get();
-}
-
-PositionTable make_table(CompileState& state, std::shared_ptr<TableSource> source, ValueId value, const Axes& axes) {
+PositionTable make_table(CompileState& state, ValueId value, const Axes& axes) {
   PositionTable table;
   table.name = state.labels.flat->graph.name_of(value);
   table.dims = row_dims(axes);
   table.dtype = state.probes.triple()[0]->get(value).dtype();
+  table.value = value;
+  table.axes = axes;
   table.limit = Refutation(state, PositionRows(state.labels, value, axes)).run().value_or(0);
-  const PositionRows rows(source->labels, value, axes);
-  table.rows = [source, rows, name = std::string(table.name), dtype = table.dtype, limit = table.limit](int64_t first, int64_t count) {
-    if (limit > 0 && first + count > limit)
-      throw Error(Code::kTooLarge, fmt::format("position {} was asked of '{}'; the graph defines {}", first + count - 1, name, limit));
-    return evaluate(*source, rows, dtype, first, count);
-  };
   return table;
 }
 

@@ -20,9 +20,9 @@ class TableMaker {
         return emitter_.constant(std::move(*row), name);
       if (!state_.labels.one_token) refuse(fmt::format("'{}' has no axis of positions but varies with the sizes", name));
     }
-    if (source_ == nullptr) source_ = std::make_shared<TableSource>(state_.flat, state_.labels);
     Program& program = emitter_.program();
-    program.tables.push_back(make_table(state_, source_, auxiliary.value, auxiliary.axes));
+    if (program.labels == nullptr) program.labels = std::make_shared<Labels>(state_.labels);
+    program.tables.push_back(make_table(state_, auxiliary.value, auxiliary.axes));
     if (const int64_t limit = program.tables.back().limit; limit > 0)
       program.max_positions = std::min(program.max_positions.value_or(limit), limit);
     return {Operand::Kind::kTable, static_cast<int32_t>(program.tables.size() - 1)};
@@ -31,7 +31,6 @@ class TableMaker {
  private:
   CompileState& state_;
   Emitter& emitter_;
-  std::shared_ptr<TableSource> source_;
 };
 
 }  // namespace

@@ -42,6 +42,7 @@ std::vector<float> outputs(const std::shared_ptr<const Plan>& plan) {
   source.n_source = kSourcePositions;
   std::vector<RunRow> positions;
   for (int64_t i = 0; i < kSourcePositions; ++i) positions.push_back({i, 0});
+  runner.prepare_source(positions);
   if (!inputs.empty()) runner.run_source(positions, {&source, 1}, inputs);
 
   std::vector<std::vector<std::byte>> memories;
@@ -64,6 +65,7 @@ std::vector<float> outputs(const std::shared_ptr<const Plan>& plan) {
       for (size_t e = 0; e < width; ++e) embeddings.push_back(given(first + i, static_cast<int64_t>(e)));
     }
     const RunSequence sequence{pages.list.data(), first + n, source_pages.list.data(), kSourcePositions, registers.data()};
+    runner.prepare(rows);
     runner.run({rows, {&sequence, 1}, tokens, embeddings, wanted, all.data() + static_cast<size_t>(first) * size});
   }
   return all;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backend/native/tables/table_rows.h"
 #include "kernels/cpu/kernels.h"
 
 namespace kvik::native::testing_support {
@@ -57,7 +58,7 @@ class Interpreter {
       const auto data = plan_.constants[static_cast<size_t>(input.index)].data<float>();
       all.assign(data.begin(), data.end());
     } else {
-      const Tensor row = plan_.tables[static_cast<size_t>(input.index)].rows(position_, 1);
+      const Tensor row = table_rows(plan_.tables[static_cast<size_t>(input.index)], position_, 1);
       all.assign(row.data<float>().begin(), row.data<float>().end());
     }
     EXPECT_LE(input.offset + input.size, static_cast<int64_t>(all.size()));
@@ -176,12 +177,14 @@ Input PlanBuilder::matmul(const Input& a, int64_t n, const Input& bias) {
 }
 
 int PlanBuilder::table(int64_t size, float (*fn)(int64_t, int64_t)) {
-  PositionTable table{"angles", DType::kF32, {size}, {}, 0};
-  table.rows = [size, fn](int64_t first, int64_t count) {
-    Tensor rows(DType::kF32, {count, size});
-    for (int64_t i = 0; i < count * size; ++i) rows.mutable_data<float>()[static_cast<size_t>(i)] = fn(first + i / size, i % size);
-    return rows;
-  };
+  constexpr int64_t kPositions = 1100;
+  PlanTable table;
+  table.name = "angles";
+  table.size = size;
+  table.limit = kPositions;
+  table.lookup = Tensor(DType::kF32, {kPositions, size});
+  const std::span<float> numbers = table.lookup.mutable_data<float>();
+  for (int64_t i = 0; i < kPositions * size; ++i) numbers[static_cast<size_t>(i)] = fn(i / size, i % size);
   plan_.tables.push_back(std::move(table));
   return static_cast<int>(plan_.tables.size() - 1);
 }

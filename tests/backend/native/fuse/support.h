@@ -44,9 +44,7 @@ class PlanBuilder {
   Input move(const std::vector<Input>& in, const std::vector<int64_t>& map);
   Input matmul(const Input& a, int64_t n, const Input& bias = {});
   int table(int64_t size, float (*fn)(int64_t position, int64_t element));
-  Input table_input(int index) const {
-    return {Input::Kind::kTable, index, 0, element_count(plan_.tables[static_cast<size_t>(index)].dims)};
-  }
+  Input table_input(int index) const { return {Input::Kind::kTable, index, 0, plan_.tables[static_cast<size_t>(index)].size}; }
   Input attend(const Input& q, const Input& k, const Input& v);
 
   // The plan that gives this.

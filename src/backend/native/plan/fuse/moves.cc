@@ -183,7 +183,7 @@ class Moves {
   Input whole(const Piece& piece) const {
     const auto at = static_cast<size_t>(piece.index);
     if (piece.kind == Input::Kind::kValue) return plan_.whole(piece.index);
-    if (piece.kind == Input::Kind::kTable) return {piece.kind, piece.index, 0, element_count(plan_.tables[at].dims)};
+    if (piece.kind == Input::Kind::kTable) return {piece.kind, piece.index, 0, plan_.tables[at].size};
     return {piece.kind, piece.index, 0, plan_.constants[at].size()};
   }
 

@@ -6,6 +6,7 @@
 #include "backend/native/plan/fuse/passes.h"
 #include "backend/native/plan/fuse/rewriter.h"
 #include "backend/native/plan/fuse/rotation.h"
+#include "backend/native/tables/table_rows.h"
 #include "kvik/error.h"
 
 namespace kvik::native {
@@ -47,7 +48,7 @@ class Angles {
 
   bool equal(const TableElement& a, const TableElement& b) {
     const std::vector<Tensor>&rows_a = rows(a.table), &rows_b = rows(b.table);
-    const int64_t size_a = element_count(table(a.table).dims), size_b = element_count(table(b.table).dims);
+    const int64_t size_a = table(a.table).size, size_b = table(b.table).size;
     if (rows_a.empty() || rows_b.empty()) return false;
     for (size_t part = 0; part < std::min(rows_a.size(), rows_b.size()); ++part) {
       const std::span<const float> x = rows_a[part].data<float>(), y = rows_b[part].data<float>();
@@ -59,7 +60,7 @@ class Angles {
     return true;
   }
 
-  const PositionTable& table(int32_t i) const { return plan_.tables[static_cast<size_t>(i)]; }
+  const PlanTable& table(int32_t i) const { return plan_.tables[static_cast<size_t>(i)]; }
 
   const std::vector<Tensor>& rows(int32_t i) {
     const auto [known, fresh] = rows_.try_emplace(i);
@@ -69,7 +70,7 @@ class Angles {
       const int64_t last = limit > 0 ? std::min(limit, first + count) : first + count;
       if (last <= first) break;
       try {
-        known->second.push_back(table(i).rows(first, last - first));
+        known->second.push_back(table_rows(table(i), first, last - first));
       } catch (const Error&) {  // the table ends before, though nothing said so
         break;
       }
@@ -78,22 +79,15 @@ class Angles {
   }
 
   int gather(int32_t from, const std::vector<TableElement>& elements, bool negative) {
-    PositionTable made = table(from);
-    const auto n = static_cast<int64_t>(elements.size());
-    made.dims = {n};
-    made.rows = [base = table(from), elements, negative, n](int64_t first, int64_t count) {
-      const Tensor all = base.rows(first, count);
-      const int64_t size = element_count(base.dims);
-      Tensor rows(DType::kF32, {count, n});
-      const std::span<float> to = rows.mutable_data<float>();
-      for (int64_t i = 0; i < count; ++i) {
-        for (int64_t e = 0; e < n; ++e) {
-          const float x = all.data<float>()[static_cast<size_t>(i * size + elements[static_cast<size_t>(e)].element)];
-          to[static_cast<size_t>(i * n + e)] = negative ? -x : x;
-        }
-      }
-      return rows;
-    };
+    PlanTable made = table(from);
+    std::vector<int32_t> wanted;
+    for (const TableElement& e : elements) {
+      const auto at = static_cast<size_t>(e.element);
+      wanted.push_back(made.elements.empty() ? static_cast<int32_t>(at) : made.elements[at]);
+    }
+    made.size = static_cast<int64_t>(wanted.size());
+    made.elements = std::move(wanted);
+    made.negative = made.negative != negative;
     plan_.tables.push_back(std::move(made));
     return static_cast<int>(plan_.tables.size() - 1);
   }
