@@ -9,7 +9,7 @@ PlanReport report(const Plan& plan, WeightChoice choice, cpu::KvFormat kv) {
   const std::vector<ChosenWeight> chosen = choose_weights(plan, choice);
   for (const Op& op : plan.ops) {
     ++r.operations[std::string(op.kind())];
-    if (op.as<ReferenceOp>() != nullptr) ++r.unfused[std::string(plan.flat->graph.nodes[static_cast<size_t>(op.node)].op)];
+    if (op.as<ReferenceOp>() != nullptr) ++r.unfused[std::string(plan.node(op).op)];
     if (const auto* matmul = op.as<Matmul>(); matmul != nullptr && op.section != Op::Section::kSource) {
       for (const int w : matmul->weights) r.bytes_per_token += chosen[static_cast<size_t>(w)].size_bytes;
     }
@@ -17,7 +17,7 @@ PlanReport report(const Plan& plan, WeightChoice choice, cpu::KvFormat kv) {
   for (const auto& [name, count] : plan.fused) {
     if (count > 0) r.fused[name] = count;
   }
-  for (const Attend& attend : plan.attends) ++r.attention[(attend.from_source ? "cross, " : "") + attend.words];
+  for (const PlanAttention& attend : plan.attends) ++r.attention[(attend.from_source ? "cross, " : "") + attend.words];
   for (const ChosenWeight& weight : chosen) r.weights[std::string(format_name(weight))] += weight.size_bytes;
   r.kv_bytes_per_token = lay_out(plan, kv).page_bytes / cpu::kPagePositions;
   r.notes = plan.notes;

@@ -37,6 +37,14 @@ std::string encoder_output_for(const analysis::Signature& signature, const analy
                                               decoder.inputs[static_cast<size_t>(port)].name));
 }
 
+// The file that a plan was compiled from.
+const analysis::File& file_of(const analysis::Signature& signature, const Plan& plan) {
+  for (const analysis::File& file : signature.files) {
+    if (file.path.string() == plan.file) return file;
+  }
+  throw Error(Code::kInternal, fmt::format("the plan of '{}' is for a file that the model does not have", plan.file));
+}
+
 // [positions][the other axes], of a tensor with one source.
 Tensor by_position(const Tensor& tensor, int axis) {
   const Tensor floats = backend::cast_float(tensor, DType::kF32);
@@ -55,9 +63,8 @@ Tensor by_position(const Tensor& tensor, int axis) {
 }  // namespace
 
 std::unique_ptr<Runner> RunnerFactory::operator()(std::shared_ptr<const Plan> plan) const {
-  Constants constants(*plan->flat);
   Runner::Parts parts;
-  parts.weights = load_weights(*plan, constants, weights, *pool, log);
+  parts.weights = load_weights(*plan, weights, *pool, log);
   parts.plan = std::move(plan);
   parts.kv_format = kv_format;
   parts.kernels = kernels;
@@ -89,7 +96,7 @@ SourceStage::SourceStage(const analysis::Signature& signature, const Stages& sta
   }
   if (encoder_file_ == nullptr) return;
   source_store_ = store_for(decoder.layouts().source_page_bytes);
-  const analysis::File& decoder_file = *stages.decoder->flat->file;
+  const analysis::File& decoder_file = file_of(signature, *stages.decoder);
   for (const Plan::SourceValue& source : stages.decoder->source_inputs)
     wanted_.push_back(encoder_output_for(signature, decoder_file, source.port));
   const analysis::Port* hidden = encoder_file_->output_of(Role::kHiddenStates);

@@ -150,8 +150,7 @@ NodeAnswer run_node(const NodeCase& one, WeightChoice weights) {
   const std::shared_ptr<const Plan> plan = make_plan(program, none);
   for (const Op& op : plan->ops) answer.kinds.emplace_back(op.kind());
   ThreadPool pool(2);
-  Constants constants(*plan->flat);
-  Runner runner({plan, load_weights(*plan, constants, weights, pool, {}), cpu::KvFormat::kF32, &cpu::fastest(), &pool});
+  Runner runner({plan, load_weights(*plan, weights, pool, {}), cpu::KvFormat::kF32, &cpu::fastest(), &pool});
   std::vector<RunRow> run_rows(kCaseRows);
   std::vector<int32_t> wanted = {0, 1, 2};
   const RunSequence sequence;

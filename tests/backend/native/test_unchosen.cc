@@ -12,7 +12,7 @@ constexpr int64_t kWidth = 6;
 class Region {
  public:
   Region() {
-    plan->flat = std::make_shared<FlatGraph>();
+    plan->nodes = nodes;
     plan->embedding = plan->add_value("x", kWidth);
   }
 
@@ -28,7 +28,7 @@ class Region {
       const ValueIndex selection = input.is_value() ? plan->value(input.index).selection : kNoIndex;
       if (selection != kNoIndex) op.in.push_back(plan->whole(selection));
     }
-    op.node = plan->flat->add_node(std::move(node));
+    op.node = nodes->add_single_node(node);
     plan->ops.push_back(std::move(op));
     return plan->whole(made);
   }
@@ -47,6 +47,7 @@ class Region {
     return node;
   }
 
+  std::shared_ptr<OwnedGraph> nodes = std::make_shared<OwnedGraph>();
   std::shared_ptr<Plan> plan = std::make_shared<Plan>();
 };
 

@@ -31,6 +31,27 @@ bool has_selection(const Dims& dims) {
   return std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim < 0; });
 }
 
+PlanAttention plan_attention(const Attend& from) {
+  PlanAttention to;
+  to.from_source = from.from_source;
+  to.n_heads = from.n_heads;
+  to.n_kv_heads = from.n_kv_heads;
+  to.key_dim = from.key_dim;
+  to.value_dim = from.value_dim;
+  to.kv_head_of = from.kv_head_of;
+  to.scale = from.scale;
+  to.soft_cap = from.soft_cap;
+  to.causal = from.causal;
+  to.window = from.window;
+  to.slopes = from.slopes;
+  to.distance_bias = from.distance_bias;
+  to.first_distance = from.first_distance;
+  to.sinks = from.sinks;
+  to.words = from.words;
+  to.node = from.node;
+  return to;
+}
+
 // Booleans as 1 and 0; half, bfloat16 and double as f32.
 Tensor plan_tensor(const Tensor& tensor) {
   if (tensor.dtype() == DType::kF16 || tensor.dtype() == DType::kBF16 || tensor.dtype() == DType::kF64)
@@ -45,12 +66,12 @@ Tensor plan_tensor(const Tensor& tensor) {
 }  // namespace
 
 Lowering::Lowering(const Program& program, Constants& constants) : program_(program), constants_(constants), rows_(program.values.size()) {
-  plan_.flat = program.flat;
+  if (program.flat->file != nullptr) plan_.file = program.flat->file->path.string();
   plan_.one_token = program.one_token;
   plan_.unsupported_tokens = program.unsupported_tokens;
   plan_.max_positions = program.max_positions;
   plan_.notes = program.notes;
-  plan_.attends = program.attends;
+  for (const Attend& attend : program.attends) plan_.attends.push_back(plan_attention(attend));
   for (const PositionTable& table : program.tables) {
     PlanTable& to = plan_.tables.emplace_back();
     to.name = table.name;
@@ -157,7 +178,6 @@ void Lowering::lower_attend(const RowOp& op) {
               {arrange_by(item, of_row(attend.k), attend.k_map), arrange_by(item, of_row(attend.v), attend.v_map)},
               {},
               section_};
-    append.node = op.node;
     plan_.ops.push_back(std::move(append));
   }
   const Input out = emit(item, AttendOp{op.attend}, {q}, attend.n_heads * attend.value_dim);
@@ -171,7 +191,8 @@ Input Lowering::arrange_by(const LowerItem& item, const Input& x, const std::vec
 }
 
 void Lowering::lower_reference(const LowerItem& item) {
-  Op op{ReferenceOp{}, {}, {}, section_, item.op.node};
+  Op op{ReferenceOp{}, {}, {}, section_, nodes_->add_single_node(item.node)};
+  plan_.nodes = nodes_;
   auto& args = std::get<ReferenceOp>(op.args);
   for (size_t i = 0; i < item.n_inputs(); ++i) {
     const Operand& operand = item.op.inputs[i];
@@ -249,7 +270,7 @@ Input Lowering::emit(const LowerItem& item, Op::Args args, std::vector<Input> in
     if (id != kNoRow && name.empty()) name = program_.values[static_cast<size_t>(id)].name;
   }
   const ValueIndex value = plan_.add_value(std::move(name), size, dtype);
-  Op op{std::move(args), std::move(in), {value}, section_, item.op.node};
+  Op op{std::move(args), std::move(in), {value}, section_};
   for (const Input& read : op.in) {
     if (read.is_value() && plan_.value(read.index).selection != kNoIndex) op.selection = plan_.value(read.index).selection;
   }
@@ -260,17 +281,6 @@ Input Lowering::emit(const LowerItem& item, Op::Args args, std::vector<Input> in
 
 void Lowering::set(const LowerItem& item, size_t i, const Input& value) {
   if (item.wants(i)) rows_[static_cast<size_t>(item.op.outputs[i])] = value;
-}
-
-int Lowering::add_weight(PlanWeight weight) {
-  std::vector<int>& alike = weights_of_[{weight.parts.front().value, weight.parts.front().slice}];
-  for (const int known : alike) {
-    const PlanWeight& other = plan_.weights[static_cast<size_t>(known)];
-    if (other.parts == weight.parts && other.activations == weight.activations) return known;
-  }
-  plan_.weights.push_back(std::move(weight));
-  alike.push_back(static_cast<int>(plan_.weights.size() - 1));
-  return alike.back();
 }
 
 Plan lower(const Program& program, Constants& constants) { return Lowering(program, constants).run(); }

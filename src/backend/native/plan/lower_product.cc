@@ -11,63 +11,8 @@ using onnx::kNoValue;
 using onnx::Node;
 using onnx::ValueId;
 
-const Node* producer_of(const onnx::Graph& graph, ValueId id) {
-  const onnx::NodeId node = graph.value(id).producer;
-  return node == onnx::kNoNode ? nullptr : &graph.nodes[static_cast<size_t>(node)];
-}
-
 ValueId constant_id(const Lowering& lowering, const LowerItem& item, size_t i) {
   return item.is_constant(i) ? lowering.program().constants[static_cast<size_t>(item.op.inputs[i].index)].value : kNoValue;
-}
-
-bool swaps_last_two(const Node& transpose) {
-  std::vector<int64_t> perm = transpose.ints_or("perm", {1, 0});
-  const size_t rank = perm.size();
-  if (rank < 2) return false;
-  std::swap(perm[rank - 1], perm[rank - 2]);
-  for (size_t i = 0; i < rank; ++i) {
-    if (perm[i] != static_cast<int64_t>(i)) return false;
-  }
-  return true;
-}
-
-// Looks through what only says the same numbers in another way, so that a transposed table and the table itself are one weight.
-void look_through(const onnx::Graph& graph, WeightPart& part) {
-  for (;;) {
-    const Node* node = producer_of(graph, part.value);
-    if (node == nullptr || !node->domain.empty() || node->inputs.empty()) return;
-    if (node->op == "Identity") {
-      part.value = node->inputs[0];
-    } else if (node->op == "Transpose" && swaps_last_two(*node)) {
-      part.value = node->inputs[0];
-      part.n_major = !part.n_major;
-    } else if (node->op == "Cast" && part.quantised_by == onnx::kNoNode) {
-      const onnx::TensorData* from = graph.initializer_of(node->inputs[0]);
-      const Node* dequantised = producer_of(graph, node->inputs[0]);
-      const bool floats = from != nullptr ? is_float(from->dtype) : dequantised != nullptr && dequantised->op == "DequantizeLinear";
-      if (!floats) return;
-      part.value = node->inputs[0];
-    } else if (node->op == "DequantizeLinear" && part.quantised_by == onnx::kNoNode && part.slice < 0) {
-      if (graph.initializer_of(node->inputs[0]) == nullptr) return;
-      part.quantised_by = graph.value(part.value).producer;
-      part.scales = node->inputs[1];
-      part.zero_points = node->inputs.size() > 2 ? node->inputs[2] : kNoValue;
-      part.value = node->inputs[0];
-      return;
-    } else {
-      return;
-    }
-  }
-}
-
-int one_weight(Lowering& lowering, WeightPart part, Activations activations = Activations::kFloats) {
-  if (part.quantised_by == onnx::kNoNode) look_through(lowering.program().flat->graph, part);
-  PlanWeight weight;
-  weight.k = part.k;
-  weight.n = part.n;
-  weight.parts = {part};
-  weight.activations = activations;
-  return lowering.add_weight(std::move(weight));
 }
 
 // Rows of x by a matrix, or by a stack of matrices with as many groups of rows.
@@ -100,8 +45,8 @@ std::optional<Input> emit_product(Lowering& lowering, const LowerItem& item, con
     if (!matmul.shared && !alike) return {};
   }
   for (int64_t g = 0; g < groups; ++g) {
-    const WeightPart part{product.matrix, product.n_major, rank == 2 ? -1 : g, k, n};
-    matmul.weights.push_back(one_weight(lowering, part));
+    const GraphMatrix part{product.matrix, product.n_major, rank == 2 ? -1 : g, k, n};
+    matmul.weights.push_back(lowering.add_matrix(part));
   }
   const int64_t rows = x.size / k / (matmul.shared ? 1 : groups);
   const bool scaled = product.alpha != 1.0f;
@@ -152,8 +97,8 @@ bool lower_gemm(Lowering& lowering, const LowerItem& item) {
 }
 
 // The tensors beside the codes of a quantised operator must be constants.
-bool set_quantised(const Lowering& lowering, const LowerItem& item, WeightPart& part, size_t codes, size_t scales, size_t zero_points) {
-  part.quantised_by = item.op.node;
+bool set_quantised(const Lowering& lowering, const LowerItem& item, GraphMatrix& part, size_t codes, size_t scales, size_t zero_points) {
+  part.quantized_by = item.op.node;
   part.value = constant_id(lowering, item, codes);
   part.scales = constant_id(lowering, item, scales);
   part.zero_points = item.has(zero_points) ? constant_id(lowering, item, zero_points) : kNoValue;
@@ -163,7 +108,7 @@ bool set_quantised(const Lowering& lowering, const LowerItem& item, WeightPart& 
 
 bool lower_nbits(Lowering& lowering, const LowerItem& item) {
   const int64_t bits = item.node.int_or("bits", 4);
-  WeightPart part;
+  GraphMatrix part;
   part.k = item.node.int_or("K", 0);
   part.n = item.node.int_or("N", 0);
   part.n_major = true;
@@ -172,7 +117,7 @@ bool lower_nbits(Lowering& lowering, const LowerItem& item) {
   if (item.has(5) && !item.is_constant(5)) return false;
   const Input x = lowering.input(item, 0);
   if (x.size % part.k != 0) return false;
-  const int weight = one_weight(lowering, part);  // accuracy_level allows less than f32, never asks for it
+  const int weight = lowering.add_matrix(part);  // accuracy_level allows less than f32, never asks for it
   lowering.set(item, 0, lowering.emit(item, Matmul{{weight}}, {x, lowering.input(item, 5)}, x.size / part.k * part.n));
   return true;
 }
@@ -180,12 +125,12 @@ bool lower_nbits(Lowering& lowering, const LowerItem& item) {
 bool lower_dynamic_quantised(Lowering& lowering, const LowerItem& item) {
   const Dims dims = lowering.dims(item, 1);
   if (dims.size() != 2 || lowering.dtype(item, 0) != DType::kF32 || (item.has(4) && !item.is_constant(4))) return false;
-  WeightPart part;
+  GraphMatrix part;
   part.k = dims[0];
   part.n = dims[1];
   const Input x = lowering.input(item, 0);
   if (!set_quantised(lowering, item, part, 1, 2, 3) || x.size % part.k != 0) return false;
-  const int weight = one_weight(lowering, part, Activations::kBytes);
+  const int weight = lowering.add_matrix(part, Activations::kBytes);
   lowering.set(item, 0, lowering.emit(item, Matmul{{weight}}, {x, lowering.input(item, 4)}, x.size / part.k * part.n));
   return true;
 }
@@ -222,8 +167,8 @@ bool lower_conv(Lowering& lowering, const LowerItem& item) {
     Matmul matmul;
     for (int64_t g = 0; g < window->groups; ++g) {
       const int64_t slice = window->groups == 1 ? -1 : g;
-      const WeightPart part{constant_id(lowering, item, 1), true, slice, window->size, window->n_out / window->groups};
-      matmul.weights.push_back(lowering.add_weight({part.k, part.n, {part}}));
+      const GraphMatrix part{constant_id(lowering, item, 1), true, slice, window->size, window->n_out / window->groups};
+      matmul.weights.push_back(lowering.add_weight(part));
     }
     y = lowering.emit(item, std::move(matmul), {x, Input{}}, window->n_out);
   } else {
@@ -233,19 +178,19 @@ bool lower_conv(Lowering& lowering, const LowerItem& item) {
   return true;
 }
 
-bool emit_embedding(Lowering& lowering, const LowerItem& item, const WeightPart& part) {
+bool emit_embedding(Lowering& lowering, const LowerItem& item, const GraphMatrix& part) {
   const Input token = lowering.input(item, 1);
   const bool lookup =
       token.is_value() && token.size == 1 && (lowering.dtype(item, 1) == DType::kI64 || lowering.dtype(item, 1) == DType::kI32);
   if (!lookup || element_count(lowering.out_dims(item)) != part.k) return false;
-  lowering.set(item, 0, lowering.emit(item, Embed{one_weight(lowering, part)}, {token}, part.k));
+  lowering.set(item, 0, lowering.emit(item, Embed{lowering.add_matrix(part)}, {token}, part.k));
   return true;
 }
 
 bool lower_quantised_embedding(Lowering& lowering, const LowerItem& item) {
   const Dims dims = lowering.dims(item, 0);
   if (dims.size() != 2 || item.is_constant(1) || item.node.int_or("gather_axis", 0) != 0) return false;
-  WeightPart part;
+  GraphMatrix part;
   part.n = dims[0];
   part.k = element_count(lowering.out_dims(item));
   part.n_major = true;
@@ -260,7 +205,7 @@ bool lower_embedding(Lowering& lowering, const LowerItem& item) {
   const Dims dims = lowering.dims(item, 0);
   if (!item.is_constant(0) || item.is_constant(1) || dims.size() != 2 || item.node.int_or("axis", 0) != 0) return false;
   if (lowering.out_dtype(item) != DType::kF32 || dims[0] < 1 || dims[1] < 1) return false;
-  WeightPart part;
+  GraphMatrix part;
   part.value = constant_id(lowering, item, 0);
   part.n_major = true;
   part.n = dims[0];

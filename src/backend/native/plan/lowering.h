@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/native/graph/program.h"
 #include "backend/native/plan/plan.h"
 #include "backend/native/probe/probe.h"
 
@@ -19,6 +20,16 @@ struct LowerItem {
   bool has(size_t i) const { return i < op.inputs.size() && op.inputs[i].kind != Operand::Kind::kNone; }
   bool wants(size_t output) const { return output < op.outputs.size() && op.outputs[output] != kNoRow; }
   bool is_constant(size_t i) const { return has(i) && op.inputs[i].kind == Operand::Kind::kConstant; }
+};
+
+// A constant matrix [k, n] as the graph writes it.
+struct GraphMatrix {
+  onnx::ValueId value = onnx::kNoValue;  // codes if quantized
+  bool n_major = false;                  // [n][k]; otherwise [k][n]
+  int64_t slice = -1;                    // which matrix of a stack
+  int64_t k = 0, n = 0;
+  onnx::NodeId quantized_by = onnx::kNoNode;  // the node that reads the codes
+  onnx::ValueId scales = onnx::kNoValue, zero_points = onnx::kNoValue;
 };
 
 // A program becoming a plan. The rules (lower_*.cc) ask for what a node reads and emit operations.
@@ -49,7 +60,9 @@ class Lowering {
   Input arrange(const LowerItem& item, const std::vector<Input>& in, std::span<const int64_t> map, DType dtype);
   Input broadcast(const LowerItem& item, const Input& x, const Dims& from, const Dims& to, DType dtype);
 
-  int add_weight(PlanWeight weight);
+  int add_weight(const GraphMatrix& matrix, Activations activations = Activations::kFloats);
+  // The same after looking through nodes that only transpose or cast the matrix.
+  int add_matrix(GraphMatrix matrix, Activations activations = Activations::kFloats);
   // Rows of a constant (of Program::constants) at the positions that a table gives; layers share them.
   Input& rows_at(int32_t constant, int32_t positions) { return rows_at_[{constant, positions}]; }
 
@@ -61,6 +74,7 @@ class Lowering {
   Input arrange_by(const LowerItem& item, const Input& x, const std::vector<int32_t>& map);
   void lower_reference(const LowerItem& item);
   Input of_row(RowId id) const;
+  int tensor_of(onnx::ValueId value);
 
   const Program& program_;
   Constants& constants_;
@@ -70,8 +84,13 @@ class Lowering {
   std::vector<bool> read_;   // by RowId: somebody wants it
   std::map<std::pair<int32_t, int32_t>, Input> rows_at_;
   std::map<int32_t, int> constants_of_;                                       // of Program::constants: index into Plan::constants
-  std::map<std::pair<onnx::ValueId, int64_t>, std::vector<int>> weights_of_;  // by what their first part is and its slice
+  std::map<std::pair<int, int64_t>, std::vector<int>> weights_of_;  // by what their first part is and its slice
+  std::map<onnx::ValueId, int> tensors_of_;                         // of the graph: index into Plan::tensors
+  std::shared_ptr<OwnedGraph> nodes_ = std::make_shared<OwnedGraph>();
 };
+
+// One operation at a time; fuses nothing. `constants` evaluates the small ones. Throws Refusal.
+Plan lower(const Program& program, Constants& constants);
 
 // A rule says false where it does not apply; then the node runs by its reference kernel.
 using LowerRule = bool (*)(Lowering& lowering, const LowerItem& item);

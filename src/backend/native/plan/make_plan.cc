@@ -1,6 +1,7 @@
 #include "backend/native/plan/make_plan.h"
 
 #include "backend/native/plan/fuse.h"
+#include "backend/native/plan/lowering.h"
 #include "backend/native/probe/probe.h"
 
 namespace kvik::native {

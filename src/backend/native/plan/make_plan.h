@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "backend/native/graph/program.h"
 #include "backend/native/plan/plan.h"
 
 namespace kvik::native {

@@ -45,6 +45,11 @@ onnx::NodeId OwnedGraph::add_node(const Node& node, const Renumber& renumber) {
   return id;
 }
 
+onnx::NodeId OwnedGraph::add_single_node(const Node& node) {
+  graph_.nodes.push_back(copy(node, [](ValueId id) { return id; }));
+  return static_cast<onnx::NodeId>(graph_.nodes.size() - 1);
+}
+
 Node OwnedGraph::copy(const Node& node, const Renumber& renumber) {
   Node copied;
   copied.op = keep(node.op);

@@ -26,6 +26,8 @@ class OwnedGraph {
   onnx::ValueId add_initializer(std::string_view name, const onnx::TensorData& data);
   // Appends a copy of a node, subgraphs included, and sets producers; `renumber` gives the values of this graph for those it names.
   onnx::NodeId add_node(const onnx::Node& node, const Renumber& renumber);
+  // Appends a copy of a node that runs by itself: the numbers of its values mean nothing here.
+  onnx::NodeId add_single_node(const onnx::Node& node);
 
  private:
   onnx::Node copy(const onnx::Node& node, const Renumber& renumber);

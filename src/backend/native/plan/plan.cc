@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fmt/format.h>
 
 namespace kvik::native {
 namespace {
@@ -72,6 +73,18 @@ ValueIndex Plan::add_value(std::string name, int64_t size, DType dtype) {
 int Plan::add_constant(Tensor tensor) {
   constants.push_back(std::move(tensor));
   return static_cast<int>(constants.size() - 1);
+}
+
+int Plan::add_tensor(std::string name, Tensor tensor) {
+  tensors.push_back({.name = std::move(name), .data = stored_in_memory(std::move(tensor)), .expression = nullptr});
+  return static_cast<int>(tensors.size() - 1);
+}
+
+std::string Plan::describe(const Op& op) const {
+  for (const ValueIndex made : op.out) {
+    if (made != kNoIndex) return fmt::format("{} '{}'", op.kind(), value(made).name);
+  }
+  return std::string(op.kind());
 }
 
 const Op* Plan::producer(const Input& input) const {

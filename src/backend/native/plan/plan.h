@@ -1,14 +1,17 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-#include "backend/native/graph/program.h"
 #include "backend/native/plan/position_recipe.h"
+#include "backend/native/plan/weights.h"
+#include "base/token.h"
 #include "kernels/cpu/ops.h"
 
 // A program over rows in the few operations that the kernels know. lower() makes it from a Program one operation at a time, right before
@@ -163,7 +166,7 @@ struct Op {
   std::vector<Input> in;
   std::vector<ValueIndex> out;  // kNoIndex where unwanted
   Section section = Section::kBody;
-  onnx::NodeId node = onnx::kNoNode;  // it came from, for sentences and for ReferenceOp
+  onnx::NodeId node = onnx::kNoNode;  // of a ReferenceOp, in Plan::nodes
   ValueIndex selection = kNoIndex;    // rows without this value are left out
   std::string_view fused_by;          // the pass that made it; empty: straight from the graph
 
@@ -178,30 +181,25 @@ struct Op {
   std::string_view kind() const;  // "matmul", "norm", …
 };
 
-// How rows are given to a matrix product.
-enum class Activations : uint8_t {
-  kFloats,
-  kBlocks,  // int8 by steps of 32, each with a scale
-  kBytes,   // as DynamicQuantizeLinear does it, a row by itself
-};
+// One attention, whatever nodes it was made of. Scores are cap(scale * q.k) + bias(head, distance), distance = query position - key position.
+struct PlanAttention {
+  bool from_source = false;  // cross attention: keys and values are rows of the source's section
+  int64_t n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
+  std::vector<int32_t> kv_head_of;  // [n_heads]; empty: n_heads / n_kv_heads neighbours share one
 
-// A matrix [k, n] as the graph writes it; nothing has been read yet.
-struct WeightPart {
-  onnx::ValueId value = onnx::kNoValue;  // a constant (Transpose, Cast and their like have been looked through); codes where quantised
-  bool n_major = false;                  // [n][k]; otherwise [k][n]
-  int64_t slice = -1;                    // which matrix of a stack
-  int64_t k = 0, n = 0;
-  // Quantised operators: the tensors beside the codes. kNoValue where there are none.
-  onnx::NodeId quantised_by = onnx::kNoNode;  // MatMulNBits, GatherBlockQuantized, DequantizeLinear, MatMulInteger …
-  onnx::ValueId scales = onnx::kNoValue, zero_points = onnx::kNoValue;
+  float scale = 1.0f;
+  float soft_cap = 0.0f;             // 0: none
+  bool causal = true;                // false: all keys of the sequence
+  int64_t window = 0;                // sees distances below it; 0: all
+  std::vector<float> slopes;         // [n_heads], bias = -slope * distance; empty: none
+  std::vector<float> distance_bias;  // [n_heads][n], at distance - first_distance, clamped at both ends; -inf hides a key; empty: none
+  int64_t first_distance = 0;
+  std::vector<float> sinks;  // [n_heads]; empty: none
 
-  friend bool operator==(const WeightPart&, const WeightPart&) = default;
-};
-struct PlanWeight {
-  int64_t k = 0, n = 0;
-  std::vector<WeightPart> parts;                   // side by side along n
-  Activations activations = Activations::kFloats;  // as the graph asks for it; the weights' format may ask for more
-  bool operator==(const PlanWeight&) const = default;
+  std::string words;  // "causal, window 4096", for people
+  std::string node;   // for messages
+
+  bool operator==(const PlanAttention&) const = default;
 };
 
 // A value that depends on the position of the row only. tables/ computes its rows, when a run needs them.
@@ -217,7 +215,7 @@ struct PlanTable {
 };
 
 struct Plan {
-  std::shared_ptr<FlatGraph> flat;
+  std::string file;  // of the graph it came from
   std::vector<PlanValue> values;
   std::vector<Op> ops;            // in an order in which they can be run; the source's first
   std::vector<Tensor> constants;  // f32 wherever an operation other than ReferenceOp reads them
@@ -225,8 +223,10 @@ struct Plan {
   // Of a model that rotates long sequences by other angles: the tables for every position of a sequence of more than `switch_after` tokens.
   std::vector<PlanTable> tables_beyond;
   int64_t switch_after = 0;  // 0: there is no such length
+  std::vector<ModelTensor> tensors;  // that weights are made of
   std::vector<PlanWeight> weights;
-  std::vector<Attend> attends;  // the maps have become moves
+  std::shared_ptr<const OwnedGraph> nodes;  // that reference operations run; null if there are none
+  std::vector<PlanAttention> attends;
   struct PlanRegister {
     DType dtype = DType::kF32;
     int64_t size = 0;
@@ -258,6 +258,9 @@ struct Plan {
   const PlanValue& value(ValueIndex i) const { return values[static_cast<size_t>(i)]; }
   ValueIndex add_value(std::string name, int64_t size, DType dtype = DType::kF32);
   int add_constant(Tensor tensor);
+  int add_tensor(std::string name, Tensor tensor);  // of numbers that are in memory
+  const onnx::Node& node(const Op& op) const { return nodes->graph().nodes[static_cast<size_t>(op.node)]; }  // of a ReferenceOp
+  std::string describe(const Op& op) const;  // "matmul 'name of what it makes'", for messages
   Input whole(ValueIndex i) const { return {Input::Kind::kValue, i, 0, value(i).size}; }
   bool is_whole(const Input& input) const { return input.is_value() && input.offset == 0 && input.size == value(input.index).size; }
 
@@ -279,9 +282,12 @@ struct Plan {
   void replace(ValueIndex from, const Input& to);
 };
 
-// One operation at a time; fuses nothing. `constants` evaluates the small ones. Throws Refusal.
-class Constants;
-Plan lower(const Program& program, Constants& constants);
+// The initializer behind a tensor of the plan; null if it is computed, or there is none.
+const onnx::TensorData* stored_data(const Plan& plan, int tensor);
+// What the file stores: f32, f16, bf16, or the codes of a quantized matrix.
+DType stored_dtype(const Plan& plan, const WeightPart& part);
+// Whether two matrices can be packed side by side as one.
+bool can_pack_together(const Plan& plan, const PlanWeight& left, const PlanWeight& right);
 
 // Moves to the tail whatever feeds nothing that is remembered.
 void split(Plan& plan);

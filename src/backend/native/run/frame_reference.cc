@@ -58,7 +58,7 @@ void Frame::keep_reference_output(const Op& op, size_t i, int64_t row, const Ten
   const bool counts = value.selection == index;
   if (kept.size() != value.size && !(counts && kept.size() == 0)) {
     throw Error(Code::kInternal, fmt::format("{}: gave {} values for a row, {} were expected",
-                                             plan_.flat->graph.nodes[static_cast<size_t>(op.node)].describe(), kept.size(), value.size));
+                                             plan_.node(op).describe(), kept.size(), value.size));
   }
   std::byte* y = out_bytes(index, row);
   if (kept.size() > 0) std::memcpy(y, kept.bytes().data(), kept.size_bytes());
@@ -99,7 +99,7 @@ bool Frame::skip_unchosen(const Op& op, const onnx::Node& node, int64_t row) con
 }
 
 void Frame::run(const Op& op, const ReferenceOp& args) {
-  const onnx::Node& node = plan_.flat->graph.nodes[static_cast<size_t>(op.node)];
+  const onnx::Node& node = plan_.node(op);
   pool_.for_each(n_rows(), [&](int64_t row) {
     if (skip_unchosen(op, node, row)) return;
     std::vector<Tensor> inputs;

@@ -26,7 +26,7 @@ void grow(AlignedBuffer& buffer, int64_t bytes) {
 
 AttendLayouts lay_out(const Plan& plan, cpu::KvFormat format) {
   AttendLayouts layouts;
-  for (const Attend& attend : plan.attends) {
+  for (const PlanAttention& attend : plan.attends) {
     cpu::Attention a{.layout = cpu::kv_layout(format, attend.n_kv_heads, attend.key_dim, attend.value_dim)};
     a.rule.scale = attend.scale;
     a.rule.soft_cap = attend.soft_cap;

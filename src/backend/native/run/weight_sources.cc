@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "backend/graph/convert.h"
+#include "backend/native/probe/evaluation.h"
 #include "base/thread_pool.h"
 #include "kvik/error.h"
 
@@ -13,36 +14,42 @@ namespace {
 
 constexpr uint64_t kZeros[2] = {0, 0};
 
+const std::string& name_of(const Plan& plan, int tensor) { return plan.tensors[static_cast<size_t>(tensor)].name; }
+
 [[noreturn]] void bad_tensors(const Plan& plan, const WeightPart& part, std::string_view what) {
-  const onnx::Node& node = plan.flat->graph.nodes[static_cast<size_t>(part.quantised_by)];
-  throw Error(Code::kBadModel, fmt::format("{}: {} for a matrix of {} x {}; the file is broken", node.describe(), what, part.k, part.n));
+  throw Error(Code::kBadModel,
+              fmt::format("the weight '{}' has {} for a matrix of {} x {}; the file is broken", name_of(plan, part.value), what, part.k, part.n));
 }
 
-// An initializer as it lies in the file; anything else evaluated.
-Tensor tensor_of(const Plan& plan, onnx::ValueId value, Constants& constants) {
-  if (const onnx::TensorData* data = plan.flat->graph.initializer_of(value)) return onnx::load(*data);
-  return constants.get(value);
+// An initializer as the file has it; anything else evaluated.
+Tensor load(const Plan& plan, int index) {
+  const ModelTensor& tensor = plan.tensors[static_cast<size_t>(index)];
+  if (tensor.expression != nullptr) {
+    WorkBudget budget{.largest_bytes = int64_t{1} << 34, .bytes_left = int64_t{1} << 40};  // weights may be large
+    const ValueOf nothing = [](onnx::ValueId) -> Tensor { throw Error(Code::kInternal, "a constant reads outside of its graph"); };
+    return run_graph(tensor.expression->graph(), {}, nothing, budget).at(0);
+  }
+  onnx::TensorData data = tensor.data;
+  data.name = tensor.name;
+  return onnx::load(data);
 }
 
-// The bytes of an initializer where they lie in a mapped file.
-std::span<const std::byte> bytes_in_file(const Plan& plan, onnx::ValueId value, const Tensor& tensor) {
-  const onnx::TensorData* data = plan.flat->graph.initializer_of(value);
-  const auto& model = plan.flat->model;
-  if (data == nullptr || model == nullptr || model->path.empty()) return {};
-  const bool mapped = !data->external_file.empty() || (!model->files.empty() && data->owner == model->files.front());
-  const bool viewed = static_cast<const void*>(tensor.bytes().data()) == static_cast<const void*>(data->stored.data());
-  return mapped && viewed ? tensor.bytes() : std::span<const std::byte>();
+// The bytes of an initializer that are part of a mapped file.
+std::span<const std::byte> bytes_in_file(const Plan& plan, int index, const Tensor& tensor) {
+  const ModelTensor& of = plan.tensors[static_cast<size_t>(index)];
+  const bool viewed = static_cast<const void*>(tensor.bytes().data()) == static_cast<const void*>(of.data.stored.data());
+  return of.in_file && viewed ? tensor.bytes() : std::span<const std::byte>();
 }
 
 bool is_plain_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF64; }
 
-WeightSource float_source(const Plan& plan, const WeightPart& part, Constants& constants) {
+WeightSource float_source(const Plan& plan, const WeightPart& part) {
   WeightSource source;
-  Tensor tensor = tensor_of(plan, part.value, constants);
+  Tensor tensor = load(plan, part.value);
   if (!is_plain_float(tensor.dtype())) tensor = backend::cast_float(tensor, DType::kF32);
   const int64_t slice = std::max<int64_t>(part.slice, 0);
   if (tensor.size() < (slice + 1) * part.k * part.n || part.k < 1 || part.n < 1) {
-    throw Error(Code::kBadModel, fmt::format("the weight '{}' has the shape {}; {} x {} was expected", plan.flat->graph.name_of(part.value),
+    throw Error(Code::kBadModel, fmt::format("the weight '{}' has the shape {}; {} x {} was expected", name_of(plan, part.value),
                                              kvik::to_string(tensor.dims()), part.k, part.n));
   }
   const std::byte* data = tensor.bytes().data() + storage_bytes(tensor.dtype(), slice * part.k * part.n);
@@ -52,28 +59,25 @@ WeightSource float_source(const Plan& plan, const WeightPart& part, Constants& c
   return source;
 }
 
-// Packed codes of n rows, each of whole blocks along k.
-struct Blocked {
-  int64_t block = 0;
-  int bits = 4;
-};
-
 void require_bytes(const Plan& plan, const WeightPart& part, const Tensor& tensor, int64_t bytes, std::string_view what) {
   if (static_cast<int64_t>(tensor.size_bytes()) < bytes)
     bad_tensors(plan, part, fmt::format("the {} take {} bytes, {} were expected", what, tensor.size_bytes(), bytes));
 }
 
-WeightSource nbits_source_of(const Plan& plan, const WeightPart& part, const Blocked& blocked, Constants& constants) {
+// Packed codes of n rows, each of whole blocks along k.
+WeightSource nbits_source_of(const Plan& plan, const WeightPart& part) {
+  const Quantization& blocked = part.quantization;
   WeightSource source;
-  const Tensor codes = tensor_of(plan, part.value, constants), scales = tensor_of(plan, part.scales, constants);
+  if (blocked.block < 1) bad_tensors(plan, part, "no size of its blocks");
+  const Tensor codes = load(plan, part.value), scales = load(plan, part.scales);
   const int64_t n_blocks = (part.k + blocked.block - 1) / blocked.block;
   require_bytes(plan, part, codes, part.n * n_blocks * blocked.block * blocked.bits / 8, "codes");
   if (scales.size() < part.n * n_blocks || !is_float(scales.dtype())) bad_tensors(plan, part, fmt::format("{} scales", scales.size()));
   source.views = {codes, scales};
   source.in_file = bytes_in_file(plan, part.value, codes);
   const void* zero_points = nullptr;
-  if (part.zero_points != onnx::kNoValue) {
-    source.views.push_back(tensor_of(plan, part.zero_points, constants));
+  if (part.zero_points >= 0) {
+    source.views.push_back(load(plan, part.zero_points));
     require_bytes(plan, part, source.views.back(), part.n * ((n_blocks * blocked.bits + 7) / 8), "zero points");
     zero_points = source.views.back().bytes().data();
   }
@@ -83,16 +87,15 @@ WeightSource nbits_source_of(const Plan& plan, const WeightPart& part, const Blo
 }
 
 // A table of GatherBlockQuantized: as above, but 4-bit types count from 0 where there are no zero points.
-WeightSource table_source(const Plan& plan, const WeightPart& part, const onnx::Node& node, Constants& constants) {
-  const Blocked blocked{node.int_or("block_size", 128), static_cast<int>(node.int_or("bits", 4))};
-  WeightSource source = nbits_source_of(plan, part, blocked, constants);
+WeightSource table_source(const Plan& plan, const WeightPart& part) {
+  WeightSource source = nbits_source_of(plan, part);
   const DType dtype = source.views.front().dtype();
   if (dtype == DType::kU8) return source;
   source.codes->codes.dtype = dtype;
-  if (part.zero_points == onnx::kNoValue) {
+  if (part.zero_points < 0) {
     source.codes->zero_points = {kZeros, dtype, 0, 0};
   } else {  // not padded to bytes
-    source.codes->zero_points = {source.views.back().bytes().data(), dtype, 1, part.k / blocked.block};
+    source.codes->zero_points = {source.views.back().bytes().data(), dtype, 1, part.k / part.quantization.block};
   }
   return source;
 }
@@ -102,19 +105,17 @@ struct Strides {
 };
 
 // DequantizeLinear, and the operands of integer products: one scale, one a column, or one a block along k.
-WeightSource linear_source(const Plan& plan, const WeightPart& part, const onnx::Node& node, Constants& constants) {
+WeightSource linear_source(const Plan& plan, const WeightPart& part) {
   WeightSource source;
-  const Tensor codes = tensor_of(plan, part.value, constants), scales = tensor_of(plan, part.scales, constants);
+  const Tensor codes = load(plan, part.value), scales = load(plan, part.scales);
   if (codes.size() != part.k * part.n) bad_tensors(plan, part, fmt::format("{} codes", codes.size()));
   source.views = {codes, scales};
   const Strides code_strides = part.n_major ? Strides{1, part.k} : Strides{part.n, 1};
   cpu::QuantSource q{part.k, part.n, part.k};
   q.codes = {codes.bytes().data(), codes.dtype(), code_strides.k, code_strides.n};
 
-  const bool dequantises = node.op == "DequantizeLinear";
-  const int64_t axis = dequantises ? (node.int_or("axis", 1) + 2) % 2 : 1;
-  const bool along_k = axis == (part.n_major ? 1 : 0);
-  const int64_t block = dequantises ? node.int_or("block_size", 0) : 0;
+  const bool along_k = part.quantization.axis == (part.n_major ? 1 : 0);
+  const int64_t block = part.quantization.block;
   Strides strides;
   if (scales.size() == 1) {
     strides = {0, 0};
@@ -132,8 +133,8 @@ WeightSource linear_source(const Plan& plan, const WeightPart& part, const onnx:
   if (!is_float(scales.dtype())) bad_tensors(plan, part, "scales that are no floats");
   q.scales = {scales.bytes().data(), scales.dtype(), strides.k, strides.n};
   q.zero_points = {kZeros, codes.dtype(), 0, 0};
-  if (part.zero_points != onnx::kNoValue) {
-    const Tensor zero_points = tensor_of(plan, part.zero_points, constants);
+  if (part.zero_points >= 0) {
+    const Tensor zero_points = load(plan, part.zero_points);
     const bool one = zero_points.size() == 1;
     if (!one && zero_points.size() != scales.size() && !(scales.size() == 1 && zero_points.size() == part.n))
       bad_tensors(plan, part, fmt::format("{} zero points", zero_points.size()));
@@ -166,14 +167,13 @@ bool all_finite(DType dtype, const void* data, int64_t first, int64_t n) {
 
 }  // namespace
 
-WeightSource weight_source(const Plan& plan, const WeightPart& part, Constants& constants) {
-  if (part.quantised_by == onnx::kNoNode) return float_source(plan, part, constants);
-  const onnx::Node& node = plan.flat->graph.nodes[static_cast<size_t>(part.quantised_by)];
-  if (node.op == "MatMulNBits") {
-    return nbits_source_of(plan, part, {node.int_or("block_size", 0), static_cast<int>(node.int_or("bits", 4))}, constants);
+WeightSource weight_source(const Plan& plan, const WeightPart& part) {
+  switch (part.quantization.kind) {
+    case Quantization::Kind::kNone: return float_source(plan, part);
+    case Quantization::Kind::kBlocks: return nbits_source_of(plan, part);
+    case Quantization::Kind::kBlockTable: return table_source(plan, part);
+    default: return linear_source(plan, part);
   }
-  if (node.op == "GatherBlockQuantized") return table_source(plan, part, node, constants);
-  return linear_source(plan, part, node, constants);
 }
 
 void check_finite(const Plan& plan, const WeightPart& part, const WeightSource& source, ThreadPool& pool) {
@@ -187,14 +187,9 @@ void check_finite(const Plan& plan, const WeightPart& part, const WeightSource& 
   if (source.floats) check(source.floats->dtype, source.floats->data, part.k * part.n);
   if (source.codes) check(source.views[1].dtype(), source.views[1].bytes().data(), source.views[1].size());
   if (finite) return;
-  const onnx::ValueId named = source.floats ? part.value : part.scales;
+  const int named = source.floats ? part.value : part.scales;
   throw Error(Code::kBadModel,
-              fmt::format("the weight '{}' holds a number that is not finite; export the model again", plan.flat->graph.name_of(named)));
-}
-
-DType stored_dtype(const Plan& plan, const WeightPart& part) {
-  if (const onnx::TensorData* data = plan.flat->graph.initializer_of(part.value)) return data->dtype;
-  return part.quantised_by == onnx::kNoNode ? DType::kF32 : DType::kU8;
+              fmt::format("the weight '{}' holds a number that is not finite; export the model again", name_of(plan, named)));
 }
 
 }  // namespace kvik::native

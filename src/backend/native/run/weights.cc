@@ -51,26 +51,23 @@ int64_t bytes_of(WeightFormat format, const PlanWeight& weight) {
 
 bool is_four_bits(const Plan& plan, const WeightPart& part) {
   const DType dtype = stored_dtype(plan, part);
-  const onnx::Node& node = plan.flat->graph.nodes[static_cast<size_t>(part.quantised_by)];
-  return dtype == DType::kU4 || dtype == DType::kI4 ||
-         ((node.op == "MatMulNBits" || node.op == "GatherBlockQuantized") && node.int_or("bits", 4) == 4);
+  return dtype == DType::kU4 || dtype == DType::kI4 || part.quantization.bits == 4;
 }
 
 // Scales that the kernels can keep: not one for each k, and blocks of a power of two from 16 on.
 bool keeps_codes(const Plan& plan, const WeightPart& part) {
-  const onnx::Node& node = plan.flat->graph.nodes[static_cast<size_t>(part.quantised_by)];
-  const int64_t block = node.int_or("block_size", 0);
+  const int64_t block = part.quantization.block;
   if (block > 0 && (block < 16 || (block & (block - 1)) != 0)) return false;
-  if (node.op != "DequantizeLinear" || block > 0) return true;
-  const onnx::TensorData* scales = plan.flat->graph.initializer_of(part.scales);
-  const bool along_k = (node.int_or("axis", 1) + 2) % 2 == (part.n_major ? 1 : 0);
+  if (part.quantization.kind != Quantization::Kind::kLinear || block > 0) return true;
+  const onnx::TensorData* scales = stored_data(plan, part.scales);
+  const bool along_k = part.quantization.axis == (part.n_major ? 1 : 0);
   return scales != nullptr && (scales->n_elements == 1 || !along_k);
 }
 
 ChosenWeight choose(const Plan& plan, const PlanWeight& weight, const Uses& uses, WeightChoice choice) {
   ChosenWeight chosen;
   const WeightPart& part = weight.parts.front();
-  const bool quantised = part.quantised_by != onnx::kNoNode;
+  const bool quantised = static_cast<bool>(part.quantization);
   chosen.is_multiplied = uses.multiplied;
   chosen.activations = weight.activations;
   if (!uses.multiplied) {
@@ -103,20 +100,6 @@ ChosenWeight choose(const Plan& plan, const PlanWeight& weight, const Uses& uses
   return chosen;
 }
 
-// Matrices that the same layout keeps: what it is chosen by is equal.
-bool quantised_alike(const Plan& plan, const WeightPart& a, const WeightPart& b) {
-  const onnx::Graph& graph = plan.flat->graph;
-  const onnx::Node &left = graph.nodes[static_cast<size_t>(a.quantised_by)], &right = graph.nodes[static_cast<size_t>(b.quantised_by)];
-  if (left.op != right.op || left.domain != right.domain || a.n_major != b.n_major) return false;
-  for (const char* attribute : {"bits", "block_size", "axis"}) {
-    if (left.int_or(attribute, -1) != right.int_or(attribute, -1)) return false;
-  }
-  if ((a.zero_points == onnx::kNoValue) != (b.zero_points == onnx::kNoValue)) return false;
-  const onnx::TensorData *scales_a = graph.initializer_of(a.scales), *scales_b = graph.initializer_of(b.scales);
-  if (scales_a == nullptr || scales_b == nullptr) return false;
-  return scales_a->dtype == scales_b->dtype && (scales_a->n_elements == 1) == (scales_b->n_elements == 1);
-}
-
 void check_memory(const std::vector<ChosenWeight>& chosen) {
   int64_t needed = 0;
   for (const ChosenWeight& weight : chosen) needed += weight.is_multiplied ? weight.size_bytes : 0;
@@ -145,7 +128,7 @@ cpu::WeightLayout stored_layout(const cpu::QuantSource& first, const PlanWeight&
   const cpu::WeightLayout own = cpu::layout_for(first);
   if (weight.parts.size() == 1) return own;
   const bool zero_points = own.has_zero_points || std::any_of(weight.parts.begin(), weight.parts.end(),
-                                                              [](const WeightPart& part) { return part.zero_points != onnx::kNoValue; });
+                                                              [](const WeightPart& part) { return part.zero_points >= 0; });
   const int bits = own.format == WeightFormat::kBlocks4 ? 4 : 8;
   return cpu::block_layout({bits, own.block, zero_points ? cpu::ScaleFormat::kF32 : own.scales, zero_points}, weight.k, weight.n);
 }
@@ -174,13 +157,13 @@ void pack_part(const ChosenWeight& chosen, const WeightSource& source, const cpu
   });
 }
 
-LoadedWeight load_one(const Plan& plan, const PlanWeight& weight, const ChosenWeight& chosen, Constants& constants, ThreadPool& pool) {
+LoadedWeight load_one(const Plan& plan, const PlanWeight& weight, const ChosenWeight& chosen, ThreadPool& pool) {
   LoadedWeight loaded;
   loaded.activations = chosen.activations;
   int64_t first = 0;
   for (size_t p = 0; p < weight.parts.size(); ++p) {
     const WeightPart& part = weight.parts[p];
-    WeightSource source = weight_source(plan, part, constants);
+    WeightSource source = weight_source(plan, part);
     check_finite(plan, part, source, pool);
     if (!chosen.is_multiplied) {
       loaded.floats = source.floats;
@@ -208,8 +191,7 @@ void check_constants(const Plan& plan) {
     for (const Input& input : op.in) {
       for (const float x : plan.floats(input)) {
         if (!std::isnan(x)) continue;
-        const std::string where = op.node == onnx::kNoNode ? "" : plan.flat->graph.nodes[static_cast<size_t>(op.node)].describe();
-        throw Error(Code::kBadModel, fmt::format("{}: a constant that it reads holds NaN; export the model again", where));
+        throw Error(Code::kBadModel, fmt::format("{}: a constant that it reads holds NaN; export the model again", plan.describe(op)));
       }
     }
   }
@@ -235,22 +217,14 @@ std::string_view format_name(const ChosenWeight& weight) {
   }
 }
 
-bool stand_together(const Plan& plan, const PlanWeight& left, const PlanWeight& right) {
-  const WeightPart &a = left.parts.front(), &b = right.parts.front();
-  if (left.k != right.k || left.activations != right.activations || left.n % 32 != 0) return false;
-  if (stored_dtype(plan, a) != stored_dtype(plan, b)) return false;
-  const bool quantised = a.quantised_by != onnx::kNoNode;
-  return quantised == (b.quantised_by != onnx::kNoNode) && (!quantised || quantised_alike(plan, a, b));
-}
-
-std::vector<LoadedWeight> load_weights(const Plan& plan, Constants& constants, WeightChoice choice, ThreadPool& pool, const Log& log) {
+std::vector<LoadedWeight> load_weights(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log) {
   const std::vector<ChosenWeight> chosen = choose_weights(plan, choice);
   check_memory(chosen);
   check_constants(plan);
   std::vector<LoadedWeight> loaded;
   auto said = std::chrono::steady_clock::now();
   for (size_t i = 0; i < chosen.size(); ++i) {
-    loaded.push_back(load_one(plan, plan.weights[i], chosen[i], constants, pool));
+    loaded.push_back(load_one(plan, plan.weights[i], chosen[i], pool));
     const auto now = std::chrono::steady_clock::now();
     if (now - said < std::chrono::seconds(1)) continue;
     said = now;

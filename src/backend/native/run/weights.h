@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "backend/native/plan/plan.h"
-#include "backend/native/probe/probe.h"
 #include "base/log.h"
 #include "kernels/cpu/pack.h"
 
@@ -26,9 +25,6 @@ std::vector<ChosenWeight> choose_weights(const Plan& plan, WeightChoice choice);
 // "f32", "f16", "bf16", "q8", "q4", "int8"
 std::string_view format_name(const ChosenWeight& weight);
 
-// Whether two matrices can stand side by side in one.
-bool stand_together(const Plan& plan, const PlanWeight& left, const PlanWeight& right);
-
 struct LoadedWeight {
   cpu::Weights packed;                     // no memory where it is only looked up
   std::optional<cpu::FloatSource> floats;  // where it is only looked up
@@ -41,6 +37,6 @@ struct LoadedWeight {
 
 // Packs all matrices. Throws Error: kTooLarge with both figures when they would not fit into memory (before anything is packed), kBadModel
 // naming a weight that holds an infinity or NaN. Says how far it is when it takes longer than a second.
-std::vector<LoadedWeight> load_weights(const Plan& plan, Constants& constants, WeightChoice choice, ThreadPool& pool, const Log& log);
+std::vector<LoadedWeight> load_weights(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log);
 
 }  // namespace kvik::native

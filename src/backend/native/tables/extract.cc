@@ -53,19 +53,6 @@ class Extraction {
   std::unordered_map<ValueId, ValueId> known_;
 };
 
-onnx::TensorData in_memory(Tensor tensor) {
-  auto kept = std::make_shared<const Tensor>(std::move(tensor));
-  const std::span<const std::byte> bytes = kept->bytes();
-  onnx::TensorData data;
-  data.dtype = kept->dtype();
-  data.dims = kept->dims();
-  data.n_elements = kept->size();
-  data.form = onnx::TensorData::Form::kRaw;
-  data.stored = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  data.owner = kept;
-  return data;
-}
-
 // What decides the tensor that is fed, without the strings of the file.
 analysis::Port plain(const analysis::Port& port) {
   analysis::Port copied = port;
@@ -103,7 +90,7 @@ class RecipeMaker {
     if (label == nullptr || label->kind != Label::Kind::kConstant || element_count(label->dims) > kMostInPlan) return false;
     Tensor tensor = constants_.get(id);
     if (tensor.dtype() == DType::kString) return false;
-    extraction_.set(id, extraction_.graph().add_initializer(flat_.graph.name_of(id), in_memory(std::move(tensor))));
+    extraction_.set(id, extraction_.graph().add_initializer(flat_.graph.name_of(id), stored_in_memory(std::move(tensor))));
     return true;
   }
 

@@ -28,8 +28,7 @@ float given(int64_t position, int64_t element) { return smooth_noise(position * 
 std::vector<float> outputs(const std::shared_ptr<const Plan>& plan) {
   static_assert(kPositions <= cpu::kPagePositions);
   ThreadPool pool(1);
-  Constants constants(*plan->flat);
-  Runner runner({plan, load_weights(*plan, constants, WeightChoice::kAsStored, pool, {}), cpu::KvFormat::kF32, &cpu::fastest(), &pool});
+  Runner runner({plan, load_weights(*plan, WeightChoice::kAsStored, pool, {}), cpu::KvFormat::kF32, &cpu::fastest(), &pool});
   Pages pages(runner.layouts().page_bytes), source_pages(runner.layouts().source_page_bytes);
   std::vector<std::vector<float>> features;
   for (const Plan::SourceValue& port : plan->source_inputs) {
@@ -52,7 +51,7 @@ std::vector<float> outputs(const std::shared_ptr<const Plan>& plan) {
   const auto size = static_cast<size_t>(runner.output_size());
   const size_t width = plan->embedding == kNoIndex ? 0 : static_cast<size_t>(plan->value(plan->embedding).size);
   std::vector<float> all(size * kPositions);
-  const bool at_once = std::any_of(plan->attends.begin(), plan->attends.end(), [](const Attend& a) { return !a.causal && !a.from_source; });
+  const bool at_once = std::any_of(plan->attends.begin(), plan->attends.end(), [](const PlanAttention& a) { return !a.causal && !a.from_source; });
   for (int64_t first = 0, n = at_once ? kPositions : 6; first < kPositions; first += n, n = 1) {
     std::vector<RunRow> rows;
     std::vector<int64_t> tokens;

@@ -169,7 +169,7 @@ Input PlanBuilder::move(const std::vector<Input>& in, const std::vector<int64_t>
 
 Input PlanBuilder::matmul(const Input& a, int64_t n, const Input& bias) {
   WeightPart part;
-  part.value = static_cast<onnx::ValueId>(plan_.weights.size());
+  part.value = plan_.add_tensor("w" + std::to_string(plan_.weights.size()), Tensor::of<float>({1}, {0.0f}));
   part.k = a.size;
   part.n = n;
   plan_.weights.push_back({a.size, n, {part}});

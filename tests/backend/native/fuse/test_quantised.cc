@@ -14,7 +14,7 @@ constexpr int64_t kK = 12, kN = 5;
 class NodePlan {
  public:
   NodePlan() {
-    plan.flat = std::make_shared<FlatGraph>();
+    plan.nodes = nodes;
     plan.embedding = plan.add_value("x", kK);
   }
 
@@ -32,8 +32,7 @@ class NodePlan {
     Op made{ReferenceOp{}, in, {}};
     auto& args = std::get<ReferenceOp>(made.args);
     for (const Input& input : in) {
-      const auto known = ids.find(input.index);
-      node.inputs.push_back(input.is_constant() && known != ids.end() ? known->second : plan.flat->add_value("value"));
+      node.inputs.push_back(static_cast<onnx::ValueId>(node.inputs.size()));
       args.in_dims.push_back(input.is_constant() ? plan.constants[static_cast<size_t>(input.index)].dims()
                              : input.size == 1   ? Dims{}
                                                  : Dims{1, input.size});
@@ -41,18 +40,17 @@ class NodePlan {
     }
     std::vector<Input> results;
     for (const Made& out : outs) {
-      node.outputs.push_back(plan.flat->add_value("made"));
+      node.outputs.push_back(static_cast<onnx::ValueId>(node.outputs.size()));
       made.out.push_back(plan.add_value("made", out.size, out.dtype));
       args.out_dims.push_back(out.size == 1 ? Dims{} : Dims{1, out.size});
       results.push_back(plan.whole(made.out.back()));
     }
-    made.node = plan.flat->add_node(std::move(node));
+    made.node = nodes->add_single_node(node);
     plan.ops.push_back(std::move(made));
     return results;
   }
   Input constant(const Tensor& tensor) {
     const int index = plan.add_constant(tensor);
-    ids[index] = plan.flat->add_constant("constant", tensor);
     return {Input::Kind::kConstant, index, 0, tensor.size()};
   }
   Input binary(cpu::Binary op, const Input& a, const Input& b, Spread spread_b) {
@@ -75,8 +73,8 @@ class NodePlan {
     return node("Cast", "", {sum}, {{kN, DType::kF32}})[0];
   }
 
+  std::shared_ptr<OwnedGraph> nodes = std::make_shared<OwnedGraph>();
   Plan plan;
-  std::map<int, onnx::ValueId> ids;
 };
 
 // Fused and unfused give the same.

@@ -37,7 +37,6 @@ struct IntegerProduct {
   const Op* op = nullptr;    // MatMulInteger, or MatMulIntegerToFloat
   Input x;                   // before it was quantised
   Input zero_points;         // of the matrix
-  size_t zero_points_input;  // of the operation
   std::vector<Input> scales;
   Input bias;
 };
@@ -63,14 +62,14 @@ std::optional<IntegerProduct> spelled_out(const Plan& plan, const Input& sum, co
   if (reference_node(plan, op, "MatMulInteger") == nullptr) return {};
   const std::optional<Input> x = before_quantisation(plan, {input_of(*op, 0), scale, input_of(*op, 2)});
   if (!x) return {};
-  return IntegerProduct{op, *x, input_of(*op, 3), 3, scales, {}};
+  return IntegerProduct{op, *x, input_of(*op, 3), scales, {}};
 }
 
 std::optional<IntegerProduct> find(const Plan& plan, const Op& op) {
   if (reference_node(plan, &op, "MatMulIntegerToFloat") != nullptr) {
     const std::optional<Input> x = before_quantisation(plan, {input_of(op, 0), input_of(op, 2), input_of(op, 4)});
     if (!x) return {};
-    return IntegerProduct{&op, *x, input_of(op, 5), 5, {input_of(op, 3)}, input_of(op, 6)};
+    return IntegerProduct{&op, *x, input_of(op, 5), {input_of(op, 3)}, input_of(op, 6)};
   }
   const BinaryOp* mul = op.as<BinaryOp>();
   if (mul == nullptr || mul->op != cpu::Binary::kMul) return {};
@@ -98,8 +97,8 @@ bool match_integer_matmul(Rewriter& rewriter, OpIndex i) {
   if (op.selection != kNoIndex || op.out.size() != 1) return false;
   const std::optional<IntegerProduct> found = find(plan, op);
   if (!found || !found->op->in[1].is_constant() || (found->zero_points && !found->zero_points.is_constant())) return false;
-  const onnx::Node& node = plan.flat->graph.nodes[static_cast<size_t>(found->op->node)];
-  const Dims& dims = plan.constants[static_cast<size_t>(found->op->in[1].index)].dims();
+  const Tensor codes = plan.constants[static_cast<size_t>(found->op->in[1].index)];
+  const Dims& dims = codes.dims();
   if (dims.size() != 2 || found->x.size != dims[0] || plan.value(op.out.front()).size != dims[1]) return false;
   if (found->bias && plan.floats(found->bias).size() != static_cast<size_t>(dims[1])) return false;
   const std::vector<float> scales = column_scales(plan, found->scales, dims[1]);
@@ -107,11 +106,14 @@ bool match_integer_matmul(Rewriter& rewriter, OpIndex i) {
   WeightPart part;
   part.k = dims[0];
   part.n = dims[1];
-  part.value = node.inputs[1];
-  part.quantised_by = found->op->node;
-  part.zero_points = found->zero_points ? node.inputs[found->zero_points_input] : onnx::kNoValue;
-  part.scales =
-      plan.flat->add_constant(fmt::format("scales of {}", plan.flat->graph.name_of(part.value)), Tensor::of<float>({part.n}, scales));
+  part.quantization = quantization_of(plan.node(*found->op));
+  const std::string name = plan.value(op.out.front()).name;
+  part.value = plan.add_tensor(fmt::format("codes of {}", name), codes);
+  part.scales = plan.add_tensor(fmt::format("scales of {}", name), Tensor::of<float>({part.n}, scales));
+  if (found->zero_points) {
+    const Tensor zero_points = plan.constants[static_cast<size_t>(found->zero_points.index)];
+    part.zero_points = plan.add_tensor(fmt::format("zero points of {}", name), zero_points);
+  }
   plan.weights.push_back({part.k, part.n, {part}, Activations::kBytes});
   const Input x = found->x, bias = found->bias;
   rewriter.become(i, Matmul{{static_cast<int>(plan.weights.size() - 1)}}, {x, bias});

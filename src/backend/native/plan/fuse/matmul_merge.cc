@@ -5,7 +5,6 @@
 
 #include "backend/native/plan/fuse/passes.h"
 #include "backend/native/plan/fuse/rewriter.h"
-#include "backend/native/run/weights.h"
 
 namespace kvik::native {
 namespace {
@@ -73,7 +72,7 @@ void merge_alike(Rewriter& rewriter, std::span<const OpIndex> ops) {
     PlanWeight weight = weight_of(rewriter, ops[first]);
     for (next = first + 1; next < ops.size() && next - first < kMostProducts; ++next) {
       const PlanWeight& right = weight_of(rewriter, ops[next]);
-      if (!stand_together(rewriter.plan(), weight, right)) break;
+      if (!can_pack_together(rewriter.plan(), weight, right)) break;
       weight.parts.insert(weight.parts.end(), right.parts.begin(), right.parts.end());
       weight.n += right.n;
     }

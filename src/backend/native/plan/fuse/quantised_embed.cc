@@ -1,4 +1,6 @@
 // A row of a table of integers and its dequantisation: an embedding from quantised codes.
+#include <fmt/format.h>
+
 #include "backend/native/plan/fuse/passes.h"
 #include "backend/native/plan/fuse/rewriter.h"
 
@@ -25,13 +27,17 @@ bool match_quantized_embed(Rewriter& rewriter, OpIndex i) {
   if (!integers || !bytes || codes.rank() != 2 || plan.value(op.out.front()).size != codes.dim(1)) return false;
   if (plan.value(op.out.front()).dtype != DType::kF32) return false;
   WeightPart part;
-  part.value = gather->inputs[0];
+  const std::string name = plan.value(op.out.front()).name;
   part.n_major = true;
   part.n = codes.dim(0);
   part.k = codes.dim(1);
-  part.quantised_by = op.node;
-  part.scales = dequantise->inputs[1];
-  part.zero_points = op.in.size() > 2 && op.in[2] ? dequantise->inputs[2] : onnx::kNoValue;
+  part.quantization = quantization_of(*dequantise);
+  const auto add = [&](const char* what, const Input& input) {
+    return plan.add_tensor(fmt::format("{} of {}", what, name), plan.constants[static_cast<size_t>(input.index)]);
+  };
+  part.value = add("codes", rows->in[0]);
+  part.scales = add("scales", op.in[1]);
+  if (op.in.size() > 2 && op.in[2]) part.zero_points = add("zero points", op.in[2]);
   plan.weights.push_back({part.k, part.n, {part}});
   rewriter.become(i, Embed{static_cast<int>(plan.weights.size() - 1)}, {token});
   return true;

@@ -162,7 +162,7 @@ bool same_rows_of(const Op& a, const Op& b) { return a.section == b.section && a
 
 const onnx::Node* reference_node(const Plan& plan, const Op* op, std::string_view name) {
   if (op == nullptr || op->as<ReferenceOp>() == nullptr || op->node == onnx::kNoNode) return nullptr;
-  const onnx::Node& node = plan.flat->graph.nodes[static_cast<size_t>(op->node)];
+  const onnx::Node& node = plan.node(*op);
   return node.op == name ? &node : nullptr;
 }
 

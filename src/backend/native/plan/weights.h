@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/native/plan/owned_graph.h"
+
+// The constants of a model that a plan loads, and the matrices made of them. Nothing here has been read yet.
+namespace kvik::native {
+
+// Where the numbers of one constant are: in the model's files, or computed from what is there.
+struct ModelTensor {
+  std::string name;                              // in the model, for messages
+  onnx::TensorData data;                         // without names; unused if there is an expression
+  std::shared_ptr<const OwnedGraph> expression;  // of initializers only, with one output; null: `data`
+  bool in_file = false;                          // `data` is part of a mapped file, whose pages may be dropped
+};
+
+// How rows are given to a matrix product.
+enum class Activations : uint8_t {
+  kFloats,
+  kBlocks,  // int8 in steps of 32, each with a scale
+  kBytes,   // as DynamicQuantizeLinear does it, each row by itself
+};
+
+// How codes become numbers.
+struct Quantization {
+  enum class Kind : uint8_t {
+    kNone,
+    kBlocks,      // MatMulNBits
+    kBlockTable,  // GatherBlockQuantized
+    kLinear,      // DequantizeLinear
+    kInteger,     // an operand of an integer product: one scale per column, or one
+  };
+  Kind kind = Kind::kNone;
+  int bits = 8;
+  int64_t block = 0;  // codes that share a scale; 0: no blocks
+  int axis = 1;       // kLinear: of the scales
+
+  explicit operator bool() const { return kind != Kind::kNone; }
+  bool operator==(const Quantization&) const = default;
+};
+// Of the codes that this node reads.
+Quantization quantization_of(const onnx::Node& node);
+
+// A matrix [k, n] as the graph writes it.
+struct WeightPart {
+  int value = -1;        // into Plan::tensors; codes if quantized
+  bool n_major = false;  // [n][k]; otherwise [k][n]
+  int64_t slice = -1;    // which matrix of a stack
+  int64_t k = 0, n = 0;
+  Quantization quantization;
+  int scales = -1, zero_points = -1;  // into Plan::tensors; -1: none
+
+  bool operator==(const WeightPart&) const = default;
+};
+
+struct PlanWeight {
+  int64_t k = 0, n = 0;
+  std::vector<WeightPart> parts;                   // side by side along n
+  Activations activations = Activations::kFloats;  // as the graph asks for it; the weights format may ask for more
+  bool operator==(const PlanWeight&) const = default;
+};
+
+// A tensor in memory as a file would hold it.
+onnx::TensorData stored_in_memory(Tensor tensor);
+
+}  // namespace kvik::native
