@@ -57,10 +57,10 @@ TEST(Unchosen, RowsOfNoExpertKeepWhatTheyHad) {
   const Input x = plan.whole(plan.embedding);
   const Input zero{Input::Kind::kConstant, plan.add_constant(Tensor::of<float>({1}, {0.0f})), 0, 1};
   const ValueIndex chosen = plan.add_value("chosen", 1);
-  plan.ops.push_back({BinaryOp{cpu::Binary::kGreater}, {{Input::Kind::kValue, plan.embedding, 0, 1}, zero}, {chosen}});
+  plan.ops.push_back({BinaryOp{Binary::kGreater}, {{Input::Kind::kValue, plan.embedding, 0, 1}, zero}, {chosen}});
   const Input where = r.node(Region::named("NonZero"), {plan.whole(chosen)}, {{1}}, {1, -1}, DType::kI64);
   const Input rows = r.node(Region::named("Gather", {{"axis", int64_t{0}}}), {x, where}, {{1, kWidth}, {-1}}, {-1, kWidth}, DType::kF32);
-  const Input made = r.selected(UnaryOp{cpu::Unary::kExp}, {rows}, kWidth);
+  const Input made = r.selected(UnaryOp{Unary::kExp}, {rows}, kWidth);
   Move spread;
   for (int64_t i = 0; i < kWidth; ++i) spread.runs.push_back({0, 0, i, 1});
   const Input index = r.selected(std::move(spread), {where}, kWidth, DType::kI64);

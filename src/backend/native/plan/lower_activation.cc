@@ -4,9 +4,6 @@
 namespace kvik::native {
 namespace {
 
-using cpu::Binary;
-using cpu::Unary;
-
 // Operations on one row value, each of as many elements.
 class Speller {
  public:

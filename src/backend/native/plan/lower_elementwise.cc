@@ -8,9 +8,6 @@
 namespace kvik::native {
 namespace {
 
-using cpu::Binary;
-using cpu::Unary;
-
 bool is_float_input(const Lowering& lowering, const LowerItem& item, size_t i) {
   return item.has(i) && lowering.dtype(item, i) == DType::kF32;
 }

@@ -54,11 +54,11 @@ bool lower_skip_norm(Lowering& lowering, const LowerItem& item, bool centred) {
   const Dims dims = lowering.dims(item, 0);
   if (skip.size != x.size || dims.empty()) return false;
   if (item.has(bias_input) && !item.is_constant(bias_input)) return false;
-  Input sum = lowering.emit(item, BinaryOp{cpu::Binary::kAdd}, {x, skip}, x.size);
+  Input sum = lowering.emit(item, BinaryOp{Binary::kAdd}, {x, skip}, x.size);
   if (item.has(bias_input)) {
     const Input bias = lowering.input(item, bias_input);
     if (bias.size < 1 || x.size % bias.size != 0) return false;
-    sum = lowering.emit(item, BinaryOp{cpu::Binary::kAdd, Spread::kAll, Spread::kEvery, x.size / bias.size}, {sum, bias}, x.size);
+    sum = lowering.emit(item, BinaryOp{Binary::kAdd, Spread::kAll, Spread::kEvery, x.size / bias.size}, {sum, bias}, x.size);
   }
   const NormInputs in{sum, lowering.input(item, 2), centred ? lowering.input(item, 3) : Input{}};
   const std::optional<Input> out = emit_norm(lowering, item, {centred, item.node.float_or("epsilon", 1e-12f)}, in, dims.back());
@@ -108,28 +108,28 @@ std::optional<std::vector<int64_t>> reduced_axes(Lowering& lowering, const Lower
 }
 
 // The first n parts of a row, one upon another.
-std::optional<Input> fold_parts(Lowering& lowering, const LowerItem& item, cpu::Reduce op, const Input& x, int64_t n) {
+std::optional<Input> fold_parts(Lowering& lowering, const LowerItem& item, Reduce op, const Input& x, int64_t n) {
   constexpr int64_t kMostParts = 256;
   if (n > kMostParts) return {};
-  cpu::Binary step = cpu::Binary::kAdd;
+  Binary step = Binary::kAdd;
   switch (op) {
-    case cpu::Reduce::kSum:
-    case cpu::Reduce::kMean: break;
-    case cpu::Reduce::kMax: step = cpu::Binary::kMax; break;
-    case cpu::Reduce::kMin: step = cpu::Binary::kMin; break;
-    case cpu::Reduce::kProd: step = cpu::Binary::kMul; break;
+    case Reduce::kSum:
+    case Reduce::kMean: break;
+    case Reduce::kMax: step = Binary::kMax; break;
+    case Reduce::kMin: step = Binary::kMin; break;
+    case Reduce::kProd: step = Binary::kMul; break;
     default: return {};
   }
   const int64_t size = x.size / n;
   const auto part = [&](int64_t i) { return Input{x.kind, x.index, x.offset + i * size, size}; };
   Input sum = part(0);
   for (int64_t i = 1; i < n; ++i) sum = lowering.emit(item, BinaryOp{step}, {sum, part(i)}, size);
-  if (op != cpu::Reduce::kMean) return sum;
+  if (op != Reduce::kMean) return sum;
   const int factor = lowering.plan().add_constant(Tensor::of<float>({1}, {1.0f / static_cast<float>(n)}));
-  return lowering.emit(item, BinaryOp{cpu::Binary::kMul, Spread::kAll, Spread::kOne}, {sum, {Input::Kind::kConstant, factor, 0, 1}}, size);
+  return lowering.emit(item, BinaryOp{Binary::kMul, Spread::kAll, Spread::kOne}, {sum, {Input::Kind::kConstant, factor, 0, 1}}, size);
 }
 
-template <cpu::Reduce kOp>
+template <Reduce kOp>
 bool lower_reduce(Lowering& lowering, const LowerItem& item) {
   if (lowering.dtype(item, 0) != DType::kF32) return false;
   const Dims dims = lowering.dims(item, 0);
@@ -214,14 +214,14 @@ void add_norm_rules(LowerRules& rules) {
   rules[{"com.microsoft", "SkipSimplifiedLayerNormalization"}] = lower_skip_rms_norm;
   rules[{"", "Softmax"}] = lower_plain_softmax;
   rules[{"", "LogSoftmax"}] = lower_log_softmax;
-  rules[{"", "ReduceSum"}] = lower_reduce<cpu::Reduce::kSum>;
-  rules[{"", "ReduceMean"}] = lower_reduce<cpu::Reduce::kMean>;
-  rules[{"", "ReduceMax"}] = lower_reduce<cpu::Reduce::kMax>;
-  rules[{"", "ReduceMin"}] = lower_reduce<cpu::Reduce::kMin>;
-  rules[{"", "ReduceProd"}] = lower_reduce<cpu::Reduce::kProd>;
-  rules[{"", "ReduceSumSquare"}] = lower_reduce<cpu::Reduce::kSumSquare>;
-  rules[{"", "ReduceL1"}] = lower_reduce<cpu::Reduce::kSumAbs>;
-  rules[{"", "ReduceL2"}] = lower_reduce<cpu::Reduce::kL2>;
+  rules[{"", "ReduceSum"}] = lower_reduce<Reduce::kSum>;
+  rules[{"", "ReduceMean"}] = lower_reduce<Reduce::kMean>;
+  rules[{"", "ReduceMax"}] = lower_reduce<Reduce::kMax>;
+  rules[{"", "ReduceMin"}] = lower_reduce<Reduce::kMin>;
+  rules[{"", "ReduceProd"}] = lower_reduce<Reduce::kProd>;
+  rules[{"", "ReduceSumSquare"}] = lower_reduce<Reduce::kSumSquare>;
+  rules[{"", "ReduceL1"}] = lower_reduce<Reduce::kSumAbs>;
+  rules[{"", "ReduceL2"}] = lower_reduce<Reduce::kL2>;
   rules[{"", "RotaryEmbedding"}] = lower_standard_rotary;
   rules[{"com.microsoft", "RotaryEmbedding"}] = lower_microsoft_rotary;
 }

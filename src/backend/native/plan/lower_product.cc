@@ -53,10 +53,9 @@ std::optional<Input> emit_product(Lowering& lowering, const LowerItem& item, con
   Input out = lowering.emit(item, std::move(matmul), {x, scaled ? Input{} : bias}, rows * groups * n);
   if (!scaled) return out;
   const int alpha = lowering.plan().add_constant(Tensor::of<float>({1}, {product.alpha}));
-  out =
-      lowering.emit(item, BinaryOp{cpu::Binary::kMul, Spread::kAll, Spread::kOne}, {out, {Input::Kind::kConstant, alpha, 0, 1}}, out.size);
+  out = lowering.emit(item, BinaryOp{Binary::kMul, Spread::kAll, Spread::kOne}, {out, {Input::Kind::kConstant, alpha, 0, 1}}, out.size);
   if (!bias) return out;
-  return lowering.emit(item, BinaryOp{cpu::Binary::kAdd, Spread::kAll, Spread::kEvery, out.size / bias.size}, {out, bias}, out.size);
+  return lowering.emit(item, BinaryOp{Binary::kAdd, Spread::kAll, Spread::kEvery, out.size / bias.size}, {out, bias}, out.size);
 }
 
 bool lower_product(Lowering& lowering, const LowerItem& item, Product product, const Input& bias = {}) {
@@ -161,8 +160,8 @@ bool lower_conv(Lowering& lowering, const LowerItem& item) {
   const Input x = lowering.input(item, 0), bias = lowering.input(item, 2);
   Input y;
   if (window->groups == window->n_out) {
-    const Input products = lowering.emit(item, BinaryOp{cpu::Binary::kMul}, {x, lowering.input(item, 1)}, x.size);
-    y = lowering.emit(item, ReduceOp{cpu::Reduce::kSum, window->groups}, {products}, window->groups);
+    const Input products = lowering.emit(item, BinaryOp{Binary::kMul}, {x, lowering.input(item, 1)}, x.size);
+    y = lowering.emit(item, ReduceOp{Reduce::kSum, window->groups}, {products}, window->groups);
   } else if (window->groups <= kMostGroups) {
     Matmul matmul;
     for (int64_t g = 0; g < window->groups; ++g) {
@@ -174,7 +173,7 @@ bool lower_conv(Lowering& lowering, const LowerItem& item) {
   } else {
     return false;
   }
-  lowering.set(item, 0, bias ? lowering.emit(item, BinaryOp{cpu::Binary::kAdd}, {y, bias}, y.size) : y);
+  lowering.set(item, 0, bias ? lowering.emit(item, BinaryOp{Binary::kAdd}, {y, bias}, y.size) : y);
   return true;
 }
 

@@ -12,7 +12,7 @@
 #include "backend/native/plan/position_recipe.h"
 #include "backend/native/plan/weights.h"
 #include "base/token.h"
-#include "kernels/cpu/ops.h"
+#include "kernels/ops.h"
 
 // A program over rows in the few operations that the kernels know. lower() makes it from a Program one operation at a time, right before
 // anything is fused; fusions (fuse.h) are passes over it; place() lays its values out in memory.
@@ -70,17 +70,17 @@ struct Matmul {              // in: x, bias or none
   bool operator==(const Matmul&) const = default;
 };
 struct UnaryOp {
-  cpu::Unary op = cpu::Unary::kIdentity;
+  Unary op = Unary::kIdentity;
   bool operator==(const UnaryOp&) const = default;
 };
 struct BinaryOp {
-  cpu::Binary op = cpu::Binary::kAdd;
+  Binary op = Binary::kAdd;
   Spread a = Spread::kAll, b = Spread::kAll;
   int64_t groups = 1;
   bool operator==(const BinaryOp&) const = default;
 };
 struct GateOp {  // op(in[0]) * in[1]
-  cpu::Unary op = cpu::Unary::kSilu;
+  Unary op = Unary::kSilu;
   bool operator==(const GateOp&) const = default;
 };
 struct ClipOp {
@@ -110,7 +110,7 @@ struct SoftmaxOp {
   bool operator==(const SoftmaxOp&) const = default;
 };
 struct ReduceOp {  // each group to one element
-  cpu::Reduce op = cpu::Reduce::kSum;
+  Reduce op = Reduce::kSum;
   int64_t groups = 1;
   bool operator==(const ReduceOp&) const = default;
 };
@@ -181,7 +181,8 @@ struct Op {
   std::string_view kind() const;  // "matmul", "norm", …
 };
 
-// One attention, whatever nodes it was made of. Scores are cap(scale * q.k) + bias(head, distance), distance = query position - key position.
+// One attention, whatever nodes it was made of. Scores are cap(scale * q.k) + bias(head, distance), distance = query position - key
+// position.
 struct PlanAttention {
   bool from_source = false;  // cross attention: keys and values are rows of the source's section
   int64_t n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
@@ -222,7 +223,7 @@ struct Plan {
   std::vector<PlanTable> tables;
   // Of a model that rotates long sequences by other angles: the tables for every position of a sequence of more than `switch_after` tokens.
   std::vector<PlanTable> tables_beyond;
-  int64_t switch_after = 0;  // 0: there is no such length
+  int64_t switch_after = 0;          // 0: there is no such length
   std::vector<ModelTensor> tensors;  // that weights are made of
   std::vector<PlanWeight> weights;
   std::shared_ptr<const OwnedGraph> nodes;  // that reference operations run; null if there are none

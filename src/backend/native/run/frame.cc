@@ -143,8 +143,8 @@ void Frame::run(const Op& op, const SkipNormOp& args) {
   each_row(op, 3 * n, [&](int64_t row) {
     float* y = out(op, row);
     float* sum = op.out.size() > 1 && op.out[1] != kNoIndex ? out(op, row, 1) : y;
-    kernels_.binary(cpu::Binary::kAdd, {at(x, row)}, {at(skip, row)}, sum, n);
-    if (bias != nullptr) kernels_.binary(cpu::Binary::kAdd, {sum}, {bias}, sum, n);
+    kernels_.binary(Binary::kAdd, {at(x, row)}, {at(skip, row)}, sum, n);
+    if (bias != nullptr) kernels_.binary(Binary::kAdd, {sum}, {bias}, sum, n);
     norm_row(args.norm, sum, y, n, norm);
   });
 }

@@ -151,7 +151,7 @@ class Interpreter {
 
 }  // namespace
 
-Input PlanBuilder::binary(cpu::Binary kind, const Input& a, const Input& b, int64_t groups) {
+Input PlanBuilder::binary(Binary kind, const Input& a, const Input& b, int64_t groups) {
   const int64_t n = std::max(a.size, b.size);
   return op(BinaryOp{kind, spread_of(n, a, groups), spread_of(n, b, groups), groups}, {a, b}, n);
 }

@@ -32,14 +32,14 @@ class PlanBuilder {
     return {Input::Kind::kConstant, plan_.add_constant(Tensor::of<float>({n}, values)), 0, n};
   }
   Input number(float value) { return constant({value}); }
-  Input unary(cpu::Unary kind, const Input& a) { return op(UnaryOp{kind}, {a}, a.size); }
+  Input unary(Unary kind, const Input& a) { return op(UnaryOp{kind}, {a}, a.size); }
   // b may be one number, one group of a, or one number for each of a's `groups`.
-  Input binary(cpu::Binary kind, const Input& a, const Input& b, int64_t groups = 1);
-  Input add(const Input& a, const Input& b, int64_t groups = 1) { return binary(cpu::Binary::kAdd, a, b, groups); }
-  Input sub(const Input& a, const Input& b, int64_t groups = 1) { return binary(cpu::Binary::kSub, a, b, groups); }
-  Input mul(const Input& a, const Input& b, int64_t groups = 1) { return binary(cpu::Binary::kMul, a, b, groups); }
-  Input div(const Input& a, const Input& b, int64_t groups = 1) { return binary(cpu::Binary::kDiv, a, b, groups); }
-  Input reduce(cpu::Reduce kind, const Input& a, int64_t groups = 1) { return op(ReduceOp{kind, groups}, {a}, groups); }
+  Input binary(Binary kind, const Input& a, const Input& b, int64_t groups = 1);
+  Input add(const Input& a, const Input& b, int64_t groups = 1) { return binary(Binary::kAdd, a, b, groups); }
+  Input sub(const Input& a, const Input& b, int64_t groups = 1) { return binary(Binary::kSub, a, b, groups); }
+  Input mul(const Input& a, const Input& b, int64_t groups = 1) { return binary(Binary::kMul, a, b, groups); }
+  Input div(const Input& a, const Input& b, int64_t groups = 1) { return binary(Binary::kDiv, a, b, groups); }
+  Input reduce(Reduce kind, const Input& a, int64_t groups = 1) { return op(ReduceOp{kind, groups}, {a}, groups); }
   // Elements of the inputs, counted through all of them.
   Input move(const std::vector<Input>& in, const std::vector<int64_t>& map);
   Input matmul(const Input& a, int64_t n, const Input& bias = {});

@@ -7,9 +7,6 @@
 namespace kvik::native::testing_support {
 namespace {
 
-using cpu::Binary;
-using cpu::Unary;
-
 int canonical_and_activation(Plan& plan) {
   fuse_canonical(plan);
   return fuse_activation(plan);

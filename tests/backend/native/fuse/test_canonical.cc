@@ -5,9 +5,6 @@
 namespace kvik::native::testing_support {
 namespace {
 
-using cpu::Binary;
-using cpu::Unary;
-
 TEST(FuseCanonical, SquaresHaveOneSpelling) {
   PlanBuilder b(6);
   const Input by_product = b.mul(b.x(), b.x()), by_power = b.binary(Binary::kPow, b.x(), b.number(2));
@@ -67,11 +64,11 @@ TEST(FuseCanonical, SumsWithNegativesAreDifferences) {
 
 TEST(FuseCanonical, SumsDividedByTheirLengthAreMeans) {
   PlanBuilder b(6);
-  Plan plan = b.done(b.mul(b.reduce(cpu::Reduce::kSum, b.x(), 2), b.number(1.0f / 3.0f)));
+  Plan plan = b.done(b.mul(b.reduce(Reduce::kSum, b.x(), 2), b.number(1.0f / 3.0f)));
   fuse_and_compare(fuse_canonical, plan);
   EXPECT_EQ(kinds(plan), "reduce");
   PlanBuilder other(6);
-  Plan no_mean = other.done(other.mul(other.reduce(cpu::Reduce::kSum, other.x(), 2), other.number(1.0f / 6.0f)));
+  Plan no_mean = other.done(other.mul(other.reduce(Reduce::kSum, other.x(), 2), other.number(1.0f / 6.0f)));
   fuse_and_compare(fuse_canonical, no_mean);
   EXPECT_EQ(kinds(no_mean), "reduce binary");
 }

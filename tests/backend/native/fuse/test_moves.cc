@@ -6,8 +6,6 @@
 namespace kvik::native::testing_support {
 namespace {
 
-using cpu::Unary;
-
 TEST(FuseMoves, AMoveOfAMoveIsOneMove) {
   PlanBuilder b(6);
   const Input y = b.unary(Unary::kExp, b.x());

@@ -5,10 +5,6 @@
 namespace kvik::native::testing_support {
 namespace {
 
-using cpu::Binary;
-using cpu::Reduce;
-using cpu::Unary;
-
 int canonical_and_norm(Plan& plan) {
   fuse_canonical(plan);
   return fuse_norm(plan);

@@ -5,9 +5,6 @@
 namespace kvik::native::testing_support {
 namespace {
 
-using cpu::Binary;
-using cpu::Unary;
-
 TEST(FuseGate, AnActivationTimesAnotherValueIsAGate) {
   for (const bool left : {false, true}) {
     PlanBuilder b(8);

@@ -53,7 +53,7 @@ class NodePlan {
     const int index = plan.add_constant(tensor);
     return {Input::Kind::kConstant, index, 0, tensor.size()};
   }
-  Input binary(cpu::Binary op, const Input& a, const Input& b, Spread spread_b) {
+  Input binary(Binary op, const Input& a, const Input& b, Spread spread_b) {
     const ValueIndex made = plan.add_value("v", a.size);
     plan.ops.push_back({BinaryOp{op, Spread::kAll, spread_b}, {a, b}, {made}});
     return plan.whole(made);
@@ -94,9 +94,8 @@ TEST(FuseIntegerMatmul, ADynamicallyQuantisedProductIsOneProduct) {
     NodePlan p;
     const std::vector<Input> rows = p.quantised();
     const Input sum = p.integer_product(rows), scale = p.constant(Tensor::of<float>({1}, {0.01f}));
-    const Input y = scales_first
-                        ? p.binary(cpu::Binary::kMul, sum, p.binary(cpu::Binary::kMul, rows[1], scale, Spread::kAll), Spread::kOne)
-                        : p.binary(cpu::Binary::kMul, p.binary(cpu::Binary::kMul, sum, rows[1], Spread::kOne), scale, Spread::kOne);
+    const Input y = scales_first ? p.binary(Binary::kMul, sum, p.binary(Binary::kMul, rows[1], scale, Spread::kAll), Spread::kOne)
+                                 : p.binary(Binary::kMul, p.binary(Binary::kMul, sum, rows[1], Spread::kOne), scale, Spread::kOne);
     expect_fused(p.plan, y, fuse_integer_matmul, "matmul");
     EXPECT_EQ(p.plan.weights[0].activations, Activations::kBytes);
     EXPECT_EQ(p.plan.notes.size(), 1u);
@@ -107,7 +106,7 @@ TEST(FuseIntegerMatmul, ScalesMayBeOneForEachColumn) {
   NodePlan p;
   const std::vector<Input> rows = p.quantised();
   const Input sum = p.integer_product(rows), scales = p.constant(Tensor::of<float>({kN}, {0.01f, 0.02f, 0.03f, 0.5f, 0.1f}));
-  const Input scaled = p.binary(cpu::Binary::kMul, p.binary(cpu::Binary::kMul, sum, rows[1], Spread::kOne), scales, Spread::kAll);
+  const Input scaled = p.binary(Binary::kMul, p.binary(Binary::kMul, sum, rows[1], Spread::kOne), scales, Spread::kAll);
   expect_fused(p.plan, scaled, fuse_integer_matmul, "matmul");
 }
 
@@ -125,7 +124,7 @@ TEST(FuseIntegerMatmul, AScaleOfOtherRowsIsNoneOfThisProduct) {
   NodePlan p;
   const std::vector<Input> rows = p.quantised(), others = p.quantised();
   const Input sum = p.integer_product(rows), scale = p.constant(Tensor::of<float>({1}, {0.01f}));
-  p.plan.output = p.binary(cpu::Binary::kMul, p.binary(cpu::Binary::kMul, sum, others[1], Spread::kOne), scale, Spread::kOne);
+  p.plan.output = p.binary(Binary::kMul, p.binary(Binary::kMul, sum, others[1], Spread::kOne), scale, Spread::kOne);
   p.plan.index();
   EXPECT_EQ(fuse_integer_matmul(p.plan), 0);
 }

@@ -7,8 +7,6 @@
 namespace kvik::native::testing_support {
 namespace {
 
-using cpu::Unary;
-
 float angle(int64_t position, int64_t pair) { return static_cast<float>(position) / static_cast<float>(1 + pair * 3); }
 // Of a head of 8: four angles, or each of them twice.
 float cos4(int64_t p, int64_t e) { return std::cos(angle(p, e)); }

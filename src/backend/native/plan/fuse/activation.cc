@@ -13,7 +13,6 @@
 namespace kvik::native {
 namespace {
 
-using cpu::Unary;
 using Samples = std::vector<float>;
 
 constexpr size_t kMostOperations = 16;

@@ -11,10 +11,6 @@
 namespace kvik::native {
 namespace {
 
-using cpu::Binary;
-using cpu::Reduce;
-using cpu::Unary;
-
 // A rule changes the operation, or replaces it, and says whether it did.
 using Rule = bool (*)(Rewriter& plan, OpIndex i);
 

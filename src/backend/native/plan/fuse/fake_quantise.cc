@@ -7,9 +7,6 @@
 namespace kvik::native {
 namespace {
 
-using cpu::Binary;
-using cpu::Unary;
-
 struct Grid {
   float scale = 1.0f;
   float zero_point = 0.0f;

@@ -8,15 +8,13 @@
 namespace kvik::native {
 namespace {
 
-using cpu::Unary;
-
 constexpr std::array kGates = {Unary::kSilu, Unary::kGeluErf, Unary::kGeluTanh, Unary::kGeluQuick,
                                Unary::kRelu, Unary::kSigmoid, Unary::kTanh,     Unary::kSoftplus};
 
 bool match_gate(Rewriter& rewriter, OpIndex i) {
   const Op& op = rewriter.op(i);
   const BinaryOp* mul = op.as<BinaryOp>();
-  if (mul == nullptr || mul->op != cpu::Binary::kMul || mul->a != Spread::kAll || mul->b != Spread::kAll) return false;
+  if (mul == nullptr || mul->op != Binary::kMul || mul->a != Spread::kAll || mul->b != Spread::kAll) return false;
   if (!op.in[0].is_value() || !op.in[1].is_value()) return false;
   for (const size_t side : {size_t{0}, size_t{1}}) {
     const Op* activation = rewriter.plan().swallow<UnaryOp>(op.in[side]);

@@ -24,7 +24,7 @@ void collect(const Plan& plan, const Op& op, int depth, Factors& factors) {
   for (const Input& input : op.in) {
     const Op* made = plan.producer(input);
     const BinaryOp* mul = made == nullptr ? nullptr : made->as<BinaryOp>();
-    if (mul != nullptr && mul->op == cpu::Binary::kMul && depth < 3) {
+    if (mul != nullptr && mul->op == Binary::kMul && depth < 3) {
       collect(plan, *made, depth + 1, factors);
     } else {
       (input.is_constant() ? factors.constants : factors.values).push_back(input);
@@ -34,9 +34,9 @@ void collect(const Plan& plan, const Op& op, int depth, Factors& factors) {
 
 // A product of rows that were quantised by themselves.
 struct IntegerProduct {
-  const Op* op = nullptr;    // MatMulInteger, or MatMulIntegerToFloat
-  Input x;                   // before it was quantised
-  Input zero_points;         // of the matrix
+  const Op* op = nullptr;  // MatMulInteger, or MatMulIntegerToFloat
+  Input x;                 // before it was quantised
+  Input zero_points;       // of the matrix
   std::vector<Input> scales;
   Input bias;
 };
@@ -72,7 +72,7 @@ std::optional<IntegerProduct> find(const Plan& plan, const Op& op) {
     return IntegerProduct{&op, *x, input_of(op, 5), {input_of(op, 3)}, input_of(op, 6)};
   }
   const BinaryOp* mul = op.as<BinaryOp>();
-  if (mul == nullptr || mul->op != cpu::Binary::kMul) return {};
+  if (mul == nullptr || mul->op != Binary::kMul) return {};
   Factors factors;
   collect(plan, op, 0, factors);
   if (factors.values.size() != 2 || factors.constants.empty()) return {};

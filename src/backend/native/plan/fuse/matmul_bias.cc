@@ -9,7 +9,7 @@ bool match_matmul_bias(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
   const Op& op = rewriter.op(i);
   const BinaryOp* add = op.as<BinaryOp>();
-  if (add == nullptr || add->op != cpu::Binary::kAdd || add->a != Spread::kAll || !op.in[1].is_constant()) return false;
+  if (add == nullptr || add->op != Binary::kAdd || add->a != Spread::kAll || !op.in[1].is_constant()) return false;
   const Op* product = plan.swallow<Matmul>(op.in[0]);
   if (product == nullptr || !same_rows_of(*product, op)) return false;
   const Matmul matmul = *product->as<Matmul>();

@@ -10,10 +10,6 @@
 namespace kvik::native {
 namespace {
 
-using cpu::Binary;
-using cpu::Reduce;
-using cpu::Unary;
-
 constexpr size_t kMostFactors = 6;
 
 // The factors of a product of equally large rows: constants apart from the others.

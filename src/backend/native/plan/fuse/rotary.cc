@@ -118,7 +118,7 @@ bool repeats(std::vector<int64_t> from) {
 
 bool may_end_rotary(const Op& op) {
   const BinaryOp* binary = op.as<BinaryOp>();
-  return op.as<Move>() != nullptr || (binary != nullptr && (binary->op == cpu::Binary::kAdd || binary->op == cpu::Binary::kSub));
+  return op.as<Move>() != nullptr || (binary != nullptr && (binary->op == Binary::kAdd || binary->op == Binary::kSub));
 }
 
 bool match_rotary(Rewriter& rewriter, LinearForms& forms, Angles& angles, OpIndex i) {

@@ -7,9 +7,6 @@
 namespace kvik::native {
 namespace {
 
-using cpu::Binary;
-using cpu::Unary;
-
 constexpr int kDeepest = 24;
 
 bool is_sign(float x) { return x == 1.0f || x == -1.0f; }

@@ -24,7 +24,7 @@ bool fold(Rewriter& rewriter, PlanAttention& attend, Input x) {
     }
     const BinaryOp* mul = op->as<BinaryOp>();
     const std::optional<float> factor = mul == nullptr ? std::nullopt : plan.scalar(op->in[1]);
-    if (!factor || mul->op != cpu::Binary::kMul || mul->a != Spread::kAll || !op->in[0].is_value()) return false;
+    if (!factor || mul->op != Binary::kMul || mul->a != Spread::kAll || !op->in[0].is_value()) return false;
     const float scale = attend.scale * *factor;
     if (!std::isnormal(scale)) return false;
     attend.scale = scale;

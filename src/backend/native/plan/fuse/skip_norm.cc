@@ -14,7 +14,7 @@ bool match_skip_norm(Rewriter& rewriter, OpIndex i) {
   if (at == kNoIndex) return false;
   const Op& sum_op = rewriter.op(at);
   const BinaryOp* sum = sum_op.as<BinaryOp>();
-  if (sum == nullptr || sum->op != cpu::Binary::kAdd || sum->a != Spread::kAll || sum->b != Spread::kAll) return false;
+  if (sum == nullptr || sum->op != Binary::kAdd || sum->a != Spread::kAll || sum->b != Spread::kAll) return false;
   if (!sum_op.in[0].is_value() || !sum_op.in[1].is_value() || !same_rows_of(sum_op, norm_op)) return false;
   const NormOp args = *norm;
   const ValueIndex normed = norm_op.out.front(), added = sum_op.out.front();
