@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 #include <random>
 
-#include "backend/native/plan/fuse.h"
+#include "backend/native/fuse/fuse.h"
 #include "engine/verify.h"
 #include "laws/native.h"
 

@@ -149,7 +149,8 @@ Outcome<Program> compile_decoder(const Signature& signature, const DecoderOption
   for (const Candidate& candidate : all) {
     Outcome<Program> program = compile_candidate(candidate);
     if (program) {
-      const bool is_short = program->max_positions && (filled.context == 0 || *program->max_positions < std::min(filled.context, kMostPositions));
+      const bool is_short =
+          program->max_positions && (filled.context == 0 || *program->max_positions < std::min(filled.context, kMostPositions));
       if (is_short && !candidate.has_past && with_past != all.end()) look_farther(*program, *with_past);
       return program;
     }

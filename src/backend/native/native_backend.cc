@@ -6,10 +6,10 @@
 #include <mutex>
 #include <thread>
 
+#include "backend/native/execute/execute.h"
 #include "backend/native/graph/outcome.h"
 #include "backend/native/native_cache.h"
 #include "backend/native/report.h"
-#include "backend/native/run/run.h"
 #include "backend/native/source_stage.h"
 #include "backend/native/stages.h"
 #include "kvik/error.h"

@@ -9,7 +9,7 @@
 #include "analysis/signature.h"
 #include "backend/backend.h"
 #include "backend/graph/executor.h"
-#include "backend/native/run/weights.h"
+#include "backend/native/execute/load_weights.h"
 #include "base/log.h"
 #include "kernels/cpu/attend.h"
 

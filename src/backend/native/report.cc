@@ -1,6 +1,6 @@
 #include "backend/native/report.h"
 
-#include "backend/native/run/run.h"
+#include "backend/native/execute/execute.h"
 
 namespace kvik::native {
 
@@ -19,7 +19,7 @@ PlanReport report(const Plan& plan, WeightChoice choice, cpu::KvFormat kv) {
   }
   for (const PlanAttention& attend : plan.attends) ++r.attention[(attend.from_source ? "cross, " : "") + attend.words];
   for (const ChosenWeight& weight : chosen) r.weights[std::string(format_name(weight))] += weight.size_bytes;
-  r.kv_bytes_per_token = lay_out(plan, kv).page_bytes / cpu::kPagePositions;
+  r.kv_bytes_per_token = cache_layout(plan, kv).page_bytes / cpu::kPagePositions;
   r.notes = plan.notes;
   return r;
 }

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/native/execute/load_weights.h"
 #include "backend/native/plan/plan.h"
-#include "backend/native/run/weights.h"
 #include "kernels/cpu/attend.h"
 
 namespace kvik::native {

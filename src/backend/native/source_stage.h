@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "backend/graph/executor.h"
+#include "backend/native/execute/execute.h"
 #include "backend/native/native_cache.h"
-#include "backend/native/run/run.h"
 #include "backend/native/stages.h"
 #include "base/log.h"
 

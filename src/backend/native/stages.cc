@@ -2,7 +2,7 @@
 
 #include "backend/native/compile.h"
 #include "backend/native/graph/refuse.h"
-#include "backend/native/plan/length_switch.h"
+#include "backend/native/plan/join.h"
 
 namespace kvik::native {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "analysis/signature.h"
 #include "backend/native/graph/outcome.h"
-#include "backend/native/plan/make_plan.h"
+#include "backend/native/make_plan.h"
 
 namespace kvik::native {
 

@@ -1,6 +1,6 @@
 #include "backend/native/one_node.h"
 
-#include "backend/native/run/run.h"
+#include "backend/native/execute/execute.h"
 #include "backend/native/stages.h"
 #include "kernels/cpu/kernels.h"
 #include "onnx/eval/kernel.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/native/execute/load_weights.h"
 #include "backend/native/graph/program.h"
-#include "backend/native/run/weights.h"
 
 namespace kvik::native::testing_support {
 

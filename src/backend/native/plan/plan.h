@@ -14,11 +14,15 @@
 #include "base/token.h"
 #include "kernels/ops.h"
 
-// A program over rows in the few operations that the kernels know. lower() makes it from a Program one operation at a time, right before
-// anything is fused; fusions (fuse.h) are passes over it; place() lays its values out in memory.
+// The compiled model as data: a program over rows in the few ops that kernels implement. lower/ makes it, fuse/ makes it fast, place/
+// assigns memory to its values, execute/ runs it on rows.
 //
-// Every value is made by one operation and is the same number of elements for every row. Reshapes and slices of neighbouring elements are
-// no operations: an Input may name a part of a value.
+// What a plan may refer to: its own members, and bytes of the model's files (ModelTensor, constants and lookup tables that are views),
+// which it keeps mapped. It holds no closure, no graph of the compiler and no pointer into a device, so that it can be written to a file,
+// and so that everything the compiler allocated is freed once the plan is made.
+//
+// Every value is made by one op and has the same number of elements for every row. Reshapes and slices of neighbouring elements are no ops:
+// an Input may name a part of a value.
 namespace kvik::native {
 
 using ValueIndex = int32_t;  // into Plan::values
@@ -159,7 +163,7 @@ struct Op {
   enum class Section : uint8_t {
     kSource,  // for every position of the source, once
     kBody,    // for every row
-    kTail,    // only for rows that want logits: nothing of it is remembered (split() finds these)
+    kTail,    // only for rows that want logits: nothing of it is remembered (place/ finds these)
   };
 
   Args args;
@@ -289,8 +293,5 @@ const onnx::TensorData* stored_data(const Plan& plan, int tensor);
 DType stored_dtype(const Plan& plan, const WeightPart& part);
 // Whether two matrices can be packed side by side as one.
 bool can_pack_together(const Plan& plan, const PlanWeight& left, const PlanWeight& right);
-
-// Moves to the tail whatever feeds nothing that is remembered.
-void split(Plan& plan);
 
 }  // namespace kvik::native

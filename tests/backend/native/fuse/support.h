@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/native/plan/fuse.h"
-#include "backend/native/plan/fuse/passes.h"
+#include "backend/native/fuse/fuse.h"
+#include "backend/native/fuse/passes.h"
 #include "backend/native/plan/plan.h"
 
 namespace kvik::native::testing_support {

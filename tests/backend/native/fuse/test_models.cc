@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/native/compile.h"
-#include "backend/native/plan/fuse.h"
+#include "backend/native/fuse/fuse.h"
 #include "backend/native/stages.h"
 #include "kvik/error.h"
 #include "plan_runner.h"

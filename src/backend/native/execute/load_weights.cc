@@ -1,0 +1,236 @@
+#include "backend/native/execute/load_weights.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "backend/native/execute/weight_source.h"
+#include "base/mapped_file.h"
+#include "base/memory_info.h"
+#include "kvik/error.h"
+
+namespace kvik::native {
+namespace {
+
+using cpu::WeightFormat;
+
+constexpr cpu::BlockFormat kQ8{.bits = 8, .block = 32};
+constexpr cpu::BlockFormat kQ4{.bits = 4, .block = 32};
+
+struct Uses {
+  bool multiplied = false, looked_up = false, gives_output = false;
+};
+
+std::vector<Uses> uses_of(const Plan& plan) {
+  std::vector<Uses> uses(plan.weights.size());
+  for (const Op& op : plan.ops) {
+    if (const auto* embed = op.as<Embed>()) uses[static_cast<size_t>(embed->weight)].looked_up = true;
+    if (const auto* matmul = op.as<Matmul>()) {
+      for (const int w : matmul->weights) {
+        uses[static_cast<size_t>(w)].multiplied = true;
+        if (plan.output.is_value() && op.out.front() == plan.output.index) uses[static_cast<size_t>(w)].gives_output = true;
+      }
+    }
+  }
+  return uses;
+}
+
+WeightFormat float_format(DType stored) {
+  return stored == DType::kF16 ? WeightFormat::kF16 : stored == DType::kBF16 ? WeightFormat::kBF16 : WeightFormat::kF32;
+}
+
+int64_t bytes_of(WeightFormat format, const PlanWeight& weight) {
+  switch (format) {
+    case WeightFormat::kBlocks8: return cpu::block_layout(kQ8, weight.k, weight.n).size_bytes;
+    case WeightFormat::kBlocks4: return cpu::block_layout(kQ4, weight.k, weight.n).size_bytes;
+    case WeightFormat::kChannels8: return cpu::channel_layout(weight.k, weight.n).size_bytes;
+    default: return cpu::float_layout(format, weight.k, weight.n).size_bytes;
+  }
+}
+
+bool is_four_bits(const Plan& plan, const WeightPart& part) {
+  const DType dtype = stored_dtype(plan, part);
+  return dtype == DType::kU4 || dtype == DType::kI4 || part.quantization.bits == 4;
+}
+
+// Scales that the kernels can keep: not one for each k, and blocks of a power of two from 16 on.
+bool keeps_codes(const Plan& plan, const WeightPart& part) {
+  const int64_t block = part.quantization.block;
+  if (block > 0 && (block < 16 || (block & (block - 1)) != 0)) return false;
+  if (part.quantization.kind != Quantization::Kind::kLinear || block > 0) return true;
+  const onnx::TensorData* scales = stored_data(plan, part.scales);
+  const bool along_k = part.quantization.axis == (part.n_major ? 1 : 0);
+  return scales != nullptr && (scales->n_elements == 1 || !along_k);
+}
+
+ChosenWeight choose(const Plan& plan, const PlanWeight& weight, const Uses& uses, WeightChoice choice) {
+  ChosenWeight chosen;
+  const WeightPart& part = weight.parts.front();
+  const bool quantised = static_cast<bool>(part.quantization);
+  chosen.is_multiplied = uses.multiplied;
+  chosen.activations = weight.activations;
+  if (!uses.multiplied) {
+    chosen.as_stored = quantised;
+    chosen.format =
+        quantised ? (is_four_bits(plan, part) ? WeightFormat::kBlocks4 : WeightFormat::kBlocks8) : float_format(stored_dtype(plan, part));
+    chosen.size_bytes = static_cast<int64_t>(storage_bytes(stored_dtype(plan, part), weight.k * weight.n));
+    return chosen;
+  }
+  const bool quantises = choice == WeightChoice::kQ8 || choice == WeightChoice::kQ4;
+  if (weight.activations == Activations::kBytes) {  // an integer product keeps its meaning in every format
+    chosen.as_stored = true;
+    chosen.format = WeightFormat::kChannels8;
+  } else if (quantised && keeps_codes(plan, part) && choice != WeightChoice::kF32 && choice != WeightChoice::kF16) {
+    chosen.as_stored = true;
+    chosen.format = is_four_bits(plan, part) ? WeightFormat::kBlocks4 : WeightFormat::kBlocks8;
+    if (quantises) chosen.activations = Activations::kBlocks;
+  } else if (quantises) {
+    // What gives the logits, or is the table of embeddings too, keeps eight bits: four cost more there than anywhere.
+    const bool eight = choice == WeightChoice::kQ8 || uses.looked_up || uses.gives_output;
+    chosen.format = eight ? WeightFormat::kBlocks8 : WeightFormat::kBlocks4;
+    chosen.activations = Activations::kBlocks;
+  } else {
+    chosen.format = choice == WeightChoice::kF16   ? WeightFormat::kF16
+                    : choice == WeightChoice::kF32 ? WeightFormat::kF32
+                                                   : float_format(quantised ? DType::kF32 : stored_dtype(plan, part));
+    chosen.activations = Activations::kFloats;
+  }
+  chosen.size_bytes = bytes_of(chosen.format, weight);
+  return chosen;
+}
+
+void check_memory(const std::vector<ChosenWeight>& chosen) {
+  int64_t needed = 0;
+  for (const ChosenWeight& weight : chosen) needed += weight.is_multiplied ? weight.size_bytes : 0;
+  const auto available = static_cast<int64_t>(available_memory_bytes());
+  if (available == 0 || needed <= available) return;
+  throw Error(
+      Code::kTooLarge,
+      fmt::format("the weights would take {:.1f} GB in this form, and {:.1f} GB of memory are free; take a smaller one with --weights "
+                  "f16, q8 or q4",
+                  static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9));
+}
+
+// Codes that no layout keeps, as floats in memory of their own.
+WeightSource as_floats(const WeightPart& part, const WeightSource& codes, ThreadPool& pool) {
+  WeightSource source;
+  Tensor floats(DType::kF32, {part.n, part.k});
+  float* data = floats.mutable_data<float>().data();
+  pool.for_each(part.n, [&](int64_t n) { cpu::read_column(*codes.codes, n, data + n * part.k); });
+  source.floats = cpu::FloatSource{DType::kF32, data, part.k, part.n, true};
+  source.views = {floats};
+  return source;
+}
+
+// Codes as they are: the layout of the first part, with room for zero points where any part has some.
+cpu::WeightLayout stored_layout(const cpu::QuantSource& first, const PlanWeight& weight) {
+  const cpu::WeightLayout own = cpu::layout_for(first);
+  if (weight.parts.size() == 1) return own;
+  const bool zero_points = own.has_zero_points || std::any_of(weight.parts.begin(), weight.parts.end(),
+                                                              [](const WeightPart& part) { return part.zero_points >= 0; });
+  const int bits = own.format == WeightFormat::kBlocks4 ? 4 : 8;
+  return cpu::block_layout({bits, own.block, zero_points ? cpu::ScaleFormat::kF32 : own.scales, zero_points}, weight.k, weight.n);
+}
+
+cpu::WeightLayout layout_of(const ChosenWeight& chosen, const WeightSource& first, const PlanWeight& weight) {
+  if (chosen.format == WeightFormat::kChannels8) return cpu::channel_layout(weight.k, weight.n);
+  if (chosen.as_stored) return stored_layout(*first.codes, weight);
+  if (chosen.format == WeightFormat::kBlocks8) return cpu::block_layout(kQ8, weight.k, weight.n);
+  if (chosen.format == WeightFormat::kBlocks4) return cpu::block_layout(kQ4, weight.k, weight.n);
+  return cpu::float_layout(chosen.format, weight.k, weight.n);
+}
+
+// The part's panels stand in the whole from `first` on; its zero points likewise behind all panels.
+void pack_part(const ChosenWeight& chosen, const WeightSource& source, const cpu::Weights& whole, int64_t first, int64_t n,
+               ThreadPool& pool) {
+  const cpu::WeightLayout& all = whole.view.layout;
+  cpu::WeightLayout own = all;
+  own.n = n;
+  own.n_panels = (n + all.panel_columns - 1) / all.panel_columns;
+  own.zero_points_offset = all.zero_points_offset - first * all.panel_bytes + first * all.n_blocks * 16;
+  std::byte* data = whole.memory.data() + first * all.panel_bytes;
+  pool.for_ranges(own.n_panels, 8, [&](int64_t begin, int64_t end) {
+    if (chosen.format == WeightFormat::kChannels8) return cpu::pack_channels(*source.codes, own, data, {begin, end});
+    if (chosen.as_stored) return cpu::pack_panels(*source.codes, own, data, {begin, end});
+    cpu::pack_panels(*source.floats, own, data, {begin, end});
+  });
+}
+
+LoadedWeight load_one(const Plan& plan, const PlanWeight& weight, const ChosenWeight& chosen, ThreadPool& pool) {
+  LoadedWeight loaded;
+  loaded.activations = chosen.activations;
+  int64_t first = 0;
+  for (size_t p = 0; p < weight.parts.size(); ++p) {
+    const WeightPart& part = weight.parts[p];
+    WeightSource source = weight_source(plan, part);
+    check_finite(plan, part, source, pool);
+    if (!chosen.is_multiplied) {
+      loaded.floats = source.floats;
+      loaded.codes = source.codes;
+      loaded.views = std::move(source.views);
+      return loaded;
+    }
+    if (source.codes && !chosen.as_stored) source = as_floats(part, source, pool);
+    if (p == 0) {
+      const cpu::WeightLayout layout = layout_of(chosen, source, weight);
+      loaded.packed.memory = AlignedBuffer(static_cast<size_t>(layout.size_bytes));
+      loaded.packed.view = {layout, loaded.packed.memory.data()};
+    }
+    pack_part(chosen, source, loaded.packed, first, part.n, pool);
+    drop_pages(source.in_file);
+    first += part.n / loaded.packed.view.layout.panel_columns;
+  }
+  return loaded;
+}
+
+// A weight that is no number would silence the model without a word.
+void check_constants(const Plan& plan) {
+  for (const Op& op : plan.ops) {
+    if (op.as<ReferenceOp>() != nullptr) continue;
+    for (const Input& input : op.in) {
+      for (const float x : plan.floats(input)) {
+        if (!std::isnan(x)) continue;
+        throw Error(Code::kBadModel, fmt::format("{}: a constant that it reads holds NaN; export the model again", plan.describe(op)));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<ChosenWeight> choose_weights(const Plan& plan, WeightChoice choice) {
+  const std::vector<Uses> uses = uses_of(plan);
+  std::vector<ChosenWeight> chosen;
+  for (size_t i = 0; i < plan.weights.size(); ++i) chosen.push_back(choose(plan, plan.weights[i], uses[i], choice));
+  return chosen;
+}
+
+std::string_view format_name(const ChosenWeight& weight) {
+  switch (weight.format) {
+    case WeightFormat::kF16: return "f16";
+    case WeightFormat::kBF16: return "bf16";
+    case WeightFormat::kBlocks8: return "q8";
+    case WeightFormat::kBlocks4: return "q4";
+    case WeightFormat::kChannels8: return "int8";
+    default: return "f32";
+  }
+}
+
+std::vector<LoadedWeight> load_weights(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log) {
+  const std::vector<ChosenWeight> chosen = choose_weights(plan, choice);
+  check_memory(chosen);
+  check_constants(plan);
+  std::vector<LoadedWeight> loaded;
+  auto said = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    loaded.push_back(load_one(plan, plan.weights[i], chosen[i], pool));
+    const auto now = std::chrono::steady_clock::now();
+    if (now - said < std::chrono::seconds(1)) continue;
+    said = now;
+    log.info(fmt::format("packed {} of {} weight matrices", i + 1, chosen.size()));
+  }
+  return loaded;
+}
+
+}  // namespace kvik::native

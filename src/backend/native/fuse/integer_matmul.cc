@@ -1,0 +1,135 @@
+// DynamicQuantizeLinear, MatMulInteger and the multiplication by both scales (or all of it but the first in one operator): one product of a
+// row that is quantised by itself.
+#include <fmt/format.h>
+
+#include "backend/native/fuse/passes.h"
+#include "backend/native/fuse/rewriter.h"
+
+namespace kvik::native {
+namespace {
+
+// The operation that makes the input, through casts that are exact for such sums.
+const Op* through_cast(const Plan& plan, const Input& input) {
+  const Op* op = plan.producer(input);
+  return reference_node(plan, op, "Cast") != nullptr && plan.has_one_consumer(input.index) ? plan.producer(op->in[0]) : op;
+}
+
+// Factors of a product, of any spread: scales may be multiplied with each other first.
+struct Factors {
+  std::vector<Input> values;
+  std::vector<Input> constants;
+};
+
+void collect(const Plan& plan, const Op& op, int depth, Factors& factors) {
+  for (const Input& input : op.in) {
+    const Op* made = plan.producer(input);
+    const BinaryOp* mul = made == nullptr ? nullptr : made->as<BinaryOp>();
+    if (mul != nullptr && mul->op == Binary::kMul && depth < 3) {
+      collect(plan, *made, depth + 1, factors);
+    } else {
+      (input.is_constant() ? factors.constants : factors.values).push_back(input);
+    }
+  }
+}
+
+// A product of rows that were quantised by themselves.
+struct IntegerProduct {
+  const Op* op = nullptr;  // MatMulInteger, or MatMulIntegerToFloat
+  Input x;                 // before it was quantised
+  Input zero_points;       // of the matrix
+  std::vector<Input> scales;
+  Input bias;
+};
+
+struct Quantised {
+  Input rows, scale, zero_point;
+};
+
+// What DynamicQuantizeLinear made these of.
+std::optional<Input> before_quantisation(const Plan& plan, const Quantised& quantised) {
+  const Op* op = plan.producer(quantised.rows);
+  if (reference_node(plan, op, "DynamicQuantizeLinear") == nullptr || op->out.size() != 3) return {};
+  const auto is = [&](const Input& input, size_t output) { return op->out[output] != kNoIndex && input == plan.whole(op->out[output]); };
+  if (!is(quantised.rows, 0) || !is(quantised.scale, 1) || !is(quantised.zero_point, 2)) return {};
+  return op->in[0];
+}
+
+Input input_of(const Op& op, size_t i) { return i < op.in.size() ? op.in[i] : Input{}; }
+
+// sum is the integer product, scale the second output of what quantised its rows.
+std::optional<IntegerProduct> spelled_out(const Plan& plan, const Input& sum, const Input& scale, const std::vector<Input>& scales) {
+  const Op* op = through_cast(plan, sum);
+  if (reference_node(plan, op, "MatMulInteger") == nullptr) return {};
+  const std::optional<Input> x = before_quantisation(plan, {input_of(*op, 0), scale, input_of(*op, 2)});
+  if (!x) return {};
+  return IntegerProduct{op, *x, input_of(*op, 3), scales, {}};
+}
+
+std::optional<IntegerProduct> find(const Plan& plan, const Op& op) {
+  if (reference_node(plan, &op, "MatMulIntegerToFloat") != nullptr) {
+    const std::optional<Input> x = before_quantisation(plan, {input_of(op, 0), input_of(op, 2), input_of(op, 4)});
+    if (!x) return {};
+    return IntegerProduct{&op, *x, input_of(op, 5), {input_of(op, 3)}, input_of(op, 6)};
+  }
+  const BinaryOp* mul = op.as<BinaryOp>();
+  if (mul == nullptr || mul->op != Binary::kMul) return {};
+  Factors factors;
+  collect(plan, op, 0, factors);
+  if (factors.values.size() != 2 || factors.constants.empty()) return {};
+  const auto product = spelled_out(plan, factors.values[0], factors.values[1], factors.constants);
+  return product ? product : spelled_out(plan, factors.values[1], factors.values[0], factors.constants);
+}
+
+// Scales as they meet the n columns; empty where they do not.
+std::vector<float> column_scales(const Plan& plan, const std::vector<Input>& constants, int64_t n) {
+  std::vector<float> scales(static_cast<size_t>(n), 1.0f);
+  for (const Input& constant : constants) {
+    const std::span<const float> values = plan.floats(constant);
+    if (values.size() != 1 && static_cast<int64_t>(values.size()) != n) return {};
+    for (size_t i = 0; i < scales.size(); ++i) scales[i] *= values[values.size() == 1 ? 0 : i];
+  }
+  return scales;
+}
+
+bool match_integer_matmul(Rewriter& rewriter, OpIndex i) {
+  Plan& plan = rewriter.plan();
+  const Op& op = rewriter.op(i);
+  if (op.selection != kNoIndex || op.out.size() != 1) return false;
+  const std::optional<IntegerProduct> found = find(plan, op);
+  if (!found || !found->op->in[1].is_constant() || (found->zero_points && !found->zero_points.is_constant())) return false;
+  const Tensor codes = plan.constants[static_cast<size_t>(found->op->in[1].index)];
+  const Dims& dims = codes.dims();
+  if (dims.size() != 2 || found->x.size != dims[0] || plan.value(op.out.front()).size != dims[1]) return false;
+  if (found->bias && plan.floats(found->bias).size() != static_cast<size_t>(dims[1])) return false;
+  const std::vector<float> scales = column_scales(plan, found->scales, dims[1]);
+  if (scales.empty()) return false;
+  WeightPart part;
+  part.k = dims[0];
+  part.n = dims[1];
+  part.quantization = quantization_of(plan.node(*found->op));
+  const std::string name = plan.value(op.out.front()).name;
+  part.value = plan.add_tensor(fmt::format("codes of {}", name), codes);
+  part.scales = plan.add_tensor(fmt::format("scales of {}", name), Tensor::of<float>({part.n}, scales));
+  if (found->zero_points) {
+    const Tensor zero_points = plan.constants[static_cast<size_t>(found->zero_points.index)];
+    part.zero_points = plan.add_tensor(fmt::format("zero points of {}", name), zero_points);
+  }
+  plan.weights.push_back({part.k, part.n, {part}, Activations::kBytes});
+  const Input x = found->x, bias = found->bias;
+  rewriter.become(i, Matmul{{static_cast<int>(plan.weights.size() - 1)}}, {x, bias});
+  return true;
+}
+
+}  // namespace
+
+int fuse_integer_matmul(Plan& target) {
+  Rewriter plan(target, "integer_matmul");
+  for (OpIndex i = plan.size(); i-- > 0;) {
+    if (!plan.is_dead(i) && match_integer_matmul(plan, i)) plan.count();
+  }
+  const int count = plan.finish();
+  if (count > 0) target.notes.push_back(fmt::format("activations of {} integer products are quantised per row", count));
+  return count;
+}
+
+}  // namespace kvik::native
