@@ -105,7 +105,8 @@ class NativeBackend final : public Backend {
 
 NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions& options, const Log& log)
     : signature_(std::move(signature)), pool_(n_threads_of(options)) {
-  const native::Stages stages = native::take(native::compile_stages(signature_, {options.context, options.no_fuse}));
+  const native::Stages stages =
+      options.stages != nullptr ? *options.stages : native::take(native::compile_stages(signature_, {options.context, options.no_fuse}));
   const cpu::CpuKernels& kernels = kernels_of(options.isa);
   const native::RunnerFactory make{options.weights, native::kv_format_of(signature_, options.kv), &kernels, &pool_, log};
   decoder_ = make(stages.decoder);

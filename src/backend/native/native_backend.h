@@ -13,15 +13,20 @@
 #include "base/log.h"
 #include "kernels/cpu/attend.h"
 
+namespace kvik::native {
+struct Stages;
+}
+
 namespace kvik::backend {
 
 struct NativeOptions {
   native::WeightChoice weights = native::WeightChoice::kAsStored;
-  std::optional<cpu::KvFormat> kv;   // not set: f16 where the file keeps its cache in 16 bits, else f32
-  std::string isa;                   // of the kernels; empty: the fastest this machine has
-  int n_threads = 0;                 // 0: one for each core
-  std::vector<std::string> no_fuse;  // fusions to leave out
-  int64_t context = 0;               // positions that tables must cover; 0: what the model says
+  std::optional<cpu::KvFormat> kv;               // not set: f16 where the file keeps its cache in 16 bits, else f32
+  std::string isa;                               // of the kernels; empty: the fastest this machine has
+  int n_threads = 0;                             // 0: one for each core
+  std::vector<std::string> no_fuse;              // fusions to leave out
+  int64_t context = 0;                           // positions that tables must cover; 0: what the model says
+  std::shared_ptr<const native::Stages> stages;  // compiled before, with this context and these fusions; null: compiled here
   // Opens a stage that is no program over rows (a convolutional encoder) some other way; where it is not set such models are refused.
   std::function<std::unique_ptr<Executor>(const analysis::File&)> open_other;
 };

@@ -25,6 +25,8 @@ std::shared_ptr<kv::PageStore> store_for(int64_t page_bytes) {
 // The encoder's output that a source input of the decoder is made from.
 std::string encoder_output_for(const analysis::Signature& signature, const analysis::File& decoder, int port) {
   const analysis::File& encoder = *signature.encoder();
+  if (static_cast<size_t>(port) >= decoder.inputs.size())
+    throw Error(Code::kBadArgument, "the plan reads an input that the decoder does not have");
   if (decoder.inputs[static_cast<size_t>(port)].role == Role::kEncoderHiddenStates) {
     if (const analysis::Port* hidden = encoder.output_of(Role::kHiddenStates)) return hidden->name;
   }
@@ -49,6 +51,9 @@ const analysis::File& file_of(const analysis::Signature& signature, const Plan& 
 Tensor by_position(const Tensor& tensor, int axis) {
   const Tensor floats = backend::cast_float(tensor, DType::kF32);
   const std::span<const int64_t> dims = floats.dims();
+  if (static_cast<size_t>(axis) >= dims.size())
+    throw Error(Code::kBadModel,
+                fmt::format("the encoder gives a tensor of {} axes; positions were expected along axis {}", dims.size(), axis));
   const auto at = static_cast<size_t>(axis);
   const int64_t outer = element_count(dims.first(at)), n = dims[at], inner = element_count(dims.subspan(at + 1));
   Tensor result(DType::kF32, {n, outer * inner});

@@ -106,7 +106,9 @@ void Frame::run(const Op& op, const ReferenceOp& args) {
     for (size_t i = 0; i < args.in_dims.size(); ++i) inputs.push_back(reference_input(op, args, i, row));
     const std::vector<Tensor> outputs = onnx::run_kernel(node, inputs);
     for (size_t i = 0; i < op.out.size(); ++i) {
-      if (op.out[i] != kNoIndex) keep_reference_output(op, i, row, outputs[i]);
+      if (op.out[i] == kNoIndex) continue;
+      if (i >= outputs.size()) throw Error(Code::kBadModel, fmt::format("{}: gave no output {}", node.describe(), i));
+      keep_reference_output(op, i, row, outputs[i]);
     }
   });
 }

@@ -43,7 +43,7 @@ void Rewriter::become(OpIndex i, Op::Args args, std::vector<Input> in) {
 }
 
 void Rewriter::set_input(OpIndex i, size_t input, const Input& to) {
-  const std::string_view by = op(i).fused_by;
+  const std::string by = op(i).fused_by;
   std::vector<Input> in = op(i).in;
   in[input] = to;
   become(i, op(i).args, std::move(in));

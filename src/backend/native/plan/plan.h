@@ -172,7 +172,7 @@ struct Op {
   Section section = Section::kBody;
   onnx::NodeId node = onnx::kNoNode;  // of a ReferenceOp, in Plan::nodes
   ValueIndex selection = kNoIndex;    // rows without this value are left out
-  std::string_view fused_by;          // the pass that made it; empty: straight from the graph
+  std::string fused_by;               // the pass that made it; empty: straight from the graph
 
   template <class T>
   const T* as() const {

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "backend/native/plan/plan.h"
+
+namespace kvik::native {
+
+// The part of check_plan() that looks at ops, in order: what each reads and makes.
+class OpCheck {
+ public:
+  explicit OpCheck(const Plan& plan);
+  void run();
+
+ private:
+  [[noreturn]] void fail(const char* what) const;
+  void require(bool holds, const char* what) const {
+    if (!holds) fail(what);
+  }
+
+  void check_given();
+  void check_links();
+  void check_input(const Input& input) const;
+  void check_output() const;
+
+  DType dtype(const Input& input) const;
+  // Input i is there and is f32 of this size; -1: any size.
+  void floats(size_t i, int64_t size = -1) const;
+  void optional_floats(size_t i, int64_t size) const;
+  int64_t size(size_t i) const { return op_->in[i].size; }
+  void counts(size_t n_inputs, size_t n_outputs) const;
+  int64_t out_floats(size_t i = 0) const;  // output i is there and is f32: its size
+  void groups(int64_t n_groups, int64_t n) const;
+  void spread(size_t i, Spread how, int64_t n_groups, int64_t n) const;
+  const PlanWeight& weight(int i) const;
+  const PlanAttention& attention(int i) const;
+
+  void check(const Embed& args) const;
+  void check(const Matmul& args) const;
+  void check(const UnaryOp& args) const;
+  void check(const BinaryOp& args) const;
+  void check(const GateOp& args) const;
+  void check(const ClipOp& args) const;
+  void check(const WhereOp& args) const;
+  void check(const NormOp& args) const;
+  void check(const SkipNormOp& args) const;
+  void check(const SoftmaxOp& args) const;
+  void check(const ReduceOp& args) const;
+  void check(const RotaryOp& args) const;
+  void check(const Move& args) const;
+  void check(const AppendOp& args) const;
+  void check(const AttendOp& args) const;
+  void check(const ReadRegister& args) const;
+  void check(const WriteRegister& args) const;
+  void check(const ReferenceOp& args) const;
+
+  const Plan& plan_;
+  const Op* op_ = nullptr;
+  // By value: the section that makes it; nothing: not made yet.
+  std::vector<std::optional<Op::Section>> made_in_;
+};
+
+}  // namespace kvik::native

@@ -1,0 +1,166 @@
+#include "backend/native/plan/check_plan.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "backend/native/plan/check_op.h"
+#include "kvik/error.h"
+
+namespace kvik::native {
+namespace {
+
+constexpr int64_t kLargest = int64_t{1} << 31;  // of any size in a plan: products of two do not overflow
+
+[[noreturn]] void fail(const std::string& what) { throw Error(Code::kBadArgument, fmt::format("the plan is not well-formed: {}", what)); }
+
+void require(bool holds, const char* what, size_t i) {
+  if (!holds) fail(fmt::format("{} {}", what, i));
+}
+
+bool is_size(int64_t size) { return size >= 1 && size <= kLargest; }
+bool has_whole_bytes(DType dtype) { return bits_per_element(dtype) >= 8; }
+
+template <class T>
+bool is_index(int64_t i, const std::vector<T>& of) {
+  return i >= 0 && i < static_cast<int64_t>(of.size());
+}
+
+void check_values(const Plan& plan) {
+  for (size_t i = 0; i < plan.values.size(); ++i) {
+    const PlanValue& value = plan.values[i];
+    require(value.size >= 0 && value.size <= kLargest && has_whole_bytes(value.dtype), "the size or type of value", i);
+    if (value.selection == kNoIndex) continue;
+    require(is_index(value.selection, plan.values) && plan.value(value.selection).selection == value.selection, "the selection of value",
+            i);
+  }
+  for (size_t i = 0; i < plan.registers.size(); ++i)
+    require(is_size(plan.registers[i].size) && has_whole_bytes(plan.registers[i].dtype), "the size or type of register", i);
+}
+
+void check_part(const Plan& plan, const PlanWeight& weight, const WeightPart& part, size_t i) {
+  const Quantization& q = part.quantization;
+  const bool named = is_index(part.value, plan.tensors) && part.scales >= -1 && part.zero_points >= -1 &&
+                     part.scales < static_cast<int>(plan.tensors.size()) && part.zero_points < static_cast<int>(plan.tensors.size());
+  require(named && (!q || part.scales >= 0), "the tensors of weight", i);
+  require(part.k == weight.k && is_size(part.n) && part.slice >= -1 && part.slice < (1 << 16), "the shape of weight", i);
+  require((q.bits == 4 || q.bits == 8) && q.block >= 0 && q.block <= kLargest && (q.axis == 0 || q.axis == 1), "the codes of weight", i);
+}
+
+void check_weights(const Plan& plan) {
+  for (size_t i = 0; i < plan.weights.size(); ++i) {
+    const PlanWeight& weight = plan.weights[i];
+    require(is_size(weight.k) && is_size(weight.n) && weight.k * weight.n <= int64_t{1} << 40 && !weight.parts.empty(),
+            "the shape of weight", i);
+    int64_t n = 0;
+    for (const WeightPart& part : weight.parts) {
+      check_part(plan, weight, part, i);
+      const PlanWeight first{weight.k, weight.parts.front().n, {weight.parts.front()}, weight.activations};
+      const PlanWeight here{weight.k, part.n, {part}, weight.activations};
+      require(&part == &weight.parts.front() || (n % 32 == 0 && can_pack_together(plan, first, here)), "the parts of weight", i);
+      n += part.n;
+    }
+    require(n == weight.n, "the parts of weight", i);
+    const Quantization::Kind kind = weight.parts.front().quantization.kind;
+    const bool codes = kind == Quantization::Kind::kLinear || kind == Quantization::Kind::kInteger;
+    require(weight.activations == Activations::kFloats || (weight.activations == Activations::kBytes && codes), "the activations of weight",
+            i);
+  }
+}
+
+bool are_axes(const Axes& axes) {
+  if (axes.size() > 16) return false;
+  int64_t size = 1;
+  for (const Axis& axis : axes) {
+    if (axis.size() > 16) return false;
+    for (const Factor& factor : axis) {
+      if (factor.is_symbol()) continue;
+      if (!is_size(factor.size) || size > kLargest / factor.size) return false;
+      size *= factor.size;
+    }
+  }
+  return true;
+}
+
+// A table has one sequence axis; selections and unknown sizes have no place in it.
+bool is_recipe(const PositionRecipe& recipe) {
+  if (recipe.graph == nullptr || recipe.feeds.size() != recipe.graph->graph().inputs.size() || recipe.graph->graph().outputs.size() != 1)
+    return false;
+  if (!are_axes(recipe.axes) || recipe.form.buffer < 0) return false;
+  for (const Axis& axis : recipe.axes) {
+    for (const Factor& factor : axis) {
+      const bool known =
+          !factor.is_symbol() || factor.symbol == Symbol::kBatch || factor.symbol == Symbol::kNew || factor.symbol == Symbol::kTotal;
+      if (!known) return false;
+    }
+  }
+  if (holds(recipe.axes, Symbol::kNew) && holds(recipe.axes, Symbol::kTotal)) return false;
+  return std::ranges::all_of(recipe.feeds, [](const PositionFeed& feed) {
+    return are_axes(feed.axes) && feed.first >= 0 && feed.last >= feed.first && feed.last <= static_cast<int64_t>(feed.axes.size());
+  });
+}
+
+int64_t width_of(const PositionRecipe& recipe) {
+  int64_t width = 1;
+  for (const Axis& axis : recipe.axes) width *= row_size(axis);
+  return width;
+}
+
+void check_table(const PlanTable& table, size_t i) {
+  require(is_size(table.size) && has_whole_bytes(table.dtype) && table.limit >= 0, "the size or type of table", i);
+  require(table.recipe == nullptr || is_recipe(*table.recipe), "the recipe of table", i);
+  const bool looks_up = table.lookup.defined();
+  if (looks_up) {
+    const bool rows = table.lookup.rank() == 2 && table.lookup.dtype() == DType::kF32 && is_size(table.lookup.dim(1));
+    require(rows && (table.recipe == nullptr || (table.recipe->dtype == DType::kI64 && width_of(*table.recipe) == 1)), "the rows of table",
+            i);
+  }
+  require(looks_up || table.recipe != nullptr, "the recipe of table", i);
+  const DType made = looks_up ? DType::kF32 : table.recipe->dtype;
+  const DType dtype = made == DType::kBool ? DType::kF32 : made;
+  const int64_t width = looks_up ? table.lookup.dim(1) : width_of(*table.recipe);
+  require(table.dtype == dtype && (table.elements.empty() || dtype == DType::kF32), "the type of table", i);
+  require(table.size == (table.elements.empty() ? width : static_cast<int64_t>(table.elements.size())), "the size of table", i);
+  require(std::ranges::all_of(table.elements, [&](int32_t element) { return element >= 0 && element < width; }), "the elements of table",
+          i);
+}
+
+void check_tables(const Plan& plan) {
+  for (size_t i = 0; i < plan.tables.size(); ++i) check_table(plan.tables[i], i);
+  for (size_t i = 0; i < plan.tables_beyond.size(); ++i) check_table(plan.tables_beyond[i], i);
+  if (plan.switch_after < 0 || (plan.switch_after > 0 && plan.tables_beyond.size() != plan.tables.size())) fail("its length switch");
+  for (size_t i = 0; i < plan.tables_beyond.size(); ++i) {
+    const bool alike =
+        i < plan.tables.size() && plan.tables[i].size == plan.tables_beyond[i].size && plan.tables[i].dtype == plan.tables_beyond[i].dtype;
+    require(alike, "the second form of table", i);
+  }
+}
+
+void check_attends(const Plan& plan) {
+  for (size_t i = 0; i < plan.attends.size(); ++i) {
+    const PlanAttention& a = plan.attends[i];
+    require(is_size(a.n_heads) && is_size(a.n_kv_heads) && is_size(a.key_dim) && is_size(a.value_dim), "the shape of attention", i);
+    require(a.n_heads * std::max(a.key_dim, a.value_dim) <= kLargest && a.n_kv_heads <= a.n_heads, "the shape of attention", i);
+    const auto n = static_cast<size_t>(a.n_heads);
+    const bool heads =
+        a.kv_head_of.empty()
+            ? a.n_heads % a.n_kv_heads == 0
+            : a.kv_head_of.size() == n && std::ranges::all_of(a.kv_head_of, [&](int32_t head) { return head >= 0 && head < a.n_kv_heads; });
+    require(heads, "the heads of attention", i);
+    const bool biases = (a.slopes.empty() || a.slopes.size() == n) && (a.sinks.empty() || a.sinks.size() == n) &&
+                        a.distance_bias.size() % n == 0 && a.window >= 0 && std::abs(a.first_distance) <= kLargest;
+    require(biases, "the biases of attention", i);
+    require(!a.from_source || !plan.source_inputs.empty(), "the source of attention", i);
+  }
+}
+
+}  // namespace
+
+void check_plan(const Plan& plan) {
+  check_values(plan);
+  check_weights(plan);
+  check_tables(plan);
+  check_attends(plan);
+  OpCheck(plan).run();
+}
+
+}  // namespace kvik::native
