@@ -26,7 +26,7 @@ int digit_value(char c) {
 
 void check_bits(size_t bits) {
   if (bits > BigInt::kMaxBits + kLimbBits)
-    throw Fault(Code::kTooLarge, fmt::format("a whole number of about {} bits was asked for; the limit is {}", bits, BigInt::kMaxBits));
+    throw Fault(Code::kTooLarge, fmt::format("an integer would have about {} bits; the limit is {}", bits, BigInt::kMaxBits));
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ std::string format_whole(Runtime& runtime, const BigInt& value, const FormatSpec
 
 std::string format_real(Runtime& runtime, double value, const FormatSpec& spec) {
   runtime.check_room(static_cast<size_t>(spec.width) + static_cast<size_t>(std::max<int64_t>(spec.precision, 0)));
-  if (spec.precision > kMaxPrecision) fail("a precision of {} digits was asked for; the limit is {}", spec.precision, kMaxPrecision);
+  if (spec.precision > kMaxPrecision) fail("a precision of {} digits is too large; the limit is {}", spec.precision, kMaxPrecision);
   const double magnitude = std::fabs(value);
   const bool is_upper = spec.type >= 'A' && spec.type <= 'Z';
   const char type = is_upper ? static_cast<char>(spec.type | 0x20) : spec.type;

@@ -220,7 +220,7 @@ void Interpreter::check_namespaces(const Expr& target, Scope& scope) {
   const auto& name = static_cast<const NameExpr&>(target);
   if (name.attribute.empty()) return;
   if (dynamic_cast<Namespace*>(slot(scope, name.place).cell().get()) == nullptr)
-    fail("cannot assign attribute '{}' of '{}', which is no namespace object", name.attribute, name.name);
+    fail("cannot assign attribute '{}' of '{}', which is not a namespace", name.attribute, name.name);
 }
 
 void Interpreter::assign(const Expr& target, Value value, Scope& scope) {
@@ -231,7 +231,7 @@ void Interpreter::assign(const Expr& target, Value value, Scope& scope) {
     return;
   }
   auto* space = dynamic_cast<Namespace*>(slot(scope, name.place).cell().get());
-  if (space == nullptr) fail("'{}' is no namespace object", name.name);
+  if (space == nullptr) fail("'{}' is not a namespace", name.name);
   space->set(runtime_, name.attribute, std::move(value));
 }
 

@@ -125,7 +125,7 @@ StmtPtr Parser::parse_statement() {
   if (tag == "break") return parse_jump(StmtType::kBreak);
   if (tag == "continue") return parse_jump(StmtType::kContinue);
   if (tag == "include" || tag == "import" || tag == "from" || tag == "extends")
-    fail_here(fmt::format("'{}' needs other templates, and a chat template stands alone; put its text here", tag));
+    fail_here(fmt::format("'{}' needs other templates, which a chat template does not have; insert its text here", tag));
   if (tag == "autoescape") fail_here("'autoescape' is for web pages; chat templates print text as it is");
   fail_here(fmt::format("unknown tag '{}'", tag));
 }
@@ -268,7 +268,7 @@ StmtPtr Parser::parse_block() {
   auto stmt = std::make_unique<BlockStmt>(next().line);
   stmt->name = expect_any_name();
   skip_name("scoped");
-  if (current().is_name("required")) fail_here("a required block needs another template that fills it, and a chat template stands alone");
+  if (current().is_name("required")) fail_here("a required block needs another template, which a chat template does not have");
   const int outer = std::exchange(loops_, 0);
   stmt->body = parse_body_and_drop("endblock");
   loops_ = outer;

@@ -23,8 +23,8 @@ void Runtime::out_of_steps() const {
 
 void Runtime::check_room(size_t n_bytes) const {
   if (n_bytes <= limits_.memory_bytes && meter_.live_bytes <= limits_.memory_bytes - n_bytes) return;
-  throw Fault(Code::kTooLarge, fmt::format("the template asked for {} more bytes while it held {}; the limit is {}", n_bytes,
-                                           meter_.live_bytes, limits_.memory_bytes));
+  throw Fault(Code::kTooLarge, fmt::format("the template needs {} more bytes and has {}; the limit is {}", n_bytes, meter_.live_bytes,
+                                           limits_.memory_bytes));
 }
 
 void Runtime::account(Cell& cell, size_t n_bytes) {

@@ -104,7 +104,7 @@ std::vector<Value> collect(Runtime& runtime, const Value& iterable);            
 std::optional<int64_t> try_length(Runtime& runtime, const Value& value);
 int64_t length(Runtime& runtime, const Value& value);
 bool contains(Runtime& runtime, const Value& container, const Value& item);
-// An index or count; throws for what is no whole number. What does not fit becomes the nearest that does.
+// An index or count; throws if it is not an integer. Values out of range are clamped.
 int64_t to_index(const Value& value, std::string_view what);
 const std::string& to_text(const Value& value, std::string_view what);  // throws unless it is text
 

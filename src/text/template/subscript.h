@@ -4,7 +4,7 @@
 
 namespace kvik::text::jinja {
 
-// object.name: the attribute, then the item. object[key]: the item, then the attribute. Undefined where there is neither.
+// object.name: the attribute, then the item. object[key]: the item, then the attribute. Undefined if there is neither.
 Value get_attribute(Runtime& runtime, const Value& object, std::string_view name);
 Value get_item(Runtime& runtime, const Value& object, const Value& key);
 // Only the attribute, as the filter `attr` has it.
