@@ -132,7 +132,7 @@ def too_large_model(folder):
 @pytest.mark.parametrize("backend", ["native", "ort", "reference"])
 def test_a_model_too_large_for_the_memory_is_refused_before_loading_with_the_figure(tmp_path, backend):
     sentence = refusal("run", too_large_model(tmp_path), "--ids", "1,2", "--backend", backend)
-    assert re.search(r"take 1\d\d\d\.\d GB", sentence) and "of memory are free" in sentence
+    assert re.search(r"take 1\d\d\d\.\d GB", sentence) and "of memory is free" in sentence
 
 
 def test_a_cache_that_cannot_be_fed_back_is_a_sentence_unless_the_backend_keeps_its_own(tmp_path):
@@ -168,7 +168,7 @@ def test_a_library_for_another_machine_is_a_sentence(tmp_path):
     for name, content in (("foreign.so", library), ("text.so", b"hello\n"), ("empty.so", b"")):
         (tmp_path / name).write_bytes(content)
         said = refusal("run", FABLE, "x", "--backend", "ort", "--ort-lib", tmp_path / name)
-        assert name in said and "for this machine was expected" in said
+        assert name in said and "a library for this machine is needed" in said
         # Nothing is silent: whoever leaves the choice to Kvik hears why the runtime was not taken.
         assert "not run by ONNX Runtime" in kvik("run", FABLE, "x", "-n", 1, "--device", "cuda", "--ort-lib", tmp_path / name).stderr
 

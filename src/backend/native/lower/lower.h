@@ -6,8 +6,9 @@
 
 // In: a program over rows, in the nodes of the exporter.
 // Out: a plan that computes the same, in the few ops that kernels implement; a node without a rule becomes a reference op. Nothing is
-// fused. Afterwards: the plan refers to nothing of the compiler: it has copies of the nodes that it runs, and names its weights by where
-// the model's files have them.
+// fused.
+// Afterwards: the plan refers to nothing of the compiler: it has copies of the nodes that it runs, and names its weights by where the
+// model's files have them.
 namespace kvik::native {
 
 // `constants` evaluates the small ones. May refuse (graph/refuse.h).
