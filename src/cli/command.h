@@ -4,7 +4,6 @@
 #include <functional>
 #include <string>
 
-#include "api/environment.h"
 #include "base/log.h"
 
 namespace kvik::cli {
@@ -15,7 +14,6 @@ struct Terminal {
   bool quiet = false;
   LogLevel log_level = LogLevel::kWarning;
   bool color = false;  // standard output is a terminal, and NO_COLOR is not set
-  api::Environment environment;
 
   // Prints what the library logs at log_level or above on standard error.
   Log log() const;

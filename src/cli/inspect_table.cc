@@ -9,17 +9,9 @@
 namespace kvik::cli {
 namespace {
 
-using namespace analysis;
-
 constexpr std::string_view kBold = "1", kDim = "2", kGreen = "32", kYellow = "33", kCyan = "36";
 
-std::string shape_text(const Port& port) {
-  if (!port.has_shape) return "?";
-  std::vector<std::string> dims;
-  for (const onnx::Dim& dim : port.dims)
-    dims.push_back(dim.value >= 0 ? std::to_string(dim.value) : dim.symbol.empty() ? "?" : std::string(dim.symbol));
-  return fmt::format("[{}]", fmt::join(dims, ", "));
-}
+std::string shape_text(const PortInfo& port) { return port.shape ? fmt::format("[{}]", fmt::join(*port.shape, ", ")) : "?"; }
 
 std::string numbers_text(const std::vector<int>& numbers) {
   const bool in_a_row = numbers.size() > 2 && numbers.back() - numbers.front() + 1 == static_cast<int>(numbers.size());
@@ -89,57 +81,53 @@ class Table {
   std::string out_;
 };
 
-std::string group_text(const CacheGroup& group) {
+std::string group_text(const CacheInfo& group) {
   const std::string layers = group.n_layers == 1 ? fmt::format("1 layer ({})", numbers_text(group.layers))
                                                  : fmt::format("{} layers ({})", group.n_layers, numbers_text(group.layers));
-  if (group.growth == Growth::kRecurrent)
-    return fmt::format("{}, {}, recurrent: {} per sequence", layers, dtype_name(group.dtype), size_in_words(group.bytes_per_sequence));
+  if (group.growth == "recurrent")
+    return fmt::format("{}, {}, recurrent: {} per sequence", layers, group.dtype, size_text(group.bytes_per_sequence));
   const std::string size = group.value_head_dim == group.head_dim ? std::to_string(group.head_dim)
                                                                   : fmt::format("{} (values {})", group.head_dim, group.value_head_dim);
   return fmt::format("{}, {} KV head{} of {}, {}, {}: {} per token", layers, group.kv_heads, group.kv_heads == 1 ? "" : "s", size,
-                     dtype_name(group.dtype), growth_name(group.growth), size_in_words(group.bytes_per_token));
+                     group.dtype, group.growth, size_text(group.bytes_per_token));
 }
 
 std::string or_none(const std::optional<int64_t>& value) { return value ? std::to_string(*value) : "none"; }
 
-std::string opset_text(const onnx::Model& model) {
+std::string opset_text(const FileInfo& file) {
   std::vector<std::string> parts;
-  for (const auto& [domain, version] : model.opsets)
-    parts.push_back(domain.empty() ? std::to_string(version) : fmt::format("{} {}", domain, version));
+  for (const auto& [domain, version] : file.opsets)
+    parts.push_back(domain == "ai.onnx" ? std::to_string(version) : fmt::format("{} {}", domain, version));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 void files_section(const Inspection& inspection, Table& table) {
   table.title("Files");
   std::vector<std::vector<std::string>> rows;
-  for (size_t i = 0; i < inspection.signature.files.size(); ++i) {
-    const File& file = inspection.signature.files[i];
-    const Inventory& inventory = inspection.inventories[i];
-    rows.push_back({path_in_folder(inspection.signature, file), std::string(stage_name(file.stage)),
-                    fmt::format("opset {}", opset_text(*file.model)), fmt::format("{} nodes", inventory.n_nodes),
-                    size_in_words(inventory.total_weight_bytes()),
-                    fmt::format("{} {}", file.model->producer_name, file.model->producer_version)});
+  for (const FileInfo& file : inspection.files) {
+    rows.push_back({file.path, file.role, fmt::format("opset {}", opset_text(file)), fmt::format("{} nodes", file.n_nodes),
+                    size_text(file.weights_bytes), fmt::format("{} {}", file.producer, file.producer_version)});
   }
   table.rows(rows, {kCyan, kGreen, {}, {}, {}, kDim});
-  for (const File& file : inspection.signature.files) {
+  for (const FileInfo& file : inspection.files) {
     if (!file.quantizes_across_rows) continue;
     table.line(fmt::format("{} quantizes activations with one scale per run, so its logits depend on the batch; native quantizes each row",
-                           path_in_folder(inspection.signature, file)));
+                           file.path));
   }
 }
 
-void ports_section(std::string_view title, const std::vector<Port>& ports, Table& table) {
+void ports_section(std::string_view title, const std::vector<PortInfo>& ports, Table& table) {
   table.title(title);
   std::vector<std::vector<std::string>> rows;
   for (const PortLine& line : port_lines(ports)) rows.push_back({line.name, line.dtype, line.shape, line.role});
   table.rows(rows, {kCyan, {}, kDim, kGreen});
 }
 
-void cache_section(const Signature& signature, Table& table) {
-  if (signature.cache.empty() && signature.cross_cache.empty()) return;
+void cache_section(const Inspection& inspection, Table& table) {
+  if (inspection.cache.empty() && inspection.cross_cache.empty()) return;
   table.title("Cache");
-  for (const CacheGroup& group : signature.cache) table.line(group_text(group));
-  for (const CacheGroup& group : signature.cross_cache) table.line("cross attention: " + group_text(group));
+  for (const CacheInfo& group : inspection.cache) table.line(group_text(group));
+  for (const CacheInfo& group : inspection.cross_cache) table.line("cross attention: " + group_text(group));
 }
 
 std::string folder_name(const std::filesystem::path& folder) {
@@ -148,7 +136,7 @@ std::string folder_name(const std::filesystem::path& folder) {
   return unreadable ? folder.string() : whole.filename().string();
 }
 
-std::string special_text(const SpecialTokens& special) {
+std::string special_text(const SpecialTokenIds& special) {
   std::string text = fmt::format("bos {}, eos {}, pad {}", or_none(special.bos),
                                  special.eos.empty() ? "none" : fmt::format("{}", fmt::join(special.eos, " ")), or_none(special.pad));
   if (special.decoder_start) text += fmt::format(", decoder starts with {}", *special.decoder_start);
@@ -159,7 +147,7 @@ std::string special_text(const SpecialTokens& special) {
 
 }  // namespace
 
-std::string size_in_words(int64_t n_bytes) {
+std::string size_text(int64_t n_bytes) {
   constexpr const char* kUnits[] = {"bytes", "KB", "MB", "GB", "TB"};
   auto size = static_cast<double>(n_bytes);
   size_t unit = 0;
@@ -167,17 +155,12 @@ std::string size_in_words(int64_t n_bytes) {
   return unit == 0 ? fmt::format("{} bytes", n_bytes) : fmt::format("{:.{}f} {}", size, size < 10 ? 2 : 1, kUnits[unit]);
 }
 
-std::string path_in_folder(const Signature& signature, const File& file) {
-  const std::filesystem::path relative = file.path.lexically_relative(signature.folder);
-  return relative.empty() || *relative.begin() == ".." ? file.path.string() : relative.string();
-}
-
-std::vector<PortLine> port_lines(const std::vector<Port>& ports) {
+std::vector<PortLine> port_lines(const std::vector<PortInfo>& ports) {
   std::vector<PortRun> runs;
-  for (const Port& port : ports) {
+  for (const PortInfo& port : ports) {
     const CutName name = cut(port.name);
-    const PortLine line{port.name, std::string(dtype_name(port.dtype)), shape_text(port), std::string(role_name(port.role))};
-    // Seldom more than a handful of different lines, however many layers there are.
+    const PortLine line{port.name, port.dtype, shape_text(port), port.role};
+    // There are few different lines, however many layers there are.
     const auto alike = std::find_if(runs.begin(), runs.end(), [&](const PortRun& run) {
       return name.number >= 0 && run.name.number >= 0 && run.name.before == name.before && run.line.dtype == line.dtype &&
              run.line.shape == line.shape;
@@ -210,46 +193,42 @@ std::string counts_text(const std::map<std::string, Count>& counts) {
   return texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", "));
 }
 
-void plan_section(const StagePlan& plan, Table& table) {
+void plan_section(const PlanInfo& plan, Table& table) {
   table.title("Plan of the " + plan.stage);
   if (!plan.refused.empty()) return table.line("none: " + plan.refused);
-  const native::PlanReport& report = plan.report;
-  table.line("operations: " + counts_text(report.operations));
-  table.line("fused: " + counts_text(report.fused));
-  table.line("left to the reference kernels: " + counts_text(report.unfused));
-  for (const auto& [rule, count] : report.attention) table.line(fmt::format("attention: {} x {}", count, rule));
+  table.line("ops: " + counts_text(plan.operations));
+  table.line("fused: " + counts_text(plan.fused));
+  table.line("on reference kernels: " + counts_text(plan.unfused));
+  for (const auto& [pattern, count] : plan.attention) table.line(fmt::format("attention: {} x {}", count, pattern));
   std::vector<std::string> formats;
-  for (const auto& [format, bytes] : report.weights) formats.push_back(fmt::format("{} of {}", size_in_words(bytes), format));
-  table.line(fmt::format("weights: {}; {} read and {} kept for a token", fmt::join(formats, ", "), size_in_words(report.bytes_per_token),
-                         size_in_words(report.kv_bytes_per_token)));
-  for (const std::string& note : report.notes) table.line(note);
+  for (const auto& [format, bytes] : plan.weights) formats.push_back(fmt::format("{} of {}", size_text(bytes), format));
+  table.line(fmt::format("weights: {}; per token {} read and {} of cache kept", fmt::join(formats, ", "), size_text(plan.bytes_per_token),
+                         size_text(plan.kv_bytes_per_token)));
+  for (const std::string& note : plan.notes) table.line(note);
 }
 
 }  // namespace
 
 std::string inspection_table(const Inspection& inspection, bool color) {
-  const Signature& signature = inspection.signature;
   Table table(color);
-  int64_t weights = 0;
-  for (const Inventory& inventory : inspection.inventories) weights += inventory.total_weight_bytes();
-  table.start(fmt::format("{}: {}, {} of weights\n", table.paint(escape_controls(folder_name(signature.folder)), kBold),
-                          table.paint(kind_name(signature.kind), kGreen), size_in_words(weights)));
+  table.start(fmt::format("{}: {}, {} of weights\n", table.paint(escape_controls(folder_name(inspection.folder)), kBold),
+                          table.paint(inspection.kind, kGreen), size_text(inspection.weights_bytes())));
   files_section(inspection, table);
-  for (const File& file : signature.files) {
-    const std::string of = signature.files.size() == 1 ? "" : " of " + path_in_folder(signature, file);
+  for (const FileInfo& file : inspection.files) {
+    const std::string of = inspection.files.size() == 1 ? "" : " of " + file.path;
     ports_section("Inputs" + of, file.inputs, table);
     ports_section("Outputs" + of, file.outputs, table);
   }
-  cache_section(signature, table);
+  cache_section(inspection, table);
   table.title("Text");
-  table.line(fmt::format("vocabulary {}, at most {} positions", or_none(signature.vocab), or_none(signature.max_positions)));
-  table.line(special_text(signature.special));
+  table.line(fmt::format("vocabulary {}, at most {} positions", or_none(inspection.vocab), or_none(inspection.max_positions)));
+  table.line(special_text(inspection.special));
   table.title("Backend");
-  table.line(fmt::format("{}: {}", inspection.backend.chosen, inspection.backend.why));
-  for (const StagePlan& plan : inspection.plans) plan_section(plan, table);
-  if (!signature.problems.empty()) {
+  table.line(fmt::format("{}: {}", inspection.backend, inspection.backend_reason));
+  for (const PlanInfo& plan : inspection.plans) plan_section(plan, table);
+  if (!inspection.problems.empty()) {
     table.title("Problems");
-    for (const std::string& problem : signature.problems) table.line(problem, kYellow);
+    for (const std::string& problem : inspection.problems) table.line(problem, kYellow);
   }
   return table.take();
 }

@@ -35,7 +35,6 @@ int parse_and_run(int argc, char** argv) {
 
   Terminal terminal;
   terminal.color = wants_color();
-  terminal.environment = api::read_environment();
   Run chosen;
   add_all({app, terminal, chosen});
 

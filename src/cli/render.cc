@@ -7,8 +7,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "kvik/error.h"
-#include "text/chat_template.h"
-#include "text/template/json.h"
+#include "kvik/text.h"
 
 namespace kvik::cli {
 namespace {
@@ -18,27 +17,15 @@ struct RenderOptions {
   std::string template_file;
 };
 
-text::ChatTemplate load_template(const RenderOptions& options, const Terminal& terminal) {
-  const std::filesystem::path folder = options.model.empty() ? "" : api::find_model(options.model, terminal.environment).folder;
-  return options.template_file.empty() ? text::ChatTemplate::load(folder) : text::ChatTemplate::from_file(options.template_file, folder);
-}
-
-// In ASCII, so that no character in a text can be taken for the end of a line.
-std::string render_line(const text::ChatTemplate& chat, const std::string& line) {
-  std::string answer;
+std::string render_line(const ChatTemplate& chat, const std::string& line) {
   try {
-    const std::string rendered = chat.render_json(line);
-    answer = "{\"text\":";
-    text::jinja::append_json_text(answer, rendered, true);
-  } catch (const Error& e) {
-    answer = "{\"error\":";
-    text::jinja::append_json_text(answer, e.what(), true);
-  }
-  return answer + "}\n";
+    return fmt::format("{{\"text\":{}}}\n", quote_json(chat.render(line)));
+  } catch (const Error& e) { return fmt::format("{{\"error\":{}}}\n", quote_json(e.what())); }
 }
 
-int render_lines(const RenderOptions& options, const Terminal& terminal) {
-  const text::ChatTemplate chat = load_template(options, terminal);
+int render_lines(const RenderOptions& options) {
+  const ChatTemplate chat =
+      options.template_file.empty() ? ChatTemplate::load(options.model) : ChatTemplate::from_file(options.template_file, options.model);
   if (chat.empty())
     throw Error(Code::kBadArgument, fmt::format("{}: no chat template found; expected chat_template.jinja or \"chat_template\" in "
                                                 "tokenizer_config.json; give one with --template",
@@ -69,7 +56,7 @@ void add_render(Commands commands) {
   add_common_options(*command, commands.terminal);
   command->callback([=] {
     if (model->count() == 0 && file->count() == 0) throw CLI::RequiredError("MODEL");
-    commands.run = [options, &terminal = commands.terminal] { return render_lines(*options, terminal); };
+    commands.run = [options] { return render_lines(*options); };
   });
 }
 

@@ -7,8 +7,7 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "kvik/error.h"
-#include "text/stream.h"
-#include "text/tokenizer.h"
+#include "kvik/text.h"
 
 namespace kvik::cli {
 namespace {
@@ -35,9 +34,9 @@ void for_each_part(const TokenizeOptions& options, const F& f) {
   for (std::string_view part = input.next_part(); !part.empty(); part = input.next_part()) f(part);
 }
 
-std::string join_stream(const std::shared_ptr<const text::Tokenizer>& tokenizer, const std::vector<TokenId>& ids, bool skip_special) {
+std::string join_stream(const Tokenizer& tokenizer, const std::vector<TokenId>& ids, bool skip_special) {
   std::string joined;
-  text::DetokenizerStream stream(tokenizer, skip_special);
+  Detokenizer stream(tokenizer, skip_special);
   for (const TokenId id : ids) joined += stream.push(id);
   return joined += stream.flush();
 }
@@ -70,21 +69,19 @@ bool flag_of(const Json& request, const char* key, bool absent) {
 }
 
 // One line in, one line out; what is wrong with a line is said in its place.
-std::string answer_line(const std::shared_ptr<const text::Tokenizer>& tokenizer, const TokenizeOptions& options, const std::string& line) {
+std::string answer_line(const Tokenizer& tokenizer, const TokenizeOptions& options, const std::string& line) {
   try {
     const Json request = parse_json(line, "standard input");
     if (request.is_object() && request.contains("text") && request["text"].is_string()) {
-      text::EncodeOptions how;
-      how.add_special = flag_of(request, "special", options.special);
-      how.side = flag_of(request, "target", options.target) ? text::Side::kTarget : text::Side::kSource;
-      how.language = options.language;
-      return ids_line(tokenizer->encode(request["text"].get_ref<const std::string&>(), how));
+      const EncodeOptions encode{.add_special = flag_of(request, "special", options.special),
+                                 .target = flag_of(request, "target", options.target),
+                                 .language = options.language};
+      return ids_line(tokenizer.encode(request["text"].get_ref<const std::string&>(), encode));
     }
     if (request.is_object() && request.contains("ids") && request["ids"].is_array()) {
       const std::vector<TokenId> ids = ids_of(request["ids"]);
       const bool skip = flag_of(request, "skip_special", !options.special);
-      const std::string text =
-          flag_of(request, "stream", options.stream) ? join_stream(tokenizer, ids, skip) : tokenizer->decode(ids, skip);
+      const std::string text = flag_of(request, "stream", options.stream) ? join_stream(tokenizer, ids, skip) : tokenizer.decode(ids, skip);
       return json_line({{"text", text}});
     }
     throw Error(Code::kBadArgument, "a line is no object with 'text' or 'ids'");
@@ -113,11 +110,11 @@ class IdReader {
   std::string text_;
 };
 
-void decode_input(const std::shared_ptr<const text::Tokenizer>& tokenizer, const TokenizeOptions& options, const Terminal& terminal) {
+void decode_input(const Tokenizer& tokenizer, const TokenizeOptions& options, const Terminal& terminal) {
   std::string text;  // all of it for --json, else what is not printed yet
-  text::DetokenizerStream stream(tokenizer, !options.special);
+  Detokenizer stream(tokenizer, !options.special);
   IdReader reader([&](TokenId id) {
-    if (id >= tokenizer->end_id()) tokenizer->decode({&id, 1});  // throws
+    if (id >= tokenizer.end_id()) tokenizer.decode({&id, 1});  // throws
     text += stream.push(id);
   });
   for_each_part(options, [&](std::string_view part) {
@@ -131,12 +128,9 @@ void decode_input(const std::shared_ptr<const text::Tokenizer>& tokenizer, const
   print_result("{}\n", terminal.json ? json_line({{"text", text}}) : text);
 }
 
-void encode_input(const text::Tokenizer& tokenizer, const TokenizeOptions& options, const Terminal& terminal) {
-  text::EncodeOptions whole, middle;
-  whole.side = middle.side = options.target ? text::Side::kTarget : text::Side::kSource;
-  whole.add_special = options.special;
-  whole.language = options.language;
-  middle.add_special = false;
+void encode_input(const Tokenizer& tokenizer, const TokenizeOptions& options, const Terminal& terminal) {
+  const EncodeOptions whole{.add_special = options.special, .target = options.target, .language = options.language};
+  const EncodeOptions middle{.add_special = false, .target = options.target};
   print_text(terminal.json ? "{\"ids\":[" : "");
   const char* separator = "";
   EncodeStream stream([&](std::string_view text,
@@ -153,7 +147,7 @@ void encode_input(const text::Tokenizer& tokenizer, const TokenizeOptions& optio
 }
 
 int tokenize_input(const TokenizeOptions& options, const Terminal& terminal) {
-  const auto tokenizer = text::Tokenizer::load(api::find_model(options.model, terminal.environment).folder);
+  const Tokenizer tokenizer = Tokenizer::load(options.model);
   const Interrupt interrupt;
   if (options.json_lines) {
     StandardInput input;
@@ -165,7 +159,7 @@ int tokenize_input(const TokenizeOptions& options, const Terminal& terminal) {
   } else if (options.decode) {
     decode_input(tokenizer, options, terminal);
   } else {
-    encode_input(*tokenizer, options, terminal);
+    encode_input(tokenizer, options, terminal);
   }
   return 0;
 }
