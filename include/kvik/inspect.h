@@ -45,7 +45,7 @@ struct FileInfo {
   int64_t n_nodes = 0;
   int64_t n_functions = 0;
   int64_t weights_bytes = 0;
-  bool quantizes_across_rows = false;  // activations, with one scale per run: its logits depend on the batch
+  bool quantizes_across_rows = false;                 // activations, with one scale per run: its logits depend on the batch
   std::map<std::string, int64_t> operators;           // count per operator
   std::vector<std::string> operators_without_kernel;  // that the reference evaluator does not have
   std::map<std::string, int64_t> weights_bytes_by_dtype;
@@ -119,5 +119,8 @@ struct ModelInfo {
 
 // Sorted by name. Of several models with one name the one that the name stands for. Folders that hold no model are logged and skipped.
 std::vector<ModelInfo> list_models(const std::function<void(LogLevel, std::string_view message)>& log = {});
+
+// How fast this machine reads memory that is in no cache, measured now with so many threads. Takes about a second and 512 MB.
+double measure_read_bandwidth_gb_per_s(int n_threads);
 
 }  // namespace kvik

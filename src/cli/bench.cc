@@ -4,11 +4,11 @@
 #include <thread>
 
 #include "base/new_file.h"
-#include "cli/bandwidth.h"
 #include "cli/bench_runs.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/validators.h"
+#include "kvik/inspect.h"
 
 namespace kvik::cli {
 namespace {
@@ -85,7 +85,7 @@ int bench(const BenchOptions& options, const Terminal& terminal) {
   BenchRuns runs(model, options, terminal);
   const std::vector<Figure> figures = runs.run();
   const size_t peak_bytes = peak_resident_bytes();  // of the model: measuring the memory takes a lot of it
-  const Setting setting{n_threads, read_bandwidth_gb_per_s(n_threads), last_level_cache_bytes()};
+  const Setting setting{n_threads, measure_read_bandwidth_gb_per_s(n_threads), last_level_cache_bytes()};
   const std::string where = fmt::format("{} on {}, {} threads", model.backend(), model.device(), n_threads);
   if (!options.plot.empty()) write_file(options.plot, bench_plot(fmt::format("{}: {}", options.model.model, where), figures));
   if (terminal.json) {

@@ -12,7 +12,9 @@
 namespace kvik::cli {
 namespace {
 
-// A text in which nothing is a request of troff; dashes stay those that a user types.
+// The pages are written here and not by help2man because `kvik manual` must work on machines that have nothing but the program.
+
+// Text without troff requests; dashes stay the ones that a user types.
 std::string troff_escaped(const std::string& text) {
   std::string safe = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
   for (const char c : text) {

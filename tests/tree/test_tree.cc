@@ -12,8 +12,8 @@ namespace kvik {
 namespace {
 
 // A folder may include those before it. docs/architecture.md explains the order.
-const std::vector<std::string> kOrder = {"base",  "tensor", "onnx",   "analysis", "kv",  "kernels", "backend",
-                                         "audio", "text",   "sample", "engine",   "api", "server",  "cli"};
+const std::vector<std::string> kOrder = {"base", "tensor", "onnx",   "analysis", "kv",     "kernels", "backend", "audio",
+                                         "text", "sample", "engine", "api",      "verify", "server",  "cli"};
 
 struct Source {
   std::filesystem::path path;  // below the root
@@ -106,6 +106,25 @@ TEST(Tree, APlanIsDataOfNoDeviceAndOfNoCompiler) {
           included.starts_with("backend/native/plan/") || included == "backend/native/graph/axes.h" || included == "kernels/ops.h";
       EXPECT_TRUE(allowed) << source.path << " includes " << included;
     }
+  }
+}
+
+TEST(Tree, TheCommandLineUsesOnlyThePublicApi) {
+  static const std::regex kInclude("#include \"([a-z_]+)/");
+  for (const Source& source : sources_below("src/cli")) {
+    for (std::sregex_iterator match(source.text.begin(), source.text.end(), kInclude), end; match != end; ++match) {
+      EXPECT_THAT((*match)[1].str(), testing::AnyOf("kvik", "base", "cli")) << source.path << ": what it needs belongs into include/kvik/";
+    }
+  }
+}
+
+// Whoever writes past output.cc loses results silently when the disk is full; whoever reads past input.cc takes an error for the end.
+TEST(Tree, TheCommandLineWritesAndReadsInOnePlace) {
+  static const std::regex kStreams("std::c(out|err|in)\\b|fmt::print\\(|\\bprintf\\(|\\bputs\\(|fwrite\\(|getline\\(|<iostream>");
+  for (const Source& source : sources_below("src/cli")) {
+    if (source.path.filename() == "output.cc" || source.path.filename() == "input.cc") continue;
+    std::smatch match;
+    EXPECT_FALSE(std::regex_search(source.text, match, kStreams)) << source.path << " has '" << match.str() << "'";
   }
 }
 

@@ -1,4 +1,4 @@
-#include "engine/verify.h"
+#include "verify/decoder_laws.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -6,24 +6,26 @@
 #include "engine/decoder.h"
 #include "kvik/error.h"
 
-namespace kvik::engine {
+namespace kvik::laws {
 namespace {
 
 using LogitsRow = std::vector<float>;
+using engine::Decoder;
+using engine::Sequence;
 
 class Verifier {
  public:
-  Verifier(std::shared_ptr<backend::Backend> backend, const VerifyOptions& options)
+  Verifier(std::shared_ptr<backend::Backend> backend, const DecoderLaws& options, const Watch& watch)
       : backend_(std::move(backend)),
         decoder_(std::make_shared<Decoder>(backend_)),
         options_(options),
         prompt_(options.prompt),
-        book_(options.report) {
+        book_(watch) {
     // The truth: every beginning of the prompt computed alone, in one run, from nothing.
     for (size_t n = 1; n <= prompt_.size(); ++n) fresh_.push_back(logits_of(backend_, std::span(prompt_).first(n)));
   }
 
-  std::vector<LawResult> run() {
+  std::vector<Law> run() {
     law("cached = uncached", [&] { cached_is_uncached(); });
     law("any split of the prompt", [&] { any_split(); });
     law("reset = new", [&] { reset_is_new(); });
@@ -33,6 +35,10 @@ class Verifier {
     law("sessions side by side", [&] { side_by_side(); });
     law("batch = alone", [&] { batch_is_alone(); });
     for (const Peer& peer : options_.peers) {
+      if (peer.information) {
+        book_.measure(peer.law, [&] { agrees(peer, peer.row_by_row); });
+        continue;
+      }
       book_.law(peer.law, peer.tolerance, [&] { agrees(peer, peer.row_by_row); });
       if (peer.row_by_row) book_.measure(peer.law + ", all rows in one run", [&] { agrees(peer, false); });
     }
@@ -178,7 +184,7 @@ class Verifier {
 
   std::shared_ptr<backend::Backend> backend_;
   std::shared_ptr<Decoder> decoder_;
-  const VerifyOptions& options_;
+  const DecoderLaws& options_;
   std::vector<TokenId> prompt_;
   std::vector<LogitsRow> fresh_;  // per number of tokens, less one
   LawBook book_;
@@ -186,9 +192,9 @@ class Verifier {
 
 }  // namespace
 
-double moved_by_company(const std::shared_ptr<backend::Backend>& backend, std::span<const TokenId> prompt) {
+double batch_sensitivity(const std::shared_ptr<backend::Backend>& backend, std::span<const TokenId> prompt) {
   double moved = 0;
-  LawBook book([&](const LawResult& law) { moved = law.relative_difference; });
+  LawBook book({[&](const Law& law) { moved = law.relative_difference; }, nullptr});
   book.law("alone = in company", 0, [&] {
     Sequence together(backend, 0);
     const auto compare_alone = [&](int i, std::span<const float> row) {
@@ -201,10 +207,10 @@ double moved_by_company(const std::shared_ptr<backend::Backend>& backend, std::s
   return moved;
 }
 
-std::vector<LawResult> verify_decoder(std::shared_ptr<backend::Backend> backend, const VerifyOptions& options) {
+std::vector<Law> verify_decoder(std::shared_ptr<backend::Backend> backend, const DecoderLaws& options, const Watch& watch) {
   if (options.prompt.size() < 2)
     throw Error(Code::kBadArgument, fmt::format("a prompt of {} tokens proves nothing; at least 2 were expected", options.prompt.size()));
-  return Verifier(std::move(backend), options).run();
+  return Verifier(std::move(backend), options, watch).run();
 }
 
-}  // namespace kvik::engine
+}  // namespace kvik::laws

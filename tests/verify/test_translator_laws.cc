@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 
 #include "engine/translators.h"
-#include "engine/verify_translator.h"
 #include "kvik/error.h"
+#include "verify/translator_laws.h"
 
-namespace kvik::engine {
+namespace kvik::laws {
 namespace {
+
+using namespace engine;
 
 Tensor as_source(const std::vector<int64_t>& ids) { return Tensor::of({static_cast<int64_t>(ids.size())}, ids); }
 
@@ -18,12 +20,12 @@ struct Asked {
     options.sampler = model.sampler();
     options.beams = {.num_beams = 3, .max_length = 12, .eos_token_id = model.config.eos};
   }
-  VerifyTranslatorOptions options;
+  TranslatorLaws options;
 };
 
-std::vector<std::string> broken(const std::vector<LawResult>& results) {
+std::vector<std::string> broken(const std::vector<Law>& results) {
   std::vector<std::string> names;
-  for (const LawResult& law : results) {
+  for (const Law& law : results) {
     EXPECT_TRUE(law.cases > 0 || !law.holds) << law.name;
     if (!law.holds) names.push_back(law.name + " (" + law.detail + ")");
   }
@@ -39,10 +41,10 @@ TEST(VerifyTranslator, EveryLawHoldsOnTextsOfUnequalLength) {
     Asked asked(model);
     const std::shared_ptr<backend::Backend> ort = testing_support::open_ort(folder);
     if (ort != nullptr) asked.options.peers = {{"reference = ort", ort, 1e-3}};
-    const std::vector<LawResult> results = verify_translator(model.backend, asked.options);
+    const std::vector<Law> results = verify_translator(model.backend, asked.options);
     EXPECT_THAT(broken(results), testing::IsEmpty()) << folder;
     std::vector<std::string> names;
-    for (const LawResult& law : results) names.push_back(law.name);
+    for (const Law& law : results) names.push_back(law.name);
     EXPECT_THAT(names, testing::IsSupersetOf({"cached = uncached", "any split of the target", "forked = fresh", "batch = alone",
                                               "beam of width 1 = greedy", "encoder run once"}));
     if (ort != nullptr) { EXPECT_EQ(names.back(), "reference = ort"); }
@@ -112,4 +114,4 @@ TEST(VerifyTranslator, VerifyingWithoutSourcesIsAnError) {
 }
 
 }  // namespace
-}  // namespace kvik::engine
+}  // namespace kvik::laws

@@ -1,4 +1,4 @@
-#include "engine/laws.h"
+#include "verify/laws.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "kvik/error.h"
 
-namespace kvik::engine {
+namespace kvik::laws {
 namespace {
 
 double spread_of(std::span<const float> row) {
@@ -19,21 +19,20 @@ double spread_of(std::span<const float> row) {
 
 }  // namespace
 
-void LawBook::law(const std::string& name, double tolerance, const std::function<void()>& body) {
-  run(LawResult{.name = name}, tolerance, body);
-}
+void LawBook::law(const std::string& name, double tolerance, const std::function<void()>& body) { run(Law{.name = name}, tolerance, body); }
 
 void LawBook::measure(const std::string& name, const std::function<void()>& body) {
-  run(LawResult{.name = name, .information = true}, INFINITY, body);
+  run(Law{.name = name, .information = true}, INFINITY, body);
 }
 
-void LawBook::run(LawResult result, double tolerance, const std::function<void()>& body) {
+void LawBook::run(Law result, double tolerance, const std::function<void()>& body) {
+  if (watch_.cancelled && watch_.cancelled()) return;
   current_ = std::move(result);
   tolerance_ = tolerance;
   try {
     body();
   } catch (const Error& e) { refute(e.what()); }
-  if (report_) report_(current_);
+  if (watch_.on_law) watch_.on_law(current_);
   results_.push_back(std::move(current_));
 }
 
@@ -72,4 +71,4 @@ void LawBook::require(bool holds, const std::string& otherwise) {
   if (!holds) refute(otherwise);
 }
 
-}  // namespace kvik::engine
+}  // namespace kvik::laws

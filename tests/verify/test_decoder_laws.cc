@@ -4,11 +4,12 @@
 #include "analysis/signature.h"
 #include "backend/graph/graph_backend.h"
 #include "backend/reference/reference_backend.h"
-#include "engine/verify.h"
 #include "kvik/error.h"
+#include "kvik/verify.h"
 #include "support/models.h"
+#include "verify/decoder_laws.h"
 
-namespace kvik::engine {
+namespace kvik::laws {
 namespace {
 
 using backend::Executor;
@@ -17,9 +18,9 @@ using backend::ValuePtr;
 
 const std::vector<TokenId> kPrompt = {3, 14, 15, 9, 26, 5, 35, 8};
 
-std::vector<std::string> broken_laws(const std::vector<LawResult>& laws) {
+std::vector<std::string> broken_laws(const std::vector<Law>& laws) {
   std::vector<std::string> names;
-  for (const LawResult& law : laws) {
+  for (const Law& law : laws) {
     EXPECT_GT(law.cases, 0) << law.name;
     if (!law.holds) names.push_back(law.name);
   }
@@ -52,21 +53,25 @@ std::shared_ptr<backend::Backend> faulty_model(const Faulty::Change& change, con
       [&](const analysis::File& file) { return std::make_unique<Faulty>(backend::make_reference_executor(file), change); });
 }
 
-TEST(Verify, EveryLawHoldsOnEveryDecoderAtHand) {
+// The tolerance is the rounding of the formats that a file computes in; only files that quantize activations over all rows get more.
+TEST(Verify, EveryLawHoldsOnEveryDecoderWithinTheRoundingOfItsFormat) {
+  int n_close = 0;
   for (const testing_support::KnownDecoder& decoder : testing_support::known_decoders()) {
     if (decoder.folder.string().find("shared") != std::string::npos) continue;
-    const std::shared_ptr<backend::Backend> backend = testing_support::open_reference(decoder.folder);
-    VerifyOptions options;
-    options.prompt = kPrompt;
-    options.tolerance = 0.25;
-    EXPECT_THAT(broken_laws(verify_decoder(backend, options)), testing::IsEmpty()) << decoder.name;
+    const Model model = Model::load(decoder.folder.string(), {.backend = BackendChoice::kReference});
+    const Verification result = verify(model, {.ids = kPrompt, .compare = false});
+    EXPECT_THAT(broken_laws(result.laws), testing::IsEmpty()) << decoder.name;
+    EXPECT_TRUE(result.tolerance <= 0.02 || decoder.name.find("int8") != std::string::npos || decoder.name.find("q4") != std::string::npos)
+        << decoder.name << ": " << result.tolerance;
+    if (result.tolerance <= 1e-3) ++n_close;
   }
+  EXPECT_GT(n_close, 20);
 }
 
 // Its positions are others beyond 16 tokens: what was cached before must not be used then, nor after a rewind what was cached beyond.
 TEST(Verify, EveryLawHoldsAcrossALengthSwitch) {
   const auto folder = testing_support::fixtures() / "forms" / "length-switch";
-  VerifyOptions options;
+  DecoderLaws options;
   for (TokenId token = 3; token < 24; ++token) options.prompt.push_back(token);
   for (const std::shared_ptr<backend::Backend>& backend :
        {testing_support::open_native(folder, {}), testing_support::open_reference(folder), testing_support::open_ort(folder)}) {
@@ -81,10 +86,10 @@ TEST(Verify, OnnxRuntimeAndTheReferenceAgree) {
   const auto folder = testing_support::fixtures() / "zoo" / "qwen2";
   const std::shared_ptr<backend::Backend> ort = testing_support::open_ort(folder);
   KVIK_NEEDS_ORT(ort);
-  VerifyOptions options;
+  DecoderLaws options;
   options.prompt = kPrompt;
   options.peers = {{"ort = reference", testing_support::open_reference(folder), options.tolerance}};
-  const std::vector<LawResult> laws = verify_decoder(ort, options);
+  const std::vector<Law> laws = verify_decoder(ort, options);
   EXPECT_THAT(broken_laws(laws), testing::IsEmpty());
   EXPECT_EQ(laws.back().name, "ort = reference");
 }
@@ -96,7 +101,7 @@ TEST(Verify, AMaskThatHidesThePastIsRefuted) {
     broken.mutable_data<int64_t>()[0] = 0;  // the first token vanishes as soon as there is a second
     return broken;
   });
-  VerifyOptions options;
+  DecoderLaws options;
   options.prompt = kPrompt;
   options.peers = {
       {"faulty = reference", testing_support::open_reference(testing_support::fixtures() / "zoo" / "qwen2"), options.tolerance}};
@@ -115,34 +120,34 @@ Faulty::Change mask_of_new_tokens_only() {
 }
 
 TEST(Verify, AMaskOfTheNewTokensOnlyIsRefutedAsCachedNotUncached) {
-  VerifyOptions options;
+  DecoderLaws options;
   options.prompt = kPrompt;
   EXPECT_THAT(broken_laws(verify_decoder(faulty_model(mask_of_new_tokens_only()), options)), testing::Contains("cached = uncached"));
 }
 
 TEST(Verify, ARowMovesInCompanyOnlyWhereActivationsAreQuantisedOverAllRows) {
-  EXPECT_LT(moved_by_company(testing_support::open_reference(testing_support::fixtures() / "zoo" / "qwen2"), kPrompt), 1e-4);
-  EXPECT_GT(moved_by_company(testing_support::open_reference(testing_support::fixtures() / "zoo" / "llama-int8"), kPrompt), 1e-2);
+  EXPECT_LT(batch_sensitivity(testing_support::open_reference(testing_support::fixtures() / "zoo" / "qwen2"), kPrompt), 1e-4);
+  EXPECT_GT(batch_sensitivity(testing_support::open_reference(testing_support::fixtures() / "zoo" / "llama-int8"), kPrompt), 1e-2);
 }
 
 // A compile that quantizes each row by itself is right, however far a run of all rows together is from that.
 TEST(Verify, AFileThatQuantizesOverAllRowsIsComparedRowByRow) {
   const auto folder = testing_support::fixtures() / "zoo" / "llama-int8";
-  VerifyOptions options;
+  DecoderLaws options;
   options.prompt = kPrompt;
   options.tolerance = 0;
   options.peers = {
       {.law = "native = reference", .backend = testing_support::open_reference(folder), .tolerance = 0.01, .row_by_row = true}};
-  const std::vector<LawResult> laws = verify_decoder(testing_support::open_native(folder), options);
+  const std::vector<Law> laws = verify_decoder(testing_support::open_native(folder), options);
   EXPECT_THAT(broken_laws(laws), testing::IsEmpty());
-  const LawResult& together = laws.back();
+  const Law& together = laws.back();
   EXPECT_EQ(together.name, "native = reference, all rows in one run");
   EXPECT_TRUE(together.information && together.holds);
   EXPECT_GT(together.relative_difference, 0.01);
 }
 
 TEST(Verify, ABrokenMaskIsRefutedAlsoWhereActivationsAreQuantisedOverAllRows) {
-  VerifyOptions options;
+  DecoderLaws options;
   options.prompt = kPrompt;
   options.tolerance = 0.75;
   const auto model = faulty_model(mask_of_new_tokens_only(), "llama-int8");
@@ -156,18 +161,18 @@ TEST(Verify, PositionsThatStartAgainAreRefutedAsCachedNotUncached) {
     for (int64_t& position : shifted.mutable_data<int64_t>()) position -= tensor.data<int64_t>()[0];
     return shifted;
   });
-  VerifyOptions options;
+  DecoderLaws options;
   options.prompt = kPrompt;
-  const std::vector<LawResult> laws = verify_decoder(model, options);
+  const std::vector<Law> laws = verify_decoder(model, options);
   EXPECT_THAT(broken_laws(laws), testing::Contains("cached = uncached"));
   EXPECT_THAT(laws.front().detail, testing::HasSubstr("token by token, after 2 of 8 tokens"));
 }
 
 TEST(Verify, APromptOfOneTokenProvesNothing) {
-  VerifyOptions options;
+  DecoderLaws options;
   options.prompt = {1};
   EXPECT_THROW(verify_decoder(testing_support::open_reference(testing_support::fixtures() / "forms" / "plain"), options), Error);
 }
 
 }  // namespace
-}  // namespace kvik::engine
+}  // namespace kvik::laws

@@ -1,14 +1,18 @@
-#include "engine/verify_translator.h"
+#include "verify/translator_laws.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 
 #include "kvik/error.h"
 
-namespace kvik::engine {
+namespace kvik::laws {
 namespace {
 
 using LogitsRow = std::vector<float>;
+using engine::Decoder;
+using engine::EncodedSource;
+using engine::FoundTargets;
+using engine::TargetOptions;
 using CachePtr = std::unique_ptr<backend::Cache>;
 using Encoded = std::shared_ptr<const backend::Source>;
 
@@ -35,11 +39,11 @@ LogitsRow feed(backend::Backend& backend, backend::Cache& cache, std::span<const
 
 class TranslatorVerifier {
  public:
-  TranslatorVerifier(std::shared_ptr<backend::Backend> backend, const VerifyTranslatorOptions& options)
+  TranslatorVerifier(std::shared_ptr<backend::Backend> backend, const TranslatorLaws& options, const Watch& watch)
       : backend_(std::move(backend)),
         decoder_(std::make_shared<Decoder>(backend_)),
         options_(options),
-        book_(options.report),
+        book_(watch),
         tokens_(options.start) {
     tokens_.insert(tokens_.end(), options.target.begin(), options.target.end());
     // The truth: every source encoded alone, every beginning of the target computed in one run, from nothing.
@@ -51,7 +55,7 @@ class TranslatorVerifier {
     }
   }
 
-  std::vector<LawResult> run() {
+  std::vector<Law> run() {
     const double tolerance = options_.tolerance;
     const backend::Traits& traits = backend_->traits();
     book_.law("cached = uncached", tolerance, [&] { cached_is_uncached(); });
@@ -62,7 +66,9 @@ class TranslatorVerifier {
     book_.law("beam of width 1 = greedy", tolerance, [&] { narrow_beam_is_greedy(); });
     if (backend_->source_work().encoded > 0) book_.law("encoder run once", tolerance, [&] { encoder_runs_once(); });
     for (const Peer& peer : options_.peers) {
-      if (peer.row_by_row) {
+      if (peer.information) {
+        book_.measure(peer.law, [&] { agrees(*peer.backend); });
+      } else if (peer.row_by_row) {
         book_.measure(peer.law + ", all rows in one run", [&] { agrees(*peer.backend); });
       } else {
         book_.law(peer.law, peer.tolerance, [&] { agrees(*peer.backend); });
@@ -152,9 +158,9 @@ class TranslatorVerifier {
 
   void narrow_beam_is_greedy() {
     TargetOptions options = searching(1);
-    const std::vector<FoundTargets> greedy = find_targets(decoder_, options_.sampler, sources(), options);
+    const std::vector<FoundTargets> greedy = engine::find_targets(decoder_, options_.sampler, sources(), options);
     options.always_beams = true;
-    const std::vector<FoundTargets> searched = find_targets(decoder_, options_.sampler, sources(), options);
+    const std::vector<FoundTargets> searched = engine::find_targets(decoder_, options_.sampler, sources(), options);
     for (size_t s = 0; s < greedy.size(); ++s)
       book_.compare_ids(searched[s].targets.front().ids, greedy[s].targets.front().ids, fmt::format("source {}", s + 1));
   }
@@ -163,7 +169,7 @@ class TranslatorVerifier {
     const backend::SourceWork before = backend_->source_work();
     std::vector<EncodedSource> encoded;
     for (Encoded& source : backend_->encode(options_.sources)) encoded.push_back({std::move(source), {}, encoded.size()});
-    find_targets(decoder_, options_.sampler, encoded, searching(std::max(2, options_.beams.num_beams)));
+    engine::find_targets(decoder_, options_.sampler, encoded, searching(std::max(2, options_.beams.num_beams)));
     const int64_t n_encoded = backend_->source_work().encoded - before.encoded;
     const auto n_sources = static_cast<int64_t>(encoded.size());
     book_.require(n_encoded == n_sources, fmt::format("{} sources went through the encoder for {}", n_encoded, n_sources));
@@ -180,7 +186,7 @@ class TranslatorVerifier {
 
   std::shared_ptr<backend::Backend> backend_;
   std::shared_ptr<Decoder> decoder_;
-  const VerifyTranslatorOptions& options_;
+  const TranslatorLaws& options_;
   LawBook book_;
   std::vector<TokenId> tokens_;  // start and target
   std::vector<Encoded> encoded_;
@@ -189,10 +195,10 @@ class TranslatorVerifier {
 
 }  // namespace
 
-std::vector<LawResult> verify_translator(std::shared_ptr<backend::Backend> backend, const VerifyTranslatorOptions& options) {
+std::vector<Law> verify_translator(std::shared_ptr<backend::Backend> backend, const TranslatorLaws& options, const Watch& watch) {
   if (options.sources.empty() || options.start.empty() || options.target.size() < 2)
     throw Error(Code::kBadArgument, "nothing can be proved without a source, a start token and a target of at least 2 tokens");
-  return TranslatorVerifier(std::move(backend), options).run();
+  return TranslatorVerifier(std::move(backend), options, watch).run();
 }
 
-}  // namespace kvik::engine
+}  // namespace kvik::laws

@@ -1,5 +1,3 @@
-#include "cli/bandwidth.h"
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -10,23 +8,24 @@
 #include "base/aligned_buffer.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/kernels.h"
+#include "kvik/inspect.h"
 
-namespace kvik::cli {
+namespace kvik {
 namespace {
 
-constexpr size_t kBytes = size_t{512} << 20;  // beyond any last-level cache here
+constexpr size_t kBytes = size_t{512} << 20;  // larger than any last-level cache
 constexpr size_t kPiece = size_t{4} << 20;
 constexpr int kPasses = 5;
 
 }  // namespace
 
-double read_bandwidth_gb_per_s(int n_threads) {
-  AlignedBuffer data(kBytes);  // as weights are kept: pages of the same size
+double measure_read_bandwidth_gb_per_s(int n_threads) {
+  AlignedBuffer data(kBytes);  // with pages of the same size as weights
   std::memset(data.data(), 1, kBytes);
   const cpu::CpuKernels& kernels = cpu::fastest();
   ThreadPool pool(n_threads);
   std::vector<double> rates;
-  std::atomic<uint64_t> total = 0;  // keeps the reading from being optimised away
+  std::atomic<uint64_t> total = 0;  // keeps the reads from being optimized away
   for (int pass = 0; pass < kPasses; ++pass) {
     const auto start = std::chrono::steady_clock::now();
     pool.for_each(static_cast<int64_t>(kBytes / kPiece), [&](int64_t piece) {
@@ -39,4 +38,4 @@ double read_bandwidth_gb_per_s(int n_threads) {
   return total == 0 ? 0 : rates[kPasses / 2];
 }
 
-}  // namespace kvik::cli
+}  // namespace kvik

@@ -1,0 +1,237 @@
+#include "kvik/verify.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "api/load.h"
+#include "api/state.h"
+#include "api/translator.h"
+#include "backend/native/specialize/length_switch.h"
+#include "backend/reference/reference_backend.h"
+#include "engine/sequence.h"
+#include "verify/decoder_laws.h"
+#include "verify/dequantize.h"
+#include "verify/synthetic.h"
+#include "verify/translator_laws.h"
+
+namespace kvik {
+namespace {
+
+using laws::Peer;
+
+constexpr double kExactFormats = 1e-3;          // rounding of f32
+constexpr double kHalfPrecision = 0.02;         // rounding of f16 and bf16
+constexpr double kQuantizedActivations = 0.25;  // on one of the two sides
+constexpr double kLargestBatchSensitivity = 0.75;
+
+bool quantizes_activations(const onnx::Graph& graph) {
+  for (const onnx::Node& node : graph.nodes) {
+    if (node.op == "DynamicQuantizeLinear" || node.op == "DynamicQuantizeMatMul") return true;
+    if (node.op == "MatMulNBits" && node.int_or("accuracy_level", 0) == 4) return true;
+    for (const onnx::Attribute& attribute : node.attributes) {
+      const auto* inner = std::get_if<std::shared_ptr<const onnx::Graph>>(&attribute.data);
+      if (inner != nullptr && quantizes_activations(**inner)) return true;
+    }
+  }
+  return false;
+}
+
+bool has_half_weights(const onnx::Graph& graph) {
+  return std::any_of(graph.initializers.begin(), graph.initializers.end(),
+                     [](const onnx::TensorData& weight) { return weight.dtype == DType::kF16 || weight.dtype == DType::kBF16; });
+}
+
+// What a step hands to the next is rounded, although it computes in f32.
+bool has_half_cache(const analysis::File& file) {
+  return std::any_of(file.states.begin(), file.states.end(), [](const analysis::State& state) {
+    return storage_bytes(state.dtype, 1) == 2 || storage_bytes(state.output_dtype, 1) == 2;
+  });
+}
+
+bool quantizes_across_rows(const analysis::Signature& signature) {
+  return std::any_of(signature.files.begin(), signature.files.end(), [](const analysis::File& file) { return file.quantizes_across_rows; });
+}
+
+bool is_quantized(const LoadOptions& load) { return load.weights == Weights::kQ8 || load.weights == Weights::kQ4; }
+
+// How far two correct ways through the graph may be apart: rounding of the number format it computes in and, if activations are quantized
+// on one side only, the error of that.
+double expected_tolerance(const analysis::Signature& signature, const LoadOptions& load) {
+  const analysis::File& file = *signature.later_step();
+  const onnx::Graph& graph = *file.model->graph;
+  if (is_quantized(load) || load.kv == KvStorage::kQ8 || quantizes_activations(graph)) return kQuantizedActivations;
+  const bool half = load.weights == Weights::kF16 || load.kv == KvStorage::kF16;
+  return half || has_half_weights(graph) || has_half_cache(file) ? kHalfPrecision : kExactFormats;
+}
+
+// The other ways to open a model that must agree with it.
+class Peers {
+ public:
+  Peers(const Model& model, double tolerance) : model_(model), state_(*model.state()), log_(state_.options.log), tolerance_(tolerance) {}
+
+  std::vector<Peer> open() {
+    std::vector<Peer> peers;
+    if (state_.traits().exact) peers = exact_peers();
+    if (model_.backend() == "native" && is_quantized(state_.options)) {
+      peers.push_back(dequantized_reference());
+      peers.push_back(other_backend());
+      peers.back().law = "distance to full precision";
+      peers.back().information = true;
+      peers.back().row_by_row = false;
+    } else {
+      peers.push_back(other_backend());
+    }
+    std::erase_if(peers, [](const Peer& peer) { return peer.backend == nullptr; });
+    return peers;
+  }
+
+ private:
+  // Null, and a warning with the reason, if that cannot be.
+  std::shared_ptr<backend::Backend> open_again(const LoadOptions& load) const {
+    try {
+      return api::open_backend(state_.signature, load, api::read_environment(), log_);
+    } catch (const Error& e) { log_.warning(fmt::format("nothing to compare with: {}", e.what())); }
+    return nullptr;
+  }
+
+  // A backend that promises equal bits gives them for any number of threads and any instruction set, if all of the model runs on it.
+  std::vector<Peer> exact_peers() const {
+    LoadOptions threads = state_.options, scalar = state_.options;
+    threads.threads = state_.options.threads == 1 ? 2 : 1;
+    scalar.isa = "scalar";
+    const double tolerance = state_.traits().exact_sources ? 0 : tolerance_;
+    return {{"one thread = many", open_again(threads), tolerance}, {"scalar = vectors", open_again(scalar), tolerance}};
+  }
+
+  // The same numbers in the simplest arithmetic: only the quantization of activations is left as a difference.
+  Peer dequantized_reference() const {
+    try {
+      const backend::NativeOptions options = api::native_options(state_.options);
+      if (std::optional<analysis::Signature> signature = laws::dequantized(state_.signature, options)) {
+        const int64_t switch_after = native::length_switch_of(*signature);
+        return {"native = reference, dequantized", backend::make_reference_backend(std::move(*signature), switch_after),
+                laws::kQuantizedRowsTolerance};
+      }
+      log_.warning("not compared on dequantized weights: a weight that is quantized is no initializer of the file's main graph");
+    } catch (const Error& e) { log_.warning(fmt::format("not compared on dequantized weights: {}", e.what())); }
+    return {};
+  }
+
+  // Some files open in a runtime that then fails to run them.
+  bool runs(const std::shared_ptr<backend::Backend>& backend) const {
+    if (backend == nullptr) return false;
+    const backend::Traits& traits = backend->traits();
+    if (traits.needs_source || traits.vocab <= 0) return true;
+    try {
+      return engine::Sequence(backend, 0).append(laws::synthetic_prompt(traits.vocab, 1)) == AppendStatus::kDone;
+    } catch (const Error& e) { log_.warning(fmt::format("nothing to compare with: {}", e.what())); }
+    return false;
+  }
+
+  Peer other_backend() const {
+    LoadOptions load = state_.options;
+    load.weights = Weights::kAuto, load.kv = KvStorage::kAuto, load.isa = "auto";
+    // An exact backend quantizes each row by itself; a whole graph does so only if it runs one row at a time.
+    const bool row_by_row = state_.traits().exact && quantizes_across_rows(state_.signature);
+    const bool takes_reference = row_by_row || model_.backend() == "ort";
+    for (const BackendChoice choice : {takes_reference ? BackendChoice::kReference : BackendChoice::kOrt, BackendChoice::kReference}) {
+      if (choice == BackendChoice::kReference && model_.backend() == "reference") break;
+      load.backend = choice;
+      if (std::shared_ptr<backend::Backend> other = open_again(load); runs(other)) {
+        const std::string name = fmt::format("{} = {}", model_.backend(), other->traits().name);
+        return {name, std::move(other), tolerance_, row_by_row};
+      }
+    }
+    return {};
+  }
+
+  const Model& model_;
+  const Model::State& state_;
+  Log log_;
+  double tolerance_;
+};
+
+Tensor as_source(std::span<const TokenId> ids) {
+  return Tensor::of({static_cast<int64_t>(ids.size())}, std::vector<int64_t>(ids.begin(), ids.end()));
+}
+
+// Several sources, of unequal length if they are texts.
+std::vector<Tensor> sources_for(const Model& model, const VerifyOptions& options) {
+  const Model::State& state = *model.state();
+  const analysis::File* encoder = state.signature.encoder();
+  std::vector<Tensor> sources;
+  for (const Features& features : options.features) sources.push_back(api::to_tensor(features));
+  if (!sources.empty()) return sources;
+  for (const analysis::Role role : {analysis::Role::kAudioFeatures, analysis::Role::kPixelValues}) {
+    const analysis::Port* port = encoder != nullptr ? encoder->input_of(role) : nullptr;
+    if (port == nullptr) continue;
+    for (int seed = 0; seed < 3; ++seed) sources.push_back(laws::synthetic_features(*port, state.signature.folder, seed));
+    return sources;
+  }
+  std::vector<TokenId> ids = options.ids;
+  if (ids.size() < 2) ids = laws::synthetic_prompt(model.vocab_size(), state.traits().max_source_positions);
+  const std::vector<TokenId> reversed(ids.rbegin(), ids.rend());
+  return {as_source(ids), as_source(std::span(ids).first(std::max<size_t>(1, ids.size() / 3))), as_source(reversed)};
+}
+
+// Twice the batch sensitivity of the file itself is granted, as long as a broken mask would still be seen.
+double tolerance_for_batches(const Model& model, const VerifyOptions& options, std::span<const TokenId> prompt, double tolerance) {
+  const Model::State& state = *model.state();
+  const bool depends = tolerance > 0 && options.tolerance == 0 && quantizes_activations(*state.signature.later_step()->model->graph);
+  if (!depends) return tolerance;
+  return std::clamp(2 * laws::batch_sensitivity(state.decoder->shared_backend(), prompt), tolerance, kLargestBatchSensitivity);
+}
+
+std::string batch_note(const Model& model) {
+  if (!quantizes_across_rows(model.state()->signature)) return {};
+  return " (the file quantizes activations with one scale per run, so its logits depend on the batch: rows are compared one by one)";
+}
+
+void verify_decoder(const Model& model, const VerifyOptions& options, std::vector<Peer> peers, Verification& result) {
+  laws::DecoderLaws decoder;
+  decoder.context = model.state()->options.context;
+  decoder.prompt = options.ids;
+  if (decoder.prompt.empty()) decoder.prompt = laws::synthetic_prompt(model.vocab_size(), model.max_positions());
+  decoder.tolerance = result.tolerance = tolerance_for_batches(model, options, decoder.prompt, result.tolerance);
+  decoder.peers = std::move(peers);
+  if (options.on_start) options.on_start(fmt::format("{} tokens{}", decoder.prompt.size(), batch_note(model)), result.tolerance);
+  result.laws = laws::verify_decoder(model.state()->decoder->shared_backend(), decoder, {options.on_law, options.cancelled});
+}
+
+void verify_translator(const Model& model, const VerifyOptions& options, std::vector<Peer> peers, Verification& result) {
+  const Model::State& state = *model.state();
+  const int limit = model.max_positions() > 0 ? model.max_positions() : 24;
+  laws::TranslatorLaws translator;
+  translator.sources = sources_for(model, options);
+  translator.start = {state.config.decoder_start.value_or(0)};
+  translator.target = laws::synthetic_prompt(model.vocab_size(), limit > 2 ? std::min(8, limit - 1) : 8);
+  translator.sampler = std::make_shared<sample::Sampler>(
+      state.config.sampling,
+      sample::TokenRules{static_cast<size_t>(model.vocab_size()), state.config.eos, state.traits().unsupported_tokens});
+  translator.beams = {.num_beams = 4, .max_length = static_cast<size_t>(std::min(24, limit)), .eos_token_id = state.config.eos};
+  translator.tolerance = result.tolerance;
+  translator.peers = std::move(peers);
+  const std::string subject =
+      fmt::format("{} sources, {} tokens of target{}", translator.sources.size(), translator.target.size(), batch_note(model));
+  if (options.on_start) options.on_start(subject, result.tolerance);
+  result.laws = laws::verify_translator(state.decoder->shared_backend(), translator, {options.on_law, options.cancelled});
+}
+
+}  // namespace
+
+bool Verification::holds() const {
+  return std::all_of(laws.begin(), laws.end(), [](const Law& law) { return law.holds; });
+}
+
+Verification verify(const Model& model, const VerifyOptions& options) {
+  const Model::State& state = *model.state();
+  const double expected = options.tolerance > 0 ? options.tolerance : expected_tolerance(state.signature, state.options);
+  std::vector<Peer> peers;
+  if (options.compare) peers = Peers(model, expected).open();
+  Verification result{.tolerance = state.traits().exact ? 0 : expected};
+  (state.traits().needs_source ? verify_translator : verify_decoder)(model, options, std::move(peers), result);
+  if (options.cancelled && options.cancelled()) result.finish = Finish::kCancelled;
+  return result;
+}
+
+}  // namespace kvik
