@@ -6,9 +6,9 @@
 #include "backend/graph/graph_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "engine/sequence.h"
-#include "engine/verify.h"
 #include "kvik/error.h"
 #include "support/models.h"
+#include "verify/decoder_laws.h"
 
 namespace kvik::backend {
 namespace {
@@ -76,12 +76,12 @@ TEST(Exports, AFileWithoutLogitsIsDescribedAndRefusedForGeneration) {
 class ExportLaws : public testing::TestWithParam<std::string> {};
 
 TEST_P(ExportLaws, HoldOnWholeGraphs) {
-  engine::VerifyOptions options;
+  laws::DecoderLaws options;
   options.prompt = {31, 12, 43, 24, 5, 36, 17, 48, 29, 10, 41, 22};
   for (const auto& backend : {testing_support::open_reference(form(GetParam())), testing_support::open_ort(form(GetParam()))}) {
     if (backend == nullptr) continue;  // no ONNX Runtime
     options.peers = {{"= reference", testing_support::open_reference(form(GetParam())), options.tolerance}};
-    for (const engine::LawResult& law : engine::verify_decoder(backend, options))
+    for (const Law& law : laws::verify_decoder(backend, options))
       EXPECT_TRUE(law.holds) << backend->traits().name << ": " << law.name << ": " << law.detail;
   }
 }

@@ -4,8 +4,8 @@
 #include <random>
 
 #include "backend/native/fuse/fuse.h"
-#include "engine/verify.h"
 #include "laws/native.h"
+#include "verify/decoder_laws.h"
 
 namespace kvik::testing_support {
 namespace {
@@ -41,10 +41,10 @@ class DecoderLaws : public testing::TestWithParam<LawModel> {
 };
 
 void expect_all_laws(const BackendPtr& backend, std::span<const TokenId> ids, const std::string& what) {
-  engine::VerifyOptions options;
+  laws::DecoderLaws options;
   options.prompt.assign(ids.begin(), ids.end());
   options.tolerance = 0;
-  for (const engine::LawResult& law : engine::verify_decoder(backend, options)) {
+  for (const Law& law : laws::verify_decoder(backend, options)) {
     EXPECT_TRUE(law.holds && law.exact) << what << ": " << law.name << ": " << law.detail;
     EXPECT_GT(law.cases, 0) << law.name;
   }
