@@ -54,7 +54,7 @@ def test_a_seed_gives_the_same_text_and_a_stop_text_ends_it():
 
 
 @pytest.mark.parametrize("backend", ["native", "ort", "reference"])
-def test_beams_find_what_the_other_runtimes_beams_find(backend):
+def test_beams_give_the_ids_of_another_runtime(backend):
     model = ROOT / ".." / "shared" / "fixtures" / "models" / "tiny-random-gpt2"
     if not model.exists():
         pytest.skip("../shared is not beside this checkout")
@@ -62,7 +62,7 @@ def test_beams_find_what_the_other_runtimes_beams_find(backend):
     assert answer["ids"] == [131, 131, 131, 181, 638, 638, 638, 638] and answer["finish"] == "length"
 
 
-def test_beams_find_a_likelier_text_than_greed():
+def test_beams_find_a_likelier_text_than_greedy_search():
     def likelihood(*options):
         answer = json.loads(succeed("run", FABLE, "Once upon a time", "-n", 12, *options, "--json"))
         ids = answer["prompt_ids"] + answer["ids"]
@@ -100,7 +100,7 @@ def test_a_folder_without_a_tokenizer_runs_by_ids():
     (("score", FABLE, "--ids", "5"), "at least 2"),
     (("inspect", ROOT / "README.md"), "text file"),
 ])
-def test_what_cannot_be_done_gets_a_sentence_and_status_1(arguments, sentence):
+def test_failures_print_one_sentence_and_return_1(arguments, sentence):
     assert sentence in refusal(*arguments)
 
 
@@ -135,7 +135,7 @@ def test_a_model_too_large_for_the_memory_is_refused_before_loading_with_the_fig
     assert re.search(r"take 1\d\d\d\.\d GB", sentence) and "of memory is free" in sentence
 
 
-def test_a_cache_that_cannot_be_fed_back_is_a_sentence_unless_the_backend_keeps_its_own(tmp_path):
+def test_a_model_without_cache_outputs_is_refused_unless_it_runs_natively(tmp_path):
     model = onnx.load(FORMS / "plain" / "model.onnx")
     del model.graph.output[1:]  # every present
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
@@ -154,14 +154,14 @@ RUNTIMES = {
 
 
 @pytest.mark.parametrize("kind", RUNTIMES)
-def test_a_library_that_is_no_runtime_of_today_is_a_sentence(tmp_path, kind):
+def test_an_outdated_or_unrelated_library_is_refused(tmp_path, kind):
     source, sentence = RUNTIMES[kind]
     (tmp_path / "runtime.cc").write_text(source)
     subprocess.run(["c++", "-shared", "-fPIC", "-o", tmp_path / "runtime.so", tmp_path / "runtime.cc"], check=True)
     assert sentence in refusal("run", FABLE, "x", "--backend", "ort", environment={"KVIK_ORT_LIB": str(tmp_path / "runtime.so")})
 
 
-def test_a_library_for_another_machine_is_a_sentence(tmp_path):
+def test_a_library_for_another_machine_is_refused(tmp_path):
     library = bytearray(pathlib.Path(os.environ["KVIK_ORT_LIB"]).read_bytes()[:1 << 16])
     library[18:20] = (0x2B).to_bytes(2, "little")  # e_machine: SPARC v9
     (tmp_path / "foreign.so").write_bytes(library)
@@ -184,7 +184,7 @@ def test_every_command_explains_itself(command):
     assert "--json" in succeed(command, "--help") or command in ("render", "tokenize")
 
 
-def test_cuda_that_is_not_there_is_said_and_the_cpu_taken():
+def test_missing_cuda_falls_back_to_the_cpu_with_a_warning():
     done = kvik("run", FABLE, "The king", "-n", 2, "--backend", "ort", "--device", "cuda", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["device"] == "cpu"
     assert "CUDA provider asked" in done.stderr and "running on CPU" in done.stderr
@@ -196,13 +196,13 @@ def test_score_gives_log_probabilities_and_perplexity():
     assert answer["sum_logprob"] == pytest.approx(sum(answer["logprobs"]))
 
 
-def test_the_perplexity_of_the_card():
+def test_perplexity_matches_the_model_card():
     answer = json.loads(succeed("score", FABLE, ROOT / "tests/fixtures/models-expected/fable/heldout.txt", "--backend", "ort", "--json", timeout=600))
     assert answer["tokens"] == 5997
     assert answer["perplexity"] == pytest.approx(25.06, abs=0.05)
 
 
-def test_verify_proves_the_laws_of_an_honest_model():
+def test_verify_confirms_the_laws_of_a_correct_model():
     answer = json.loads(succeed("verify", FORMS / "plain", "--json"))
     laws = {law["name"]: law for law in answer["laws"]}
     assert {"cached = uncached", "any split of the prompt", "forked = fresh", "batch = alone"} <= laws.keys()
@@ -218,7 +218,7 @@ def test_verify_compares_the_other_backends_too():
         assert answer["laws"][-1]["name"] == law and answer["laws"][-1]["holds"]
 
 
-def test_verify_grants_a_file_what_its_own_quantisation_moves():
+def test_verify_allows_for_the_batch_sensitivity_of_a_file():
     answer = json.loads(succeed("verify", FORMS.parent / "zoo" / "llama-int8", "--backend", "ort", "--json"))
     assert answer["tolerance"] > 0.25 and all(law["holds"] for law in answer["laws"])
 
@@ -236,7 +236,7 @@ def test_bench_measures_everything_it_names(backend):
         assert what in measured, measured
 
 
-def test_bench_draws_what_it_measured(tmp_path):
+def test_bench_plots_what_it_measured(tmp_path):
     plot = tmp_path / "bench.svg"
     succeed("bench", FORMS / "plain", "--prompt", 8, "--tokens", 4, "--rounds", 1, "--uncached", "--plot", plot)
     root = xml.etree.ElementTree.parse(plot).getroot()
@@ -254,7 +254,7 @@ def test_chat_keeps_a_conversation_and_saves_it(tmp_path):
     assert "nothing to undo" in done.stderr and "/nonsense" in done.stderr and "reused" in done.stderr
 
 
-def test_a_conversation_that_was_saved_goes_on_without_computing_it_again(tmp_path):
+def test_a_saved_conversation_continues_without_recomputing(tmp_path):
     saved = tmp_path / "talk.json"
     stayed = kvik("chat", FABLE, "-n", 4, text=f"Once upon a time\n/save {saved}\nThen the king\n/quit\n")
     back = kvik("chat", FABLE, "-n", 4, text=f"/load {saved}\nThen the king\n/stats\n/quit\n")

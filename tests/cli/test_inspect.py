@@ -79,7 +79,7 @@ def test_a_failure_is_a_sentence_on_standard_error(arguments, status, sentence):
         assert done.stderr.count("\n") == 1
 
 
-def test_models_lists_what_the_search_path_holds():
+def test_models_lists_the_search_path():
     done = run("models", "--json", env={"KVIK_MODELS": str(FIXTURES / "zoo")})
     assert done.returncode == 0, done.stderr
     listed = {m["name"]: m for m in json.loads(done.stdout)}

@@ -36,14 +36,14 @@ def story(*options):
     return answer("run", FABLE, "Once upon a time", "-n", 12, "--backend", "native", *options)
 
 
-def test_native_is_what_auto_takes():
+def test_auto_chooses_the_native_backend():
     found = answer("run", FABLE, "Once upon a time", "-n", 4)
     assert found["backend"] == "native" and answer("inspect", FABLE)["backend"]["chosen"] == "native"
 
 
 # The card says 25.06; eight bits may cost half a percent, four bits four percent.
 @pytest.mark.parametrize("weights, most", [("auto", 25.11), ("f32", 25.11), ("f16", 25.11), ("q8", 25.06 * 1.005), ("q4", 25.06 * 1.04)])
-def test_quantised_weights_keep_the_perplexity_of_the_card(weights, most):
+def test_quantized_weights_keep_the_perplexity_of_the_model_card(weights, most):
     assert 24.9 < answer("score", FABLE, HELDOUT, "--backend", "native", "--weights", weights)["perplexity"] <= most
 
 
@@ -56,12 +56,12 @@ def test_a_smaller_cache_tells_the_same_story():
     assert sizes["f32"] > sizes["f16"] > sizes["q8"]
 
 
-def test_weights_take_the_memory_of_their_form():
+def test_weights_use_the_memory_of_their_format():
     sizes = {weights: story("--weights", weights)["memory"]["weights_bytes"] for weights in ("f32", "f16", "q8", "q4")}
     assert sizes["f32"] == 2 * sizes["f16"] > 3 * sizes["q8"] and sizes["q8"] > sizes["q4"]
 
 
-def test_every_fusion_can_be_left_out():
+def test_every_fusion_can_be_turned_off():
     plan = answer("inspect", FABLE)["plan"]
     assert plan["fused"] and not plan["unfused"] and plan["attention"] == {"causal": 8}
     told = story()["ids"]
@@ -75,12 +75,12 @@ def test_bytes_per_token_follow_the_weights():
     assert read["f32"] == 2 * read["f16"] and read["f16"] > read["q8"] > read["q4"] > 0
 
 
-def test_what_does_not_exist_is_a_sentence():
+def test_unknown_values_are_refused_with_a_sentence():
     assert "no fusion is called 'magic'" in refusal("run", FABLE, "x", "--backend", "native", "--no-fuse", "magic")
     assert "no kernels called 'neon'" in refusal("run", FABLE, "x", "--backend", "native", "--isa", "neon") or os.uname().machine == "aarch64"
 
 
-def test_a_weight_that_is_no_number_is_named(tmp_path):
+def test_a_weight_with_nan_is_named(tmp_path):
     model = onnx.load(ZOO / "qwen2" / "model.onnx")
     weight = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
     values = onnx.numpy_helper.to_array(weight).copy()

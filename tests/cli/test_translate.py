@@ -52,7 +52,7 @@ def test_source_ids_give_the_expected_greedy_ids(backend):
     assert {"load_ms", "translate_ms", "sentences_per_s", "tokens_per_s"} <= found["timing"].keys()
 
 
-def test_the_encoder_and_the_cross_projections_run_once_a_line():
+def test_the_encoder_and_the_cross_projections_run_once_per_line():
     timing = answer("translate", TRANSLATOR, "--beams", 4, "-n", 64, "--backend", "ort", text="\n".join(LINES[:5]))["timing"]
     assert timing["sources_encoded"] == 5 and timing["sources_projected"] == 5
 
@@ -64,7 +64,7 @@ def test_several_hypotheses_come_best_first():
     assert found["ids"] == found["hypotheses"][0]["ids"]
 
 
-def test_a_seed_draws_the_same_whatever_the_batch():
+def test_a_seed_gives_the_same_samples_for_any_batch_size():
     options = ("--temperature", 1.2, "--top-k", 50, "--top-p", 0.95, "--seed", 7, "-n", 24)
     text = "\n".join(LINES[:4])
     first = answer("translate", TRANSLATOR, *options, text=text)["results"]
@@ -74,7 +74,7 @@ def test_a_seed_draws_the_same_whatever_the_batch():
     assert [r["ids"] for r in first] != [r["ids"] for r in other]
 
 
-def test_what_the_files_ban_or_force_can_be_said_on_the_command_line():
+def test_banned_and_forced_tokens_can_be_set_on_the_command_line():
     def ids(*options):
         return answer("translate", PAIR, "--ids", "45,34,34,40", "-n", 6, *options)["results"][0]["ids"]
     plain = ids()
@@ -97,7 +97,7 @@ def test_a_stop_text_ends_a_translation_before_it():
     assert stopped["text"] == found["text"][: found["text"].index(found["text"][2])] and stopped["finish"] == "stop"
 
 
-def test_a_source_that_is_too_long_is_refused_or_cut_and_that_is_said():
+def test_a_source_that_is_too_long_is_refused_or_truncated_with_a_warning():
     long = " ".join(LINES[:60])
     assert "--truncate" in refusal("translate", TRANSLATOR, long) and "256" in refusal("translate", TRANSLATOR, long)
     done = kvik("translate", TRANSLATOR, long, "--truncate", "--json", "-n", 4)
@@ -118,7 +118,7 @@ def test_a_source_that_is_too_long_is_refused_or_cut_and_that_is_said():
     (("transcribe", SPEECH, "/nowhere/x.wav"), "/nowhere/x.wav"),
     (("transcribe", SPEECH, ROOT / "README.md"), "not a WAVE file"),
 ])
-def test_what_cannot_be_translated_gets_a_sentence(arguments, sentence):
+def test_translation_failures_print_one_sentence(arguments, sentence):
     assert sentence in refusal(*arguments)
 
 
@@ -133,7 +133,7 @@ def test_features_of_the_forms_formula_give_the_expected_ids(tmp_path):
         assert answer("transcribe", SPEECH, tmp_path / "f.npy", "--backend", backend, *options)["ids"] == case["greedy_ids"]
 
 
-def test_a_sound_is_heard_window_by_window_at_any_rate_and_its_changes_are_said_once(tmp_path):
+def test_a_recording_is_transcribed_window_by_window_at_any_sample_rate(tmp_path):
     model = tmp_path / "model"
     model.mkdir()
     for part in SPEECH.iterdir():
@@ -152,20 +152,20 @@ def test_a_sound_is_heard_window_by_window_at_any_rate_and_its_changes_are_said_
     assert "has only one" in refusal("transcribe", model, tmp_path / "a.wav", "--language", "de")
 
 
-def test_transcribe_wants_a_model_and_one_sound():
+def test_transcribe_requires_a_model_and_one_recording():
     refusal("transcribe", "a.wav", status=2)
     refusal("transcribe", SPEECH, "a.wav", "b.wav", status=2)
 
 
 @pytest.mark.parametrize("model", [PAIR, FORMS / "recurrent-translator", SPEECH, TRANSLATOR])
 @pytest.mark.parametrize("backend", ["ort", "auto"])
-def test_verify_proves_the_laws_of_an_encoder_decoder(model, backend):
+def test_verify_confirms_the_laws_of_an_encoder_decoder(model, backend):
     laws = {law["name"]: law for law in answer("verify", model, "--backend", backend)["laws"]}
     assert {"cached = uncached", "any split of the target", "forked = fresh", "batch = alone", "beam of width 1 = greedy"} <= laws.keys()
     assert backend != "ort" or {"encoder run once", "ort = reference"} <= laws.keys()
     assert all(law["holds"] and law["cases"] > 0 for law in laws.values()), laws
 
 
-def test_verify_prints_a_line_a_law():
+def test_verify_prints_one_line_per_law():
     printed = succeed("verify", PAIR, "--backend", "ort").splitlines()
     assert any(line.startswith("holds") and "encoder run once" in line for line in printed)
