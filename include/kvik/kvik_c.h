@@ -48,10 +48,10 @@ typedef enum kvik_early_stopping { KVIK_EARLY_STOPPING_FALSE, KVIK_EARLY_STOPPIN
 
 typedef struct kvik_load_options {
   size_t size;
-  kvik_backend backend;
-  kvik_device device;
-  kvik_weights weights;
-  kvik_kv kv;
+  int32_t backend;                                                     // kvik_backend
+  int32_t device;                                                      // kvik_device
+  int32_t weights;                                                     // kvik_weights
+  int32_t kv;                                                          // kvik_kv
   int32_t threads;                                                     // 0: one per core
   int32_t context;                                                     // most positions of a session; 0: as many as the model has
   const char* isa;                                                     // NULL: the fastest of this machine
