@@ -36,13 +36,12 @@ class PlanWriter {
   static constexpr bool kReads = false;
   explicit PlanWriter(const ModelTensors& tensors) : tensors_(tensors) {}
 
-  std::vector<std::byte> take() { return std::move(bytes_); }
+  std::string take() { return std::move(bytes_); }
   const ModelTensors& tensors() const { return tensors_; }
 
   template <class T>
   void number(T& value) {
-    const auto* from = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), from, from + sizeof value);
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
   template <class T>
   void enumeration(T& value, T) {
@@ -60,11 +59,11 @@ class PlanWriter {
     number(size);
     append(std::as_bytes(std::span(value)));
   }
-  void append(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  void append(std::span<const std::byte> bytes) { bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); }
 
  private:
   const ModelTensors& tensors_;
-  std::vector<std::byte> bytes_;
+  std::string bytes_;
 };
 
 class PlanReader {

@@ -65,7 +65,7 @@ void PlanReader::fail(std::string_view why) const {
   throw Error(Code::kBadArgument, fmt::format("{}: {}; delete the file, and it is made again", name_, why));
 }
 
-std::vector<std::byte> plan_bytes(const SavedPlans& plans, std::span<const PlanModel> models) {
+std::string plan_bytes(const SavedPlans& plans, std::span<const PlanModel> models) {
   const ModelTensors tensors(models);
   PlanWriter writer(tensors);
   writer.append(std::as_bytes(std::span(kMagic)));
@@ -79,7 +79,8 @@ std::vector<std::byte> plan_bytes(const SavedPlans& plans, std::span<const PlanM
 }
 
 void write_plans(const std::filesystem::path& path, const SavedPlans& plans, std::span<const PlanModel> models) {
-  const std::vector<std::byte> bytes = plan_bytes(plans, models);
+  const std::string saved = plan_bytes(plans, models);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(saved));
   const uint64_t hash = hash_of(bytes);
   NewFile file(path);
   file.write(bytes);

@@ -38,6 +38,6 @@ SavedPlans read_plans(const std::filesystem::path& path, std::span<const PlanMod
 // The same for the bytes of a file without its checksum, which is not asked whether it is of this model; `name` is for messages.
 SavedPlans parse_plans(std::span<const std::byte> bytes, std::span<const PlanModel> models, std::string_view name);
 // A whole file but for its checksum.
-std::vector<std::byte> plan_bytes(const SavedPlans& plans, std::span<const PlanModel> models);
+std::string plan_bytes(const SavedPlans& plans, std::span<const PlanModel> models);
 
 }  // namespace kvik::native
