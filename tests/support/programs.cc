@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <fstream>
+#include <map>
 #include <set>
 
 #include "backend/native/compile.h"
@@ -59,6 +61,22 @@ std::vector<ModelFolder> model_folders() {
     collect(shared() / "fixtures" / "models", "shared/models", folders);
   }
   return folders;
+}
+
+std::map<std::string, std::string> expected_programs() {
+  std::ifstream file(fixtures() / "native-programs.txt");
+  std::map<std::string, std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (colon != std::string::npos && line[0] != '#') lines[line.substr(0, colon)] = line.substr(colon + 2);
+  }
+  return lines;
+}
+
+bool is_expected_program(const std::string& folder) {
+  static const std::map<std::string, std::string> kExpected = expected_programs();
+  const auto line = kExpected.find(folder);
+  return line != kExpected.end() && line->second != "open" && !line->second.starts_with("refused");
 }
 
 std::string summary(const native::Program& program) {

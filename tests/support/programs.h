@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,11 @@ inline std::ostream& operator<<(std::ostream& out, const ModelFolder& folder) { 
 
 // Every model of tests/fixtures, and of the larger data where it is there.
 std::vector<ModelFolder> model_folders();
+
+// tests/fixtures/native-programs.txt, by folder: a summary, "open", or "refused: A PART OF THE SENTENCE".
+std::map<std::string, std::string> expected_programs();
+// The list has a summary for it.
+bool is_expected_program(const std::string& folder);
 
 // "2 attends (causal), 2 tables", for comparison with what is expected.
 std::string summary(const native::Program& program);

@@ -6,17 +6,6 @@
 #include "kvik/error.h"
 
 namespace kvik::native {
-namespace {
-
-constexpr int64_t kLargest = int64_t{1} << 31;
-
-template <class T>
-bool is_index(int64_t i, const std::vector<T>& of) {
-  return i >= 0 && i < static_cast<int64_t>(of.size());
-}
-
-}  // namespace
-
 OpCheck::OpCheck(const Plan& plan) : plan_(plan), made_in_(plan.values.size()) {}
 
 void OpCheck::fail(const char* what) const {
@@ -39,16 +28,16 @@ void OpCheck::run() {
 }
 
 void OpCheck::check_given() {
-  const auto give = [&](ValueIndex value, DType dtype, Op::Section section) {
-    require(is_index(value, plan_.values) && plan_.value(value).dtype == dtype && plan_.value(value).size >= 1 &&
-                !made_in_[static_cast<size_t>(value)],
+  const auto give = [&](ValueIndex value, std::initializer_list<DType> dtypes, Op::Section section) {
+    require(is_index(value, plan_.values) && std::ranges::find(dtypes, plan_.value(value).dtype) != dtypes.end() &&
+                plan_.value(value).size >= 1 && !made_in_[static_cast<size_t>(value)],
             "a value that is given");
     made_in_[static_cast<size_t>(value)] = section;
   };
-  if (plan_.token != kNoIndex) give(plan_.token, DType::kI64, Op::Section::kBody);
-  if (plan_.embedding != kNoIndex) give(plan_.embedding, DType::kF32, Op::Section::kBody);
+  if (plan_.token != kNoIndex) give(plan_.token, {DType::kI64, DType::kI32}, Op::Section::kBody);
+  if (plan_.embedding != kNoIndex) give(plan_.embedding, {DType::kF32}, Op::Section::kBody);
   for (const Plan::SourceValue& source : plan_.source_inputs) {
-    give(source.value, DType::kF32, Op::Section::kSource);
+    give(source.value, {DType::kF32}, Op::Section::kSource);
     require(source.port >= 0 && source.position_axis >= 0, "a value of the source");
   }
 }
@@ -116,7 +105,7 @@ int64_t OpCheck::out_floats(size_t i) const {
 }
 
 void OpCheck::groups(int64_t n_groups, int64_t n) const {
-  require(n_groups >= 1 && n_groups <= kLargest && n % n_groups == 0, "the groups");
+  require(n_groups >= 1 && n_groups <= kLargestSize && n % n_groups == 0, "the groups");
 }
 
 void OpCheck::spread(size_t i, Spread how, int64_t n_groups, int64_t n) const {
@@ -229,7 +218,7 @@ void OpCheck::check(const ReduceOp& args) const {
 
 void OpCheck::check(const RotaryOp& args) const {
   counts(3, 1);
-  const bool sizes = args.n_heads >= 1 && args.n_heads <= kLargest && args.head_dim >= 1 && args.head_dim <= kLargest &&
+  const bool sizes = args.n_heads >= 1 && args.n_heads <= kLargestSize && args.head_dim >= 1 && args.head_dim <= kLargestSize &&
                      args.n_pairs >= 0 && 2 * args.n_pairs <= args.head_dim;
   require(sizes && args.n_heads * args.head_dim == out_floats(), "the heads");
   floats(0, out_floats());

@@ -4,6 +4,13 @@
 
 namespace kvik::native {
 
+inline constexpr int64_t kLargestSize = int64_t{1} << 31;  // of anything in a plan: products of two do not overflow
+
+template <class T>
+bool is_index(int64_t i, const std::vector<T>& of) {
+  return i >= 0 && i < static_cast<int64_t>(of.size());
+}
+
 // The part of check_plan() that looks at ops, in order: what each reads and makes.
 class OpCheck {
  public:

@@ -9,26 +9,23 @@
 namespace kvik::native {
 namespace {
 
-constexpr int64_t kLargest = int64_t{1} << 31;  // of any size in a plan: products of two do not overflow
+constexpr int64_t kMostBuffer = int64_t{1} << 20;  // positions of a past of fixed size: feeds are as long
 
-[[noreturn]] void fail(const std::string& what) { throw Error(Code::kBadArgument, fmt::format("the plan is not well-formed: {}", what)); }
+[[noreturn]] void fail_check(const std::string& what) {
+  throw Error(Code::kBadArgument, fmt::format("the plan is not well-formed: {}", what));
+}
 
 void require(bool holds, const char* what, size_t i) {
-  if (!holds) fail(fmt::format("{} {}", what, i));
+  if (!holds) fail_check(fmt::format("{} {}", what, i));
 }
 
-bool is_size(int64_t size) { return size >= 1 && size <= kLargest; }
+bool is_size(int64_t size) { return size >= 1 && size <= kLargestSize; }
 bool has_whole_bytes(DType dtype) { return bits_per_element(dtype) >= 8; }
-
-template <class T>
-bool is_index(int64_t i, const std::vector<T>& of) {
-  return i >= 0 && i < static_cast<int64_t>(of.size());
-}
 
 void check_values(const Plan& plan) {
   for (size_t i = 0; i < plan.values.size(); ++i) {
     const PlanValue& value = plan.values[i];
-    require(value.size >= 0 && value.size <= kLargest && has_whole_bytes(value.dtype), "the size or type of value", i);
+    require(value.size >= 0 && value.size <= kLargestSize && has_whole_bytes(value.dtype), "the size or type of value", i);
     if (value.selection == kNoIndex) continue;
     require(is_index(value.selection, plan.values) && plan.value(value.selection).selection == value.selection, "the selection of value",
             i);
@@ -43,7 +40,8 @@ void check_part(const Plan& plan, const PlanWeight& weight, const WeightPart& pa
                      part.scales < static_cast<int>(plan.tensors.size()) && part.zero_points < static_cast<int>(plan.tensors.size());
   require(named && (!q || part.scales >= 0), "the tensors of weight", i);
   require(part.k == weight.k && is_size(part.n) && part.slice >= -1 && part.slice < (1 << 16), "the shape of weight", i);
-  require((q.bits == 4 || q.bits == 8) && q.block >= 0 && q.block <= kLargest && (q.axis == 0 || q.axis == 1), "the codes of weight", i);
+  require((q.bits == 4 || q.bits == 8) && q.block >= 0 && q.block <= kLargestSize && (q.axis == 0 || q.axis == 1), "the codes of weight",
+          i);
 }
 
 void check_weights(const Plan& plan) {
@@ -74,7 +72,7 @@ bool are_axes(const Axes& axes) {
     if (axis.size() > 16) return false;
     for (const Factor& factor : axis) {
       if (factor.is_symbol()) continue;
-      if (!is_size(factor.size) || size > kLargest / factor.size) return false;
+      if (!is_size(factor.size) || size > kLargestSize / factor.size) return false;
       size *= factor.size;
     }
   }
@@ -85,7 +83,7 @@ bool are_axes(const Axes& axes) {
 bool is_recipe(const PositionRecipe& recipe) {
   if (recipe.graph == nullptr || recipe.feeds.size() != recipe.graph->graph().inputs.size() || recipe.graph->graph().outputs.size() != 1)
     return false;
-  if (!are_axes(recipe.axes) || recipe.form.buffer < 0) return false;
+  if (!are_axes(recipe.axes) || recipe.form.buffer < 0 || recipe.form.buffer > kMostBuffer) return false;
   for (const Axis& axis : recipe.axes) {
     for (const Factor& factor : axis) {
       const bool known =
@@ -127,7 +125,7 @@ void check_table(const PlanTable& table, size_t i) {
 void check_tables(const Plan& plan) {
   for (size_t i = 0; i < plan.tables.size(); ++i) check_table(plan.tables[i], i);
   for (size_t i = 0; i < plan.tables_beyond.size(); ++i) check_table(plan.tables_beyond[i], i);
-  if (plan.switch_after < 0 || (plan.switch_after > 0 && plan.tables_beyond.size() != plan.tables.size())) fail("its length switch");
+  if (plan.switch_after < 0 || (plan.switch_after > 0 && plan.tables_beyond.size() != plan.tables.size())) fail_check("its length switch");
   for (size_t i = 0; i < plan.tables_beyond.size(); ++i) {
     const bool alike =
         i < plan.tables.size() && plan.tables[i].size == plan.tables_beyond[i].size && plan.tables[i].dtype == plan.tables_beyond[i].dtype;
@@ -139,7 +137,7 @@ void check_attends(const Plan& plan) {
   for (size_t i = 0; i < plan.attends.size(); ++i) {
     const PlanAttention& a = plan.attends[i];
     require(is_size(a.n_heads) && is_size(a.n_kv_heads) && is_size(a.key_dim) && is_size(a.value_dim), "the shape of attention", i);
-    require(a.n_heads * std::max(a.key_dim, a.value_dim) <= kLargest && a.n_kv_heads <= a.n_heads, "the shape of attention", i);
+    require(a.n_heads * std::max(a.key_dim, a.value_dim) <= kLargestSize && a.n_kv_heads <= a.n_heads, "the shape of attention", i);
     const auto n = static_cast<size_t>(a.n_heads);
     const bool heads =
         a.kv_head_of.empty()
@@ -147,7 +145,7 @@ void check_attends(const Plan& plan) {
             : a.kv_head_of.size() == n && std::ranges::all_of(a.kv_head_of, [&](int32_t head) { return head >= 0 && head < a.n_kv_heads; });
     require(heads, "the heads of attention", i);
     const bool biases = (a.slopes.empty() || a.slopes.size() == n) && (a.sinks.empty() || a.sinks.size() == n) &&
-                        a.distance_bias.size() % n == 0 && a.window >= 0 && std::abs(a.first_distance) <= kLargest;
+                        a.distance_bias.size() % n == 0 && a.window >= 0 && std::abs(a.first_distance) <= kLargestSize;
     require(biases, "the biases of attention", i);
     require(!a.from_source || !plan.source_inputs.empty(), "the source of attention", i);
   }

@@ -71,9 +71,7 @@ class RecipeMaker {
     recipe_.form = call_form(labels_);
     recipe_.encodes = feed_form(flat_).encodes;
     recipe_.vocab = flat_.file->vocab.value_or(1);
-    const auto missing = [&](ValueId id) {
-      refuse(fmt::format("the table '{}' depends on '{}'", table.name, flat_.graph.name_of(id)));
-    };
+    const auto missing = [&](ValueId id) { refuse(fmt::format("the table '{}' depends on '{}'", table.name, flat_.graph.name_of(id))); };
     recipe_.graph = extraction_.run(
         table.value, [this](ValueId id) { return from_constant(id) || from_input(id) || from_axes(id); }, missing);
     return std::move(recipe_);

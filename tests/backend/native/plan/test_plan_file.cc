@@ -1,0 +1,150 @@
+// A saved plan is the compiled plan: the same data, and the same bits of every output. A file that is anything else is refused.
+#include <fmt/format.h>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <random>
+
+#include "backend/native/fuse/plan_runner.h"
+#include "backend/native/plan/check_plan.h"
+#include "backend/native/plan/plan_file.h"
+#include "backend/native/saved_stages.h"
+#include "kvik/error.h"
+#include "support/models.h"
+#include "support/programs.h"
+
+namespace kvik::native {
+namespace {
+
+using kvik::testing_support::fixtures;
+using kvik::testing_support::ModelFolder;
+using kvik::testing_support::TemporaryFolder;
+
+std::vector<std::shared_ptr<const Plan>> plans_of(const Stages& stages) {
+  std::vector<std::shared_ptr<const Plan>> plans;
+  for (const std::shared_ptr<const Plan>& plan : {stages.decoder, stages.encoder, stages.embedding}) {
+    if (plan != nullptr) plans.push_back(plan);
+  }
+  return plans;
+}
+
+class SavedPlansOf : public testing::TestWithParam<ModelFolder> {};
+
+TEST_P(SavedPlansOf, AreTheCompiledPlans) {
+  std::optional<analysis::Signature> signature;
+  try {
+    signature = analysis::analyze(GetParam().path);
+  } catch (const Error&) { return; }  // tests/fixtures/native-programs.txt has its reason
+  const Outcome<Stages> compiled = compile_stages(*signature, {});
+  if (!compiled) {
+    EXPECT_TRUE(signature->first_step() == nullptr || !kvik::testing_support::is_expected_program(GetParam().name)) << compiled.sentence();
+    return;
+  }
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "plan";
+  save_stages(path, *signature, {}, *compiled);
+  const Stages loaded = load_stages(path, *signature, {});
+  const auto before = plans_of(*compiled), after = plans_of(loaded);
+  ASSERT_EQ(before.size(), after.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    check_plan(*before[i]);
+    EXPECT_EQ(before[i]->ops.size(), after[i]->ops.size());
+    EXPECT_EQ(before[i]->notes, after[i]->notes);
+    EXPECT_EQ(testing_support::outputs(before[i]), testing_support::outputs(after[i]));
+  }
+}
+
+std::string name_of_saved(const testing::TestParamInfo<ModelFolder>& info) {
+  std::string name = info.param.name;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(All, SavedPlansOf, testing::ValuesIn(kvik::testing_support::model_folders()), name_of_saved);
+
+class PlanFile : public testing::Test {
+ protected:
+  PlanFile() : signature_(analysis::analyze(fixtures() / "zoo" / "qwen2")), path_(folder_.path() / "plan") {
+    save_stages(path_, signature_, {}, take(compile_stages(signature_, {})));
+  }
+
+  std::string bytes() const {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void write(std::string_view bytes) const {
+    std::ofstream(path_, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  std::string message(const analysis::Signature& signature, const StageOptions& options = {}) const {
+    try {
+      load_stages(path_, signature, options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kBadArgument);
+      return error.what();
+    }
+    return "";
+  }
+
+  analysis::Signature signature_;
+  TemporaryFolder folder_;
+  std::filesystem::path path_;
+};
+
+TEST_F(PlanFile, ALoadedPlanGivesTheLogitsOfACompiledOne) {
+  const auto stages = std::make_shared<const Stages>(load_stages(path_, signature_, {}));
+  const auto logits_of = [&](const std::shared_ptr<const Stages>& of) {
+    const auto backend = kvik::testing_support::open_native(fixtures() / "zoo" / "qwen2", {.n_threads = 1, .stages = of});
+    const std::unique_ptr<backend::Cache> cache = backend->new_cache();
+    backend::Cache* const caches[] = {cache.get()};
+    std::vector<backend::Row> rows;
+    for (int i = 0; i < 9; ++i) rows.push_back({(i * 7 + 5) % backend->traits().vocab, i, 0, true});
+    backend::Logits logits;
+    backend->run(rows, caches, logits);
+    std::vector<float> all;
+    for (int i = 0; i < logits.n_rows(); ++i) all.insert(all.end(), logits.row(i).begin(), logits.row(i).end());
+    return all;
+  };
+  EXPECT_EQ(logits_of(stages), logits_of(nullptr));
+}
+
+TEST_F(PlanFile, BelongsToOneModelAndOneSetOfOptions) {
+  EXPECT_EQ(message(signature_), "");
+  EXPECT_THAT(message(signature_, {.context = 77}), testing::HasSubstr("other options"));
+  EXPECT_THAT(message(signature_, {.no_fuse = {"norm"}}), testing::HasSubstr("other options"));
+  EXPECT_THAT(message(analysis::analyze(fixtures() / "zoo" / "small-hand")), testing::HasSubstr("another model"));
+}
+
+TEST_F(PlanFile, DamageIsFound) {
+  const std::string whole = bytes();
+  for (const size_t at : {size_t{0}, size_t{12}, whole.size() / 2, whole.size() - 1}) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    write(damaged);
+    EXPECT_THAT(message(signature_), testing::HasSubstr("checksum")) << at;
+  }
+  write(whole.substr(0, whole.size() / 3));
+  EXPECT_THAT(message(signature_), testing::HasSubstr("checksum"));
+  write("");
+  EXPECT_THAT(message(signature_), testing::HasSubstr("checksum"));
+}
+
+// Whoever can write a file can write its checksum too. What is read then runs within its memory, or is a sentence.
+TEST_F(PlanFile, AnyBytesAreAPlanThatRunsOrASentence) {
+  const std::string whole = bytes();
+  const std::vector<PlanModel> models = {{signature_.files.front().path.string(), signature_.files.front().model}};
+  std::mt19937 random(11);
+  int n_read = 0, n_refused = 0;
+  for (int i = 0; i < 400; ++i) {
+    std::string changed = whole.substr(0, whole.size() - 8);
+    for (uint32_t flips = random() % 3 + 1; flips > 0; --flips) changed[random() % changed.size()] = static_cast<char>(random());
+    try {
+      const SavedPlans saved = parse_plans(std::as_bytes(std::span(changed)), models, "a plan");
+      ++n_read;
+      if (i % 4 == 0 && saved.plans.at(0) != nullptr) testing_support::outputs(saved.plans[0]);
+    } catch (const Error&) { ++n_refused; }
+  }
+  EXPECT_GT(n_read, 10);
+  EXPECT_GT(n_refused, 100);
+}
+
+}  // namespace
+}  // namespace kvik::native
