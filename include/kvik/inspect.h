@@ -82,6 +82,7 @@ struct PlanInfo {
   int64_t bytes_per_token = 0;                            // of weights, read per token
   int64_t kv_bytes_per_token = 0;                         // of cache, kept per token
   std::vector<std::string> notes;
+  std::vector<std::string> lines;  // the plan itself, one line per op (`kvik inspect --plan`)
 };
 
 struct Inspection {

@@ -86,7 +86,8 @@ SpecialTokenIds special_ids(const analysis::SpecialTokens& special) {
           .eos = special.eos};
 }
 
-PlanInfo plan_info(const char* stage, const native::PlanReport& report) {
+PlanInfo plan_info(const char* stage, const native::Plan& plan, native::WeightChoice weights, cpu::KvFormat kv) {
+  const native::PlanReport report = native::report(plan, weights, kv);
   return {.stage = stage,
           .operations = report.operations,
           .fused = report.fused,
@@ -95,7 +96,8 @@ PlanInfo plan_info(const char* stage, const native::PlanReport& report) {
           .weights = report.weights,
           .bytes_per_token = report.bytes_per_token,
           .kv_bytes_per_token = report.kv_bytes_per_token,
-          .notes = report.notes};
+          .notes = report.notes,
+          .lines = native::plan_lines(plan, weights, kv)};
 }
 
 // Throws the refusal if the native backend does not take the model.
@@ -103,13 +105,14 @@ std::vector<PlanInfo> native_plans(const analysis::Signature& signature, const L
   const backend::NativeOptions native = api::native_options(options);
   if (signature.first_step() == nullptr) {  // an encoder by itself
     const std::shared_ptr<const native::Plan> plan = native::make_plan(native::take(native::compile_encoder(signature)), native.no_fuse);
-    return {plan_info("encoder", native::report(*plan, native.weights, native.kv.value_or(cpu::KvFormat::kF32)))};
+    const cpu::KvFormat kv = native.kv.value_or(cpu::KvFormat::kF32);
+    return {plan_info("encoder", *plan, native.weights, kv)};
   }
   const native::Stages stages = native::take(native::compile_stages(signature, {native.context, native.no_fuse}));
   const cpu::KvFormat kv = native::kv_format_of(signature, native.kv);
   std::vector<PlanInfo> plans;
   const auto add = [&](const char* stage, const std::shared_ptr<const native::Plan>& plan, const std::string& refused) {
-    if (plan != nullptr) plans.push_back(plan_info(stage, native::report(*plan, native.weights, kv)));
+    if (plan != nullptr) plans.push_back(plan_info(stage, *plan, native.weights, kv));
     if (!refused.empty()) plans.push_back({.stage = stage, .refused = refused});
   };
   add("decoder", stages.decoder, {});

@@ -23,4 +23,7 @@ struct PlanReport {
 };
 PlanReport report(const Plan& plan, WeightChoice choice, cpu::KvFormat kv);
 
+// The plan itself, one line per position table and per op: what it makes and reads, shapes, formats and bytes.
+std::vector<std::string> plan_lines(const Plan& plan, WeightChoice choice, cpu::KvFormat kv);
+
 }  // namespace kvik::native
