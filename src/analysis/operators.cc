@@ -1,8 +1,8 @@
 #include "analysis/operators.h"
 
-#include <algorithm>
-#include <array>
 #include <unordered_set>
+
+#include "onnx/attention_operators.h"
 
 namespace kvik::analysis {
 namespace {
@@ -10,36 +10,51 @@ namespace {
 using Names = std::unordered_set<std::string_view>;
 using Holds = StateSlot::Holds;
 
-constexpr std::string_view kMs = "com.microsoft";
+constexpr std::string_view kMs = onnx::kMicrosoftDomain;
 
-constexpr StateSlot kAt3And4[] = {{3, 1, Holds::kKey, 1}, {4, 2, Holds::kValue, 2}};
-constexpr StateSlot kAt4And5[] = {{4, 1, Holds::kKey, 1}, {5, 2, Holds::kValue, 2}};
-constexpr StateSlot kAt5And6[] = {{5, 1, Holds::kKey, 1}, {6, 2, Holds::kValue, 2}};
-constexpr StateSlot kAt6And7[] = {{6, 1, Holds::kKey, 1}, {7, 2, Holds::kValue, 2}};
-constexpr StateSlot kBothAt4[] = {{4, 1, Holds::kKeyValue, -1}};
-constexpr StateSlot kBothAt8[] = {{8, 1, Holds::kKeyValue, -1}};
-constexpr StateSlot kRecurrentAt3[] = {{3, 1, Holds::kRecurrent, -1}};
-constexpr StateSlot kHiddenAt5[] = {{5, 1, Holds::kRecurrent, -1}};
-constexpr StateSlot kHiddenAndCell[] = {{5, 1, Holds::kRecurrent, -1}, {6, 2, Holds::kRecurrent, -1}};
-
-constexpr StatefulOperator kStateful[] = {
-    {"", "Attention", kAt4And5, 2, 1, 2},
-    {kMs, "GroupQueryAttention", kAt3And4, 2, 1, 2},
-    {kMs, "SparseAttention", kAt3And4, 2, 1, 2},
-    {kMs, "PagedAttention", kAt3And4, 1, 1, 2},
-    {kMs, "MultiHeadAttention", kAt6And7, 2, 1, 2},
-    {kMs, "DecoderMaskedMultiHeadAttention", kAt5And6, 2, 1, 2},
-    {kMs, "Attention", kBothAt4, 3},
-    {kMs, "DecoderMaskedSelfAttention", kBothAt4, 3},
-    {kMs, "QAttention", kBothAt8, 3},
-    {"", "LinearAttention", kRecurrentAt3},
-    {kMs, "LinearAttention", kRecurrentAt3},
-    {"", "CausalConvWithState", kRecurrentAt3},
-    {kMs, "CausalConvWithState", kRecurrentAt3},
-    {"", "LSTM", kHiddenAndCell},
-    {"", "GRU", kHiddenAt5},
-    {"", "RNN", kHiddenAt5},
+// States of recurrent operators; attention operators are in onnx/attention_operators.h.
+struct RecurrentOperator {
+  std::string_view domain;
+  std::string_view op;
+  std::vector<StateSlot> states;
 };
+
+const std::vector<RecurrentOperator>& recurrent_operators() {
+  static const std::vector<StateSlot> kAt3 = {{3, 1, Holds::kRecurrent, -1}}, kHidden = {{5, 1, Holds::kRecurrent, -1}};
+  static const std::vector<RecurrentOperator> kOperators = {
+      {"", "LinearAttention", kAt3},
+      {kMs, "LinearAttention", kAt3},
+      {"", "CausalConvWithState", kAt3},
+      {kMs, "CausalConvWithState", kAt3},
+      {"", "LSTM", {{5, 1, Holds::kRecurrent, -1}, {6, 2, Holds::kRecurrent, -1}}},
+      {"", "GRU", kHidden},
+      {"", "RNN", kHidden},
+  };
+  return kOperators;
+}
+
+StatefulOperator stateful(const onnx::AttentionOperator& op) {
+  StatefulOperator result{op.domain, op.op, {}, op.position_axis, op.key, op.value};
+  if (op.past_key >= 0) result.states.push_back({op.past_key, op.present_key, Holds::kKey, op.key});
+  if (op.past_value >= 0) result.states.push_back({op.past_value, op.present_value, Holds::kValue, op.value});
+  if (op.past_key_value >= 0) result.states.push_back({op.past_key_value, op.present_key_value, Holds::kKeyValue, -1});
+  return result;
+}
+
+std::vector<StatefulOperator> all_stateful() {
+  std::vector<StatefulOperator> all;
+  for (const onnx::AttentionOperator& op : onnx::kAttentionOperators) all.push_back(stateful(op));
+  for (const RecurrentOperator& op : recurrent_operators()) all.push_back({op.domain, op.op, op.states});
+  return all;
+}
+
+ControlSlot attention_control(const onnx::AttentionOperator& op, int input) {
+  if (input == op.padding_mask || input == op.score_mask) return ControlSlot::kMask;
+  if (input == op.total_length || input == op.key_lengths || input == op.valid_keys) return ControlSlot::kTotalLength;
+  if (input == op.last_key) return ControlSlot::kTotalLengthMinusOne;
+  if (input == op.past_length) return ControlSlot::kPastLength;
+  return input == op.positions ? ControlSlot::kPositions : ControlSlot::kNothing;
+}
 
 struct Control {
   std::string_view domain;
@@ -48,36 +63,12 @@ struct Control {
   ControlSlot slot;
 };
 
+// Of operators other than attention.
 constexpr Control kControls[] = {
-    {"", "Attention", 3, ControlSlot::kMask},
-    {"", "Attention", 6, ControlSlot::kTotalLength},
-    {"", "RotaryEmbedding", 3, ControlSlot::kPositions},
-    {"", "TensorScatter", 2, ControlSlot::kWriteIndices},
-    {kMs, "RotaryEmbedding", 1, ControlSlot::kPositions},
-    {kMs, "MRotaryEmbedding", 1, ControlSlot::kPositions},
-    {kMs, "GroupQueryAttention", 5, ControlSlot::kTotalLengthMinusOne},
-    {kMs, "GroupQueryAttention", 6, ControlSlot::kTotalLength},
-    {kMs, "GroupQueryAttention", 9, ControlSlot::kPositions},
-    {kMs, "GroupQueryAttention", 10, ControlSlot::kMask},
-    {kMs, "SparseAttention", 7, ControlSlot::kTotalLength},
-    {kMs, "SparseAttention", 8, ControlSlot::kTotalLength},
-    {kMs, "PagedAttention", 6, ControlSlot::kPastLength},
-    {kMs, "MultiHeadAttention", 4, ControlSlot::kMask},
-    {kMs, "MultiHeadAttention", 5, ControlSlot::kMask},
-    {kMs, "MultiHeadAttention", 8, ControlSlot::kPastLength},
-    {kMs, "DecoderMaskedMultiHeadAttention", 3, ControlSlot::kMask},
-    {kMs, "DecoderMaskedMultiHeadAttention", 4, ControlSlot::kMask},
-    {kMs, "DecoderMaskedMultiHeadAttention", 7, ControlSlot::kPastLength},
-    {kMs, "Attention", 3, ControlSlot::kMask},
-    {kMs, "Attention", 5, ControlSlot::kMask},
-    {kMs, "Attention", 6, ControlSlot::kPastLength},
-    {kMs, "DecoderMaskedSelfAttention", 3, ControlSlot::kMask},
-    {kMs, "DecoderMaskedSelfAttention", 6, ControlSlot::kPastLength},
-    {kMs, "QAttention", 5, ControlSlot::kMask},
-    {kMs, "EmbedLayerNormalization", 0, ControlSlot::kTokens},
-    {kMs, "EmbedLayerNormalization", 1, ControlSlot::kSegments},
-    {kMs, "EmbedLayerNormalization", 7, ControlSlot::kMask},
-    {kMs, "EmbedLayerNormalization", 8, ControlSlot::kPositions},
+    {"", "RotaryEmbedding", 3, ControlSlot::kPositions},       {"", "TensorScatter", 2, ControlSlot::kWriteIndices},
+    {kMs, "RotaryEmbedding", 1, ControlSlot::kPositions},      {kMs, "MRotaryEmbedding", 1, ControlSlot::kPositions},
+    {kMs, "EmbedLayerNormalization", 0, ControlSlot::kTokens}, {kMs, "EmbedLayerNormalization", 1, ControlSlot::kSegments},
+    {kMs, "EmbedLayerNormalization", 7, ControlSlot::kMask},   {kMs, "EmbedLayerNormalization", 8, ControlSlot::kPositions},
 };
 
 }  // namespace
@@ -109,6 +100,7 @@ bool is_matmul(const FlowNode& node) {
 }
 
 const StatefulOperator* stateful_operator(const FlowNode& node) {
+  static const std::vector<StatefulOperator> kStateful = all_stateful();
   if (node.node == nullptr) return nullptr;
   for (const StatefulOperator& known : kStateful) {
     if (known.op == node.op && known.domain == node.domain) return &known;
@@ -125,6 +117,8 @@ bool quantizes_dynamically(const FlowNode& node) {
 }
 
 ControlSlot control_slot(const FlowNode& node, size_t input) {
+  if (const onnx::AttentionOperator* op = onnx::attention_operator(node.domain, node.op))
+    return attention_control(*op, static_cast<int>(input));
   for (const Control& known : kControls) {
     if (known.input == input && known.op == node.op && known.domain == node.domain) return known.slot;
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <span>
 #include <string_view>
+#include <vector>
 
 #include "analysis/flow.h"
 
@@ -28,7 +28,7 @@ struct StateSlot {
 struct StatefulOperator {
   std::string_view domain;
   std::string_view op;
-  std::span<const StateSlot> states;
+  std::vector<StateSlot> states;
   int position_axis = -1;  // of the states
   int key_input = -1;      // keys and values; -1: computed inside
   int value_input = -1;
