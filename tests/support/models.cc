@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "api/environment.h"
 #include "backend/native/specialize/length_switch.h"
@@ -74,18 +73,15 @@ std::shared_ptr<backend::Backend> open_reference(const std::filesystem::path& fo
 }
 
 std::optional<std::string> why_not_native(const std::string& model) {
-  static const std::map<std::string, std::string> kReasons = {};
+  static const std::map<std::string, std::string> kReasons = {
+      {"fixed-one-hot", "a cache written by a product with a one-hot matrix"},
+      {"fixed-rolled", "a cache whose newest position is the last one"},
+      {"fixed-unclear-count", "only a run tells that its positions are one number"},
+      {"no-batch-anywhere", "tokens and stacked caches without a batch axis"},
+      {"quantized-attention", "scores and weights quantized inside the attention"},
+  };
   const auto found = kReasons.find(model);
   return found == kReasons.end() ? std::nullopt : std::optional(found->second);
-}
-
-bool is_open_natively(const std::string& model) {
-  static const std::set<std::string> kOpen = {"fixed-one-hot",         "fixed-one-position",     "fixed-rolled",
-                                              "fixed-scalar-position", "fixed-unclear-count",    "group-query-computed-tables",
-                                              "growing-one-start",     "no-batch-anywhere",      "no-batch-axis",
-                                              "quantized-attention",   "rotary-computed-tables", "window-cache",
-                                              "zero-width-concat"};
-  return kOpen.contains(model);
 }
 
 std::shared_ptr<backend::Backend> open_native(const std::filesystem::path& folder, const backend::NativeOptions& options) {

@@ -37,9 +37,6 @@ std::shared_ptr<backend::Backend> open_reference(const std::filesystem::path& fo
 // Models that the native compiler must refuse, or does not know yet: the sentence says why. The one list of them.
 std::optional<std::string> why_not_native(const std::string& model);
 
-// Models of which it is not decided yet whether the native compiler accepts them; "open" in native-programs.txt.
-bool is_open_natively(const std::string& model);
-
 // The native backend; options as in production but for those given.
 std::shared_ptr<backend::Backend> open_native(const std::filesystem::path& folder, const backend::NativeOptions& options = {});
 

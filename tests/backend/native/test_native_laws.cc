@@ -53,8 +53,7 @@ std::vector<std::filesystem::path> small_models() {
   std::vector<std::filesystem::path> folders = {fable()};
   for (const testing_support::KnownDecoder& decoder : testing_support::known_decoders()) {
     const bool in_tree = decoder.folder.string().starts_with(testing_support::fixtures().string());
-    const bool open = testing_support::is_open_natively(decoder.name);
-    if (in_tree && !open && !testing_support::why_not_native(decoder.name)) folders.push_back(decoder.folder);
+    if (in_tree && !testing_support::why_not_native(decoder.name)) folders.push_back(decoder.folder);
   }
   return folders;
 }
