@@ -107,7 +107,7 @@ void check_memory(const std::vector<ChosenWeight>& chosen) {
   if (available == 0 || needed <= available) return;
   throw Error(
       Code::kTooLarge,
-      fmt::format("the weights would take {:.1f} GB in this form, and {:.1f} GB of memory are free; take a smaller one with --weights "
+      fmt::format("the weights would take {:.1f} GB in this form, and {:.1f} GB of memory is free; use a smaller format with --weights "
                   "f16, q8 or q4",
                   static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9));
 }
