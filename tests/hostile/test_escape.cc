@@ -3,6 +3,7 @@
 
 #include "base/escape.h"
 #include "base/utf8.h"
+#include "kvik/kvik_c.h"
 
 namespace kvik {
 namespace {
@@ -30,6 +31,12 @@ TEST(Escape, TwiceIsTheSameAsOnce) {
   const std::string once = escape_controls(bytes);
   EXPECT_EQ(escape_controls(once), once);
   EXPECT_TRUE(utf8::is_valid(once));
+}
+
+TEST(Escape, MessagesOfTheCApiAreEscaped) {
+  kvik_model* model = nullptr;
+  EXPECT_NE(kvik_model_load("no\x1b[2Jsuch\nmodel", nullptr, &model), KVIK_STATUS_OK);
+  EXPECT_THAT(kvik_last_error(), testing::HasSubstr("no\\x1b[2Jsuch\\nmodel"));
 }
 
 }  // namespace

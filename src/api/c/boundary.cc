@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include "base/escape.h"
+
 namespace kvik::c {
 namespace {
 
@@ -14,7 +16,7 @@ static_assert(static_cast<int>(KVIK_STATUS_INTERNAL) == static_cast<int>(Code::k
 
 kvik_status fail(kvik_status status, const char* message) noexcept {
   try {
-    last_message = message;
+    last_message = escape_controls(message);  // it may quote a path or a name out of a file
     last_error = last_message.c_str();
   } catch (...) { last_error = "out of memory"; }
   return status;
