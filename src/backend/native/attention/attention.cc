@@ -6,7 +6,8 @@ namespace kvik::native {
 
 Outcome<std::vector<FoundAttention>> match_attentions(CompileState& state, LabeledGraph& labeled) {
   MaskPatternCache patterns;
-  const AttentionContext context = {state.labels, state.probes, state.constants, state.options.context, labeled.numbers, patterns};
+  const AttentionContext context = {state.labels,    state.probes, state.constants,    state.options.context,
+                                    labeled.numbers, patterns,     labeled.newest_last};
   std::vector<FoundAttention> all;
   for (const AttentionSite& site : labeled.attentions) {
     const onnx::Node& node = state.node(site.node);

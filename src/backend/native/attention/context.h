@@ -27,6 +27,7 @@ struct AttentionContext {
   int64_t context = 0;  // positions to probe up to; 0: unknown
   ValueNumbers& numbers;
   MaskPatternCache& patterns;
+  bool newest_last = false;  // see LabeledGraph
 };
 
 // `product` contracts the keys' axis of its input `weights_input` (a score) with values. May refuse.

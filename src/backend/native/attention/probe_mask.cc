@@ -182,18 +182,34 @@ class MaskInference {
       const Sizes sizes = {.fresh = size.fresh, .past = size.past, .buffer = buffer};
       const float none = 0;
       const Scores scores = require(mask_.source.softmax_input(sizes, std::span(&none, 1)));
-      const Reference reference = reference_of(node(), sizes.past, sizes.total(), scores);
-      observe_biases(sizes.past, sizes.total(), scores, reference);
-      require_hidden(sizes.total(), mask_.source.n_keys(sizes), scores, reference);
+      const Scores written = part_of(scores, context_.newest_last ? buffer - sizes.total() : 0, sizes.total());
+      const Reference reference = reference_of(node(), sizes.past, sizes.total(), written);
+      observe_biases(sizes.past, sizes.total(), written, reference);
+      const int64_t n_empty = buffer - sizes.total();
+      require_hidden(part_of(scores, context_.newest_last ? 0 : sizes.total(), n_empty), written, reference);
     }
   }
 
-  void require_hidden(int64_t first, int64_t end, const Scores& scores, const Reference& reference) const {
-    for (int64_t q = 0; q < scores.rows; ++q) {
-      for (int64_t k = first; k < end; ++k) {
-        for (int64_t h = 0; h < scores.heads; ++h) {
-          const float seen = scores.at(0, q, reference.key[static_cast<size_t>(q)], h);
-          if (!(scores.at(0, q, k, h) < seen + kHidden)) refuse(node(), "it sees places of its cache that nothing was written to");
+  // `count` keys from `first` on.
+  static Scores part_of(const Scores& scores, int64_t first, int64_t count) {
+    Scores part = {.batch = scores.batch, .rows = scores.rows, .keys = count, .heads = scores.heads, .data = {}};
+    part.data.resize(static_cast<size_t>(part.batch * part.rows * part.keys * part.heads));
+    for (int64_t b = 0; b < part.batch; ++b) {
+      for (int64_t q = 0; q < part.rows; ++q) {
+        for (int64_t k = 0; k < count; ++k) {
+          for (int64_t h = 0; h < part.heads; ++h) part.at(b, q, k, h) = scores.at(b, q, first + k, h);
+        }
+      }
+    }
+    return part;
+  }
+
+  void require_hidden(const Scores& empty, const Scores& written, const Reference& reference) const {
+    for (int64_t q = 0; q < empty.rows; ++q) {
+      for (int64_t k = 0; k < empty.keys; ++k) {
+        for (int64_t h = 0; h < empty.heads; ++h) {
+          const float seen = written.at(0, q, reference.key[static_cast<size_t>(q)], h);
+          if (!(empty.at(0, q, k, h) < seen + kHidden)) refuse(node(), "it sees places of its cache that nothing was written to");
         }
       }
     }

@@ -162,6 +162,13 @@ ValueId appended_by(const Labels& labels, const Node& node) {
   if (node.op == "TensorScatter" && node.inputs.size() > 1) return node.inputs[1];
   const bool scatters = node.domain.empty() && (node.op == "ScatterND" || node.op == "ScatterElements") && node.inputs.size() == 3;
   if (scatters && holds(labels[node.inputs[0]].axes, Symbol::kPast)) return node.inputs[2];
+  if (node.op == "Add" && node.domain.empty() && node.inputs.size() == 2) {
+    // The past where nothing is written, and what is new where it is written (label/cache_writes.h).
+    for (const size_t past : {size_t{0}, size_t{1}}) {
+      if (holds(labels[node.inputs[past]].axes, Symbol::kPast) && holds(labels[node.inputs[1 - past]].axes, Symbol::kTotal))
+        return node.inputs[1 - past];
+    }
+  }
   if (node.op != "Concat" || !node.domain.empty() || node.inputs.size() != 2) return onnx::kNoValue;
   const Label &past = labels[node.inputs[0]], &whole = labels[node.outputs[0]];
   if (past.kind != Label::Kind::kRow || whole.kind != Label::Kind::kRow) return onnx::kNoValue;

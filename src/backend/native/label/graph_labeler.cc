@@ -121,6 +121,7 @@ std::optional<Stop> GraphLabeler::label_node(NodeId id) {
   for (const ValueId value : here.captures) look(value);
   if (rows && !is_shape(here)) return label_row(id);
   if (rows && label(here.inputs.at(0)).is_empty) return Refusal{here.describe(), "asks for the shape of what has no elements"};
+  if (rows && cache_writes_.is_rolled(here.inputs[0])) return Refusal{here.describe(), "asks for the shape of a cache that is being moved"};
   if (share(id)) return std::nullopt;
   if (rows || auxiliaries) {
     label_auxiliary(here);
@@ -187,7 +188,7 @@ std::optional<Refusal> GraphLabeler::apply_rule(NodeId id) {
     const bool may_run = rule == nullptr || (op.one_token() && !op.has_rows());
     if (op.any_empty() && !op.is("Concat")) {
       op.set_empty_outputs();
-    } else {
+    } else if (!cache_writes_.label(op)) {
       const std::optional<Refusal> refusal = rule == nullptr ? Refusal{} : refusal_of(&here, [&] { rule(op); });
       if (refusal && !may_run) refuse(*refusal);
       if (refusal) label_by_running(op);

@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "backend/native/label/cache_writes.h"
 #include "backend/native/label/label.h"
 #include "backend/native/label/selections.h"
 
@@ -50,6 +51,7 @@ class GraphLabeler {
   std::unordered_map<onnx::ValueId, onnx::ValueId> same_;
   std::vector<bool> opened_;  // by node: its inputs have been asked for
   Selections selections_;
+  CacheWrites cache_writes_;
 };
 
 }  // namespace kvik::native

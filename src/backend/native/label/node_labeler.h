@@ -51,6 +51,7 @@ class NodeLabeler {
   void mark_last() { last_ = true; }
   void mark_empty() { empty_ = true; }
   void poison(std::string reason);
+  void take_poison_of(size_t input) { poison_ = label(input).poison; }  // what the other operands hold does not come out
 
   // The row operation, after set_output(). Nothing is emitted for what belongs to an attention, to the past or to nobody.
   void emit(RowOp::Kind kind = RowOp::Kind::kNode);

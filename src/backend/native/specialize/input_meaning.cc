@@ -15,13 +15,13 @@ using analysis::State;
 
 constexpr int64_t kLargestAxis = int64_t{1} << 31;
 
-[[noreturn]] void refuse(const Port& port, std::string_view why) {
+[[noreturn]] void refuse_input(const Port& port, std::string_view why) {
   native::refuse(fmt::format("input '{}' ({}) {}", port.name, analysis::role_name(port.role), why));
 }
 
 Axis declared(const Port& port, size_t axis, int64_t told = 0) {
   const int64_t size = axis < port.dims.size() && port.dims[axis].value > 0 ? port.dims[axis].value : told;
-  if (size > kLargestAxis) refuse(port, fmt::format("declares an axis of {}", size));
+  if (size > kLargestAxis) refuse_input(port, fmt::format("declares an axis of {}", size));
   if (size <= 0) return {factor(Symbol::kUnknown)};
   return canonical({factor(size)});
 }
@@ -29,7 +29,7 @@ Axis declared(const Port& port, size_t axis, int64_t told = 0) {
 Axes token_axes(const Port& port) {
   const size_t rank = port.has_shape ? port.dims.size() : 2;
   if (rank == 1) return {{factor(Symbol::kNew)}};
-  if (rank != 2) refuse(port, fmt::format("has {} axes; [batch, sequence] was expected", rank));
+  if (rank != 2) refuse_input(port, fmt::format("has {} axes; [batch, sequence] was expected", rank));
   return {{factor(Symbol::kBatch)}, {factor(Symbol::kNew)}};
 }
 
@@ -48,11 +48,11 @@ Axes feature_axes(const FlatGraph& flat, const FlatGraph::Input& input, Symbol s
   const int64_t width = width_by_use(flat, input.value);
   if (!port.has_shape || port.dims.size() == 3) return {{factor(Symbol::kBatch)}, {factor(sequence)}, declared(port, 2, width)};
   if (port.dims.size() == 2) return {{factor(sequence)}, declared(port, 1, width)};
-  refuse(port, fmt::format("has {} axes; [batch, sequence, features] was expected", port.dims.size()));
+  refuse_input(port, fmt::format("has {} axes; [batch, sequence, features] was expected", port.dims.size()));
 }
 
 Axes state_axes(const Port& port, const State& state) {
-  if (!port.has_shape) refuse(port, "declares no shape");
+  if (!port.has_shape) refuse_input(port, "declares no shape");
   Axes axes;
   for (size_t i = 0; i < port.dims.size(); ++i) {
     const int axis = static_cast<int>(i);
@@ -88,8 +88,8 @@ Label row(const Port& port, Axes axes) {
 
 Label state_label(const FlatGraph& flat, const FlatGraph::Input& input) {
   const Port& port = *input.port;
-  if (input.state == nullptr) refuse(port, "is no state that a step gives back");
-  if (!flat.has_past && !input.state->cross) refuse(port, "is read by the graph of the first step, which has no past");
+  if (input.state == nullptr) refuse_input(port, "is no state that a step gives back");
+  if (!flat.has_past && !input.state->cross) refuse_input(port, "is read by the graph of the first step, which has no past");
   Label label = row(port, state_axes(port, *input.state));
   if (input.state->cross) {
     label.on_past = false;
@@ -125,7 +125,7 @@ Label label_by_role(const FlatGraph& flat, const FlatGraph::Input& input) {
     case Role::kRecurrentState: return state_label(flat, input);
     default: break;
   }
-  if (!backend::is_shape_role(port.role) && port.role != Role::kEncoderAttentionMask) refuse(port, "cannot be given row by row");
+  if (!backend::is_shape_role(port.role) && port.role != Role::kEncoderAttentionMask) refuse_input(port, "cannot be given row by row");
   label.kind = Label::Kind::kAuxiliary;
   return label;
 }
