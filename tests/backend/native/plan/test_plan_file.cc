@@ -135,7 +135,7 @@ TEST_F(PlanFile, AnyBytesAreAPlanThatRunsOrASentence) {
   int n_read = 0, n_refused = 0;
   for (int i = 0; i < 400; ++i) {
     std::string changed = whole.substr(0, whole.size() - 8);
-    for (uint32_t flips = random() % 3 + 1; flips > 0; --flips) changed[random() % changed.size()] = static_cast<char>(random());
+    for (auto flips = random() % 3 + 1; flips > 0; --flips) changed[random() % changed.size()] = static_cast<char>(random());
     try {
       const SavedPlans saved = parse_plans(std::as_bytes(std::span(changed)), models, "a plan");
       ++n_read;
