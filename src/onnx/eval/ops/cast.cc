@@ -165,7 +165,7 @@ DType unpacked_dtype(DType dtype) {
   }
 }
 
-DType dtype_attribute(const KernelCall& call) {
+DType target_dtype(const KernelCall& call) {
   const int64_t to = call.node.int_or("to", 0);
   require(to > 0 && to <= kLastDType, "the target type {} is unknown", to);
   return static_cast<DType>(to);
@@ -175,13 +175,13 @@ CastOptions options_of(const Node& node) {
   return {.saturate = node.int_or("saturate", 1) != 0, .round_mode = node.string_or("round_mode", "up")};
 }
 
-Tensors cast_kernel(const KernelCall& call) { return {cast(call.input(0), dtype_attribute(call), options_of(call.node))}; }
+Tensors cast_kernel(const KernelCall& call) { return {cast(call.input(0), target_dtype(call), options_of(call.node))}; }
 
 Tensors cast_like(const KernelCall& call) { return {cast(call.input(0), call.input(1).dtype(), options_of(call.node))}; }
 
 Tensors bit_cast(const KernelCall& call) {
   const Tensor& x = call.input(0);
-  const DType to = dtype_attribute(call);
+  const DType to = target_dtype(call);
   require(bits_per_element(to) == bits_per_element(x.dtype()) && bits_per_element(to) != 0, "the bits of {} cannot be read as {}",
           dtype_name(x.dtype()), dtype_name(to));
   Tensor result(to, x.dims());

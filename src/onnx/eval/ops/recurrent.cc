@@ -103,14 +103,14 @@ void Cell::lstm(const double* x, Vector& h, Vector& c) const {
   h = std::move(next);
 }
 
-Tensor require_dims(const Tensor& x, const Dims& dims, std::string_view what) {
+Tensor require_shape(const Tensor& x, const Dims& dims, std::string_view what) {
   require(x.dims() == dims, "{} has shape {}; expected {}", what, to_string(x.dims()), to_string(dims));
   return x;
 }
 
 Vector values_or_zeros(const KernelCall& call, size_t i, const Dims& dims, std::string_view what) {
   if (!call.has(i)) return Vector(static_cast<size_t>(element_count(dims)), 0.0);
-  return as_doubles(require_dims(call.input(i), dims, what));
+  return as_doubles(require_shape(call.input(i), dims, what));
 }
 
 Sizes sizes_of(const KernelCall& call, int64_t gates, bool batch_first) {
@@ -123,14 +123,14 @@ Sizes sizes_of(const KernelCall& call, int64_t gates, bool batch_first) {
   require(direction == "forward" || direction == "reverse" || direction == "bidirectional", "direction '{}' is unknown", direction);
   require(sizes.directions == (direction == "bidirectional" ? 2 : 1), "R has {} directions, but the direction is '{}'", sizes.directions,
           direction);
-  require_dims(call.input(1), {sizes.directions, gates * sizes.hidden, sizes.input}, "W");
-  require_dims(r, {sizes.directions, gates * sizes.hidden, sizes.hidden}, "R");
+  require_shape(call.input(1), {sizes.directions, gates * sizes.hidden, sizes.input}, "W");
+  require_shape(r, {sizes.directions, gates * sizes.hidden, sizes.hidden}, "R");
   return sizes;
 }
 
 std::vector<int64_t> lengths_of(const KernelCall& call, const Sizes& sizes) {
   if (!call.has(4)) return std::vector<int64_t>(static_cast<size_t>(sizes.batch), sizes.steps);
-  std::vector<int64_t> lengths = as_ints(require_dims(call.input(4), {sizes.batch}, "sequence_lens"));
+  std::vector<int64_t> lengths = as_ints(require_shape(call.input(4), {sizes.batch}, "sequence_lens"));
   for (const int64_t n : lengths) require(n >= 0 && n <= sizes.steps, "a sequence of {} does not fit {} steps", n, sizes.steps);
   return lengths;
 }
