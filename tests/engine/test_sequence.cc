@@ -41,7 +41,7 @@ TEST(Sequence, ACancelledPromptLeavesNoTrace) {
 
 TEST(Sequence, LogitsBeforeTheFirstTokenAreAnError) {
   Sequence sequence(plain(), 0);
-  EXPECT_THROW(sequence.logits(), Error);
+  EXPECT_THAT([&] { (void)sequence.logits(); }, testing::ThrowsMessage<Error>(testing::HasSubstr("append at least one token first")));
 }
 
 TEST(Sequence, LogitsAfterARewindAreThoseOfTheTokenBefore) {

@@ -10,7 +10,7 @@
 #include "kvik/error.h"
 #include "support/models.h"
 
-// The laws of the native backend are laws of bits: whatever way leads to a row, its logits are the same floats.
+// The laws of the native backend: a row has the same logits, bit for bit, however it was computed.
 namespace kvik::testing_support {
 
 using LogitsRow = std::vector<float>;
@@ -21,7 +21,7 @@ inline BackendPtr open_native(const std::filesystem::path& folder, LoadOptions o
   return api::open_backend(analysis::analyze(folder), options, api::read_environment(), {});
 }
 
-// A model that is no program over rows is another test's business.
+// Null if the model does not compile for the native backend, which other tests check.
 inline BackendPtr try_native(const std::filesystem::path& folder, const LoadOptions& options = {}) {
   try {
     return open_native(folder, options);
@@ -40,20 +40,24 @@ inline testing::AssertionResult same_bits(std::span<const float> a, std::span<co
   return testing::AssertionSuccess();
 }
 
-// Ids all over the vocabulary, the same each time.
-inline std::vector<TokenId> made_up_ids(int n, int vocab, int from = 31) {
+// Ids from all over the vocabulary; the same in every run.
+inline std::vector<TokenId> synthetic_ids(int n, int vocab, int from = 31) {
   std::vector<TokenId> ids;
   for (int i = 0; i < n; ++i) ids.push_back(static_cast<TokenId>((int64_t{i} * 7919 + from) % vocab));
   return ids;
 }
 
-// The logits after every one of `ids`, computed in one go.
+// Appends the logits after each of `ids`, computed in one run.
+inline void rows_of_piece(engine::Sequence& sequence, std::span<const TokenId> ids, std::vector<LogitsRow>& rows) {
+  const auto see = [&](int, std::span<const float> row) { rows.emplace_back(row.begin(), row.end()); };
+  if (sequence.append_and_see(ids, see) != AppendStatus::kDone) throw Error(Code::kTooLarge, "the prompt does not fit into the context");
+}
+
 inline std::vector<LogitsRow> rows_of(const BackendPtr& backend, std::span<const TokenId> ids,
                                       std::shared_ptr<const backend::Source> source = nullptr) {
   std::vector<LogitsRow> rows;
   engine::Sequence sequence(backend, 0, std::move(source));
-  const auto see = [&](int, std::span<const float> row) { rows.emplace_back(row.begin(), row.end()); };
-  if (sequence.append_and_see(ids, see) != AppendStatus::kDone) throw Error(Code::kTooLarge, "the prompt does not fit into the context");
+  rows_of_piece(sequence, ids, rows);
   return rows;
 }
 

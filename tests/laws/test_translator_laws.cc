@@ -17,8 +17,8 @@ class TranslatorLaws : public testing::TestWithParam<std::filesystem::path> {
   void SetUp() override {
     backend_ = open_native(GetParam(), LoadOptions{});
     const int vocab = backend_->traits().vocab;
-    for (const int n : {7, 1, 12}) sources_.push_back(source_ids(made_up_ids(n, vocab, 5 + n)));
-    ids_ = made_up_ids(9, vocab, 3);
+    for (const int n : {7, 1, 12}) sources_.push_back(source_ids(synthetic_ids(n, vocab, 5 + n)));
+    ids_ = synthetic_ids(9, vocab, 3);
   }
 
   std::vector<LogitsRow> rows_with(const LoadOptions& options) const {

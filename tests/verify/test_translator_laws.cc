@@ -106,11 +106,12 @@ TEST(VerifyTranslator, ABrokenBackendFailsTheLawItBreaks) {
   EXPECT_THAT(found(FaultyTranslator::Fault::kMixesBatches), testing::Contains(testing::StartsWith("batch = alone")));
 }
 
-TEST(VerifyTranslator, VerifyingWithoutSourcesIsAnError) {
+TEST(VerifyTranslator, ATargetOfOneTokenIsAnError) {
   const Loaded model = load(translator_form("translator-pair"), false);
   Asked asked(model);
   asked.options.target = {1};
-  EXPECT_THROW(verify_translator(model.backend, asked.options), Error);
+  EXPECT_THAT([&] { (void)verify_translator(model.backend, asked.options); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("a target of at least 2 tokens")));
 }
 
 }  // namespace
