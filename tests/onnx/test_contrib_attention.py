@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from differential import Case, angles, assert_agrees, assert_gives, assert_same, random, softmax
+from differential import INT8_WEIGHTS, Case, angles, assert_agrees, assert_gives, assert_same, random, softmax
 from onnx import TensorProto
 
 
@@ -243,7 +243,7 @@ def test_attention_agrees(arguments):
 def test_quantized_attention_agrees(weight_type, per_column, past):
     rng = np.random.default_rng(4)
     n = 24 if per_column else 1
-    low, high = (-128, 128) if weight_type == np.int8 else (0, 256)
+    low, high = INT8_WEIGHTS if weight_type == np.int8 else (0, 256)
     inputs = [rng.integers(0, 256, (2, 3, 12)).astype(np.uint8), rng.integers(low, high, (12, 24)).astype(weight_type), random(3, 24),
               np.float32(0.02), (rng.random(n) * 0.01 + 0.002).astype(np.float32).reshape((n,) if per_column else ()), None, np.uint8(120),
               rng.integers(low // 4, high // 4, n).astype(weight_type).reshape((n,) if per_column else ()),

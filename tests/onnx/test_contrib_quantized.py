@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from differential import Case, assert_agrees, assert_gives, assert_same, random, sigmoid
+from differential import INT8_WEIGHTS, Case, assert_agrees, assert_gives, assert_same, random, sigmoid
 
 
 def integers(seed, low, high, shape, dtype):
@@ -104,7 +104,7 @@ def test_gather_block_quantized_nibbles_agree(gather_axis, quantize_axis, dtype,
 @pytest.mark.parametrize("per_column", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 def test_dynamic_quantize_matmul_agrees(weight_type, per_column, bias):
-    low, high = (-128, 128) if weight_type == np.int8 else (0, 256)
+    low, high = INT8_WEIGHTS if weight_type == np.int8 else (0, 256)
     n = (7,) if per_column else ()
     inputs = [random(1, 2, 3, 16), integers(2, low, high, (16, 7), weight_type), positive(3, *n), integers(4, low // 2, high // 2, n, weight_type),
               random(5, 7) if bias else None][:5 if bias else 4]
@@ -115,7 +115,7 @@ def test_dynamic_quantize_matmul_agrees(weight_type, per_column, bias):
 @pytest.mark.parametrize("per_column", [False, True])
 def test_matmul_integer_to_float_agrees(types, per_column):
     def limits(dtype):
-        return (-128, 128) if dtype == np.int8 else (0, 256)
+        return INT8_WEIGHTS if dtype == np.int8 else (0, 256)
 
     n = (5,) if per_column else ()
     inputs = [integers(1, *limits(types[0]), (2, 4, 8), types[0]), integers(2, *limits(types[1]), (8, 5), types[1]), np.float32(0.02), positive(3, *n),
@@ -127,7 +127,7 @@ def test_matmul_integer_to_float_agrees(types, per_column):
 @pytest.mark.parametrize("transposed", [(0, 0), (1, 0), (0, 1), (1, 1)])
 def test_qgemm_agrees(transposed, quantized):
     a = integers(1, 0, 256, (6, 4) if transposed[0] else (4, 6), np.uint8)
-    b = integers(2, -128, 128, (5, 6) if transposed[1] else (6, 5), np.int8)
+    b = integers(2, *INT8_WEIGHTS, (5, 6) if transposed[1] else (6, 5), np.int8)
     inputs = [a, np.float32(0.03), np.uint8(120), b, positive(3, 5), integers(4, -5, 5, (5,), np.int8), integers(5, -300, 300, (5,), np.int32)]
     inputs += [np.float32(0.5), np.uint8(100)] if quantized else []
     case = Case("QGemm", inputs, alpha=0.7, transA=transposed[0], transB=transposed[1])
@@ -178,7 +178,7 @@ def test_microsoft_quantize_and_dequantize_agree(dtype, axis, shape):
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("attributes", [{}, {"pads": [1, 0, 1, 1], "strides": [2, 1]}, {"dilations": [2, 1]}, {"auto_pad": "SAME_UPPER", "strides": [2, 2]}])
 def test_quantized_convolutions_agree(attributes, group):
-    x, w = integers(1, 0, 256, (2, 4, 6, 7), np.uint8), integers(2, -128, 128, (6, 4 // group, 3, 2), np.int8)
+    x, w = integers(1, 0, 256, (2, 4, 6, 7), np.uint8), integers(2, *INT8_WEIGHTS, (6, 4 // group, 3, 2), np.int8)
     assert_agrees(Case("ConvInteger", [x, np.abs(w.astype(np.int16)).astype(np.uint8), np.uint8(100), np.uint8(7)], domain="", group=group, **attributes))
     inputs = [x, np.float32(0.02), np.uint8(120), w, positive(3, 6), integers(4, 0, 1, (6,), np.int8), np.float32(0.6), np.uint8(110),
               integers(5, -500, 500, (6,), np.int32)]

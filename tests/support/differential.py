@@ -11,6 +11,8 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 MICROSOFT = "com.microsoft"
+# Without VNNI, ONNX Runtime adds pairs of u8 x i8 products in 16 bits, which saturate; two products of this range do not.
+INT8_WEIGHTS = (-64, 64)
 KVIK_EVAL = pathlib.Path(os.environ.get("KVIK_BINARY_DIR", "build")) / "kvik-eval"
 
 

@@ -74,8 +74,6 @@ std::shared_ptr<backend::Backend> open_reference(const std::filesystem::path& fo
 
 std::optional<std::string> why_not_native(const std::string& model) {
   static const std::map<std::string, std::string> kReasons = {
-      {"fixed-one-hot", "a cache written by a product with a one-hot matrix"},
-      {"fixed-rolled", "a cache whose newest position is the last one"},
       {"fixed-unclear-count", "only a run tells that its positions are one number"},
       {"no-batch-anywhere", "tokens and stacked caches without a batch axis"},
       {"quantized-attention", "scores and weights quantized inside the attention"},
