@@ -29,7 +29,7 @@ std::vector<TokenId> prompt_ids(const Model& model, const RunOptions& options) {
   return model.tokenize(model.apply_chat_template(messages.dump(-1, ' ', false, Json::error_handler_t::replace)), false);
 }
 
-Json to_json(const Model& model, const Generation& generation, const std::string& text) {
+Json generation_json(const Model& model, const Generation& generation, const std::string& text) {
   const Metrics metrics = generation.metrics();
   return {
       {"prompt_ids", generation.prompt_ids()},
@@ -76,7 +76,7 @@ int generate_text(const RunOptions& options, const Terminal& terminal) {
     flush_output();
   }
   if (terminal.json) {
-    print_result("{}\n", to_json(model, generation, text).dump(-1, ' ', false, Json::error_handler_t::replace));
+    print_result("{}\n", generation_json(model, generation, text).dump(-1, ' ', false, Json::error_handler_t::replace));
     return 0;
   }
   if (!model.has_tokenizer()) print_result("{}", fmt::join(generation.ids(), ","));
