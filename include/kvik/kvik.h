@@ -90,9 +90,38 @@ struct Metrics {
   int reused_tokens = 0;      // of the prompt, already in the cache
   int decode_tokens = 0;      // in decode_ms
   int generated_tokens = 0;
+  int decode_runs = 0;      // of the model, for decode_tokens: fewer with speculation
+  int proposed_tokens = 0;  // by speculation
+  int accepted_tokens = 0;  // of those
   size_t cache_bytes = 0;
   double prefill_tokens_per_s() const { return prefill_ms > 0 ? prompt_tokens * 1e3 / prefill_ms : 0; }
   double decode_tokens_per_s() const { return decode_ms > 0 ? decode_tokens * 1e3 / decode_ms : 0; }
+};
+
+// Memory of the KV cache of a model, and what it saved.
+struct CacheUse {
+  size_t used_bytes = 0;         // pages of sessions and of known prefixes; shared ones count once
+  size_t prefix_bytes = 0;       // of these, only kept for later: evicted if memory is needed
+  size_t allocated_bytes = 0;    // from the operating system
+  size_t limit_bytes = 0;        // LoadOptions::kv_bytes; 0: none
+  int64_t reused_positions = 0;  // found instead of computed, since the model was loaded
+  int64_t evicted_positions = 0;
+};
+
+// What Session::append_tree() found: logits of every node, valid until the session changes.
+class [[nodiscard]] TreeLogits {
+ public:
+  AppendStatus status() const { return status_; }
+  int size() const { return status_ == AppendStatus::kDone ? n_nodes_ : 0; }
+  // After the node's token. Throws if there is no such node or the status is not kDone.
+  std::span<const float> operator[](int node) const;
+
+ private:
+  friend class Session;
+  AppendStatus status_ = AppendStatus::kDone;
+  int n_nodes_ = 0;
+  int vocab_ = 0;
+  const float* logits_ = nullptr;  // [n_nodes][vocab]
 };
 
 // One context of a model, independent of every other. Used by one thread at a time.
@@ -105,6 +134,13 @@ class Session {
   // Computes tokens: all of them, or none if the status is not kDone. Throws if an id is outside the vocabulary.
   AppendStatus append(std::span<const TokenId> tokens);
   AppendStatus append(TokenId token) { return append(std::span<const TokenId>(&token, 1)); }
+
+  // Many continuations in one run: node i is tokens[i] after node parents[i] < i, or after the session's own tokens if that is -1, and sees
+  // nothing but its ancestors. The session stays as it is until keep(). Throws for backends that cannot do this exactly (Model::backend()
+  // other than "native", recurrent state), and if an argument is out of range.
+  TreeLogits append_tree(std::span<const TokenId> tokens, std::span<const int> parents);
+  // Appends the path to a node of the last append_tree() without computing it again. Once, and before the session changes otherwise.
+  void keep(int node);
 
   // Of the last position; valid until the session changes. Throws if nothing was appended.
   std::span<const float> logits();
@@ -197,6 +233,8 @@ class Model {
   Session session() const;
   // From Session::save() of the same model, loaded with the same backend, weights and cache storage. Throws for any other file.
   Session load_session(const std::filesystem::path& file) const;
+  // The same as a prefix that sessions may begin with: it is never evicted. Returns its number of tokens.
+  int load_prefix(const std::filesystem::path& file) const;
   // One run for many different sessions, one token for each: all of them or, if the status is not kDone, none.
   AppendStatus step(std::span<Session* const> sessions, std::span<const TokenId> tokens) const;
 
@@ -238,6 +276,7 @@ class Model {
   size_t weights_bytes_per_token() const;  // read for one token of one sequence
   size_t cache_bytes_per_token() const;    // kept per position, and read for every later one
   SourceWork source_work() const;          // since the model was loaded
+  CacheUse cache_use() const;
   double load_ms() const;
   std::vector<TokenId> eos_ids() const;
   std::vector<TokenId> start_ids() const;  // prompt of a text without a prompt; empty if the model has no such token

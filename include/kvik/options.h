@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,8 +21,9 @@ namespace kvik {
 enum class Finish { kStop, kLength, kCancelled };
 std::string_view finish_name(Finish finish);  // "stop", "length", "cancelled"
 
-// In every case other than kDone nothing was appended.
-enum class [[nodiscard]] AppendStatus{kDone, kContextFull, kCancelled};
+// In every case other than kDone nothing was appended. kNoMemory: LoadOptions::kv_bytes are in use by other sessions; try again after one
+// of them ended or was rewound.
+enum class [[nodiscard]] AppendStatus{kDone, kContextFull, kCancelled, kNoMemory};
 
 // When a beam search ends that has as many finished hypotheses as beams, as in Hugging Face.
 enum class EarlyStopping {
@@ -38,12 +40,14 @@ enum class KvStorage { kAuto, kF32, kF16, kQ8 };     // kAuto: f16 if the file's
 struct LoadOptions {
   BackendChoice backend = BackendChoice::kAuto;
   Device device = Device::kCpu;
-  Weights weights = Weights::kAuto;    // native backend only; others use what the file has
-  KvStorage kv = KvStorage::kAuto;     // native backend only; others use what the file has
-  std::string isa = "auto";            // native backend only: "scalar", "avx2", "avx512", …; "auto": the fastest of this machine
-  std::vector<std::string> no_fuse;    // native backend only: names of fusions to turn off
-  int threads = 0;                     // 0: one per core
-  int context = 0;                     // most positions of a session; 0: as many as the model has
+  Weights weights = Weights::kAuto;  // native backend only; others use what the file has
+  KvStorage kv = KvStorage::kAuto;   // native backend only; others use what the file has
+  std::string isa = "auto";          // native backend only: "scalar", "avx2", "avx512", …; "auto": the fastest of this machine
+  std::vector<std::string> no_fuse;  // native backend only: names of fusions to turn off
+  int threads = 0;                   // 0: one per core
+  int context = 0;                   // most positions of a session; 0: as many as the model has
+  size_t kv_bytes = 0;         // native backend only: most memory of the KV cache, all sessions and known prefixes together; 0: no limit
+  bool reuse_prefixes = true;  // native backend only: start behind tokens that any session of the model has computed before
   std::optional<std::string> variant;  // which precision if a folder has several: "fp16", "q4", … (suffix of the file name)
   std::filesystem::path ort_library;   // ONNX Runtime's shared library; empty: searched for
   std::function<void(LogLevel, std::string_view message)> log;  // called from any thread
@@ -111,6 +115,14 @@ struct SamplingField {
 };
 std::span<const SamplingField> sampling_fields();
 
+// Where proposals for the next tokens come from. Proposals are checked in one run; the output is the same as without.
+enum class Speculate {
+  kOff,
+  kLookup,  // continuations of the last tokens, found in the context and in what other sessions have computed
+};
+
+class Model;
+
 struct GenerateOptions {
   std::optional<int> max_tokens;  // new tokens; not set: as in generation_config.json, else 256
   Sampling sampling;
@@ -120,6 +132,8 @@ struct GenerateOptions {
   std::vector<std::string> stop;  // texts that end the answer and are not part of it
   std::vector<TokenId> stop_ids;  // in addition to the model's own end tokens
   bool ignore_eos = false;
+  Speculate speculate = Speculate::kOff;
+  std::shared_ptr<const Model> draft;                 // a smaller model with the same vocabulary that proposes tokens; null: none
   bool use_cache = true;                              // false: recompute everything at every step, for comparison
   std::function<void(int done, int total)> progress;  // of the prompt, in tokens
   std::function<bool()> cancelled;                    // polled between steps
