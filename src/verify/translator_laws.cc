@@ -12,29 +12,18 @@ using LogitsRow = std::vector<float>;
 using engine::Decoder;
 using engine::EncodedSource;
 using engine::FoundTargets;
+using engine::Sequence;
 using engine::TargetOptions;
-using CachePtr = std::unique_ptr<backend::Cache>;
 using Encoded = std::shared_ptr<const backend::Source>;
 
-// Appends tokens to caches in one run, each its own; gives the logits after the last token of each.
-std::vector<LogitsRow> feed(backend::Backend& backend, std::span<backend::Cache* const> caches,
-                            std::span<const std::span<const TokenId>> tokens) {
-  std::vector<backend::Row> rows;
-  for (size_t s = 0; s < caches.size(); ++s) {
-    for (size_t i = 0; i < tokens[s].size(); ++i)
-      rows.push_back({tokens[s][i], caches[s]->length() + static_cast<int>(i), static_cast<int>(s), i + 1 == tokens[s].size()});
-  }
-  backend::Logits logits;
-  backend.run(rows, caches, logits);
-  std::vector<LogitsRow> result;
-  for (int i = 0; i < logits.n_rows(); ++i) result.emplace_back(logits.row(i).begin(), logits.row(i).end());
-  return result;
+void require_room(AppendStatus status) {
+  if (status != AppendStatus::kDone) throw Error(Code::kTooLarge, "the target does not fit into the context");
 }
 
-LogitsRow feed(backend::Backend& backend, backend::Cache& cache, std::span<const TokenId> tokens) {
-  backend::Cache* const caches[] = {&cache};
-  const std::span<const TokenId> all[] = {tokens};
-  return feed(backend, caches, all).front();
+// The logits after the last of `tokens`.
+LogitsRow feed(Sequence& sequence, std::span<const TokenId> tokens) {
+  require_room(sequence.append(tokens));
+  return {sequence.logits().begin(), sequence.logits().end()};
 }
 
 class TranslatorVerifier {
@@ -50,8 +39,10 @@ class TranslatorVerifier {
     for (const Tensor& source : options.sources) {
       encoded_.push_back(backend_->encode({&source, 1}).front());
       fresh_.emplace_back();
-      for (size_t n = options.start.size(); n <= tokens_.size(); ++n)
-        fresh_.back().push_back(feed(*backend_, *backend_->new_cache(encoded_.back()), std::span(tokens_).first(n)));
+      for (size_t n = options.start.size(); n <= tokens_.size(); ++n) {
+        Sequence sequence = new_sequence(encoded_.size() - 1);
+        fresh_.back().push_back(feed(sequence, tokens(0, n)));
+      }
     }
   }
 
@@ -67,11 +58,11 @@ class TranslatorVerifier {
     if (backend_->source_work().encoded > 0) book_.law("encoder run once", tolerance, [&] { encoder_runs_once(); });
     for (const Peer& peer : options_.peers) {
       if (peer.information) {
-        book_.measure(peer.law, [&] { agrees(*peer.backend); });
+        book_.measure(peer.law, [&] { agrees(peer.backend); });
       } else if (peer.row_by_row) {
-        book_.measure(peer.law + ", all rows in one run", [&] { agrees(*peer.backend); });
+        book_.measure(peer.law + ", all rows in one run", [&] { agrees(peer.backend); });
       } else {
-        book_.law(peer.law, peer.tolerance, [&] { agrees(*peer.backend); });
+        book_.law(peer.law, peer.tolerance, [&] { agrees(peer.backend); });
       }
     }
     return book_.take();
@@ -82,12 +73,13 @@ class TranslatorVerifier {
   const LogitsRow& fresh(size_t source, size_t n) const { return fresh_[source][n - options_.start.size()]; }
   std::span<const TokenId> tokens(size_t from, size_t to) const { return std::span(tokens_).subspan(from, to - from); }
   size_t n_start() const { return options_.start.size(); }
+  Sequence new_sequence(size_t source) const { return {decoder_, 0, encoded_[source]}; }
 
   void cached_is_uncached() {
     for (size_t s = 0; s < encoded_.size(); ++s) {
-      const CachePtr cache = backend_->new_cache(encoded_[s]);
+      Sequence sequence = new_sequence(s);
       for (size_t n = 0; n < tokens_.size(); ++n) {
-        const LogitsRow found = feed(*backend_, *cache, tokens(n, n + 1));
+        const LogitsRow found = feed(sequence, tokens(n, n + 1));
         if (n + 1 < n_start()) continue;
         book_.compare(found, fresh(s, n + 1), fmt::format("source {}, token by token, after {} of {}", s + 1, n + 1, tokens_.size()));
       }
@@ -96,48 +88,45 @@ class TranslatorVerifier {
 
   void any_split() {
     for (size_t split = 1; split < tokens_.size(); ++split) {
-      const CachePtr cache = backend_->new_cache(encoded_.front());
-      feed(*backend_, *cache, tokens(0, split));
-      book_.compare(feed(*backend_, *cache, tokens(split, tokens_.size())), fresh(0, tokens_.size()),
+      Sequence sequence = new_sequence(0);
+      feed(sequence, tokens(0, split));
+      book_.compare(feed(sequence, tokens(split, tokens_.size())), fresh(0, tokens_.size()),
                     fmt::format("the target split after {} of {} tokens", split, tokens_.size()));
     }
   }
 
   void rewound_never_happened() {
     for (size_t keep = 1; keep < tokens_.size(); ++keep) {
-      const CachePtr cache = backend_->new_cache(encoded_.front());
-      feed(*backend_, *cache, tokens_);
-      backend_->rewind(*cache, static_cast<int>(keep));
-      book_.compare(feed(*backend_, *cache, tokens(keep, tokens_.size())), fresh(0, tokens_.size()),
+      Sequence sequence = new_sequence(0);
+      feed(sequence, tokens_);
+      sequence.rewind(static_cast<int>(keep));
+      book_.compare(feed(sequence, tokens(keep, tokens_.size())), fresh(0, tokens_.size()),
                     fmt::format("rewound to {} of {} tokens", keep, tokens_.size()));
     }
   }
 
   void forked_is_fresh() {
     for (size_t at = 1; at < tokens_.size(); ++at) {
-      const CachePtr trunk = backend_->new_cache(encoded_.front());
-      feed(*backend_, *trunk, tokens(0, at));
-      const CachePtr branch = backend_->fork(*trunk);
+      Sequence trunk = new_sequence(0);
+      feed(trunk, tokens(0, at));
+      Sequence branch = trunk.fork();
       const TokenId other = (tokens_[at] + 1) % backend_->traits().vocab;
-      feed(*backend_, *branch, {&other, 1});
-      book_.compare(feed(*backend_, *trunk, tokens(at, tokens_.size())), fresh(0, tokens_.size()),
-                    fmt::format("the trunk of a fork at {} tokens", at));
+      feed(branch, {&other, 1});
+      book_.compare(feed(trunk, tokens(at, tokens_.size())), fresh(0, tokens_.size()), fmt::format("the trunk of a fork at {} tokens", at));
     }
   }
 
   void batch_is_alone() {
     const std::vector<Encoded> together = backend_->encode(options_.sources);
-    std::vector<CachePtr> owned;
-    std::vector<backend::Cache*> caches;
-    for (const Encoded& source : together) {
-      owned.push_back(backend_->new_cache(source));
-      caches.push_back(owned.back().get());
-    }
-    for (size_t n = n_start(); n <= tokens_.size(); ++n) {
-      const std::vector<std::span<const TokenId>> next(caches.size(), n == n_start() ? tokens(0, n) : tokens(n - 1, n));
-      const std::vector<LogitsRow> rows = feed(*backend_, caches, next);
-      for (size_t s = 0; s < rows.size(); ++s)
-        book_.compare(rows[s], fresh(s, n), fmt::format("source {} in a batch of {}, after {} tokens", s + 1, rows.size(), n));
+    std::vector<Sequence> sequences;
+    std::vector<Sequence*> pointers;
+    sequences.reserve(together.size());
+    for (const Encoded& source : together) pointers.push_back(&sequences.emplace_back(decoder_, 0, source));
+    for (size_t n = 1; n <= tokens_.size(); ++n) {
+      require_room(Sequence::append_each(pointers, std::vector<TokenId>(pointers.size(), tokens_[n - 1])));
+      for (size_t s = 0; s < sequences.size() && n >= n_start(); ++s)
+        book_.compare(sequences[s].logits(), fresh(s, n),
+                      fmt::format("source {} in a batch of {}, after {} tokens", s + 1, sequences.size(), n));
     }
   }
 
@@ -175,11 +164,12 @@ class TranslatorVerifier {
     book_.require(n_encoded == n_sources, fmt::format("{} sources went through the encoder for {}", n_encoded, n_sources));
   }
 
-  void agrees(backend::Backend& peer) {
+  void agrees(const std::shared_ptr<backend::Backend>& peer) {
     for (size_t s = 0; s < options_.sources.size(); ++s) {
-      const Encoded encoded = peer.encode({&options_.sources[s], 1}).front();
+      const Encoded encoded = peer->encode({&options_.sources[s], 1}).front();
       for (size_t n = n_start(); n <= tokens_.size(); n += std::max<size_t>(1, options_.target.size() / 2)) {
-        book_.compare(feed(peer, *peer.new_cache(encoded), tokens(0, n)), fresh(s, n), fmt::format("source {}, {} tokens", s + 1, n));
+        Sequence sequence(peer, 0, encoded);
+        book_.compare(feed(sequence, tokens(0, n)), fresh(s, n), fmt::format("source {}, {} tokens", s + 1, n));
       }
     }
   }
