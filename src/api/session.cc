@@ -59,7 +59,7 @@ void Session::rewind(int length) {
 }
 
 void Session::save(const std::filesystem::path& file) const {
-  const engine::Sequence& sequence = state_->sequence();
+  engine::Sequence& sequence = state_->sequence();
   kv::SavedCache saved{.model = state_->model->identity(), .form = state_->model->traits().cache_form};
   saved.tokens.assign(sequence.tokens().begin(), sequence.tokens().end());
   saved.logits.assign(sequence.known_logits().begin(), sequence.known_logits().end());

@@ -34,9 +34,11 @@ struct Traits {
   std::vector<TokenId> unsupported_tokens;  // have logits but cannot be continued from; never sample them
   int max_positions = 0;                    // 0: unknown
   int max_source_positions = 0;
-  // Length switch (LongRoPE): for a sequence longer than this the model computes all positions differently; 0: no switch. A row's logits
-  // then depend on the length of its sequence after the call, and cached positions from before the switch are recomputed.
+  // Length switch (LongRoPE): for a sequence longer than this the model computes all positions differently; 0: no switch. A cache then
+  // holds positions of one side of it: see can_continue().
   int64_t switch_after = 0;
+  // The length after each run decides, as in the file: every run of a longer sequence must reach past switch_after.
+  bool switches_per_run = false;
   // Format of saved caches, apart from the model: only a backend with the same cache_form can restore them.
   std::string cache_form;
   // Bytes, if the backend does not keep weights and cache as the files have them; 0: as in the files.
@@ -98,8 +100,13 @@ class Backend {
   // The largest number of rows of one sequence a call should have, to keep logits and scratch memory small.
   virtual int preferred_chunk() const = 0;
 
-  // `source` is null unless the model is an encoder-decoder.
-  virtual std::unique_ptr<Cache> new_cache(std::shared_ptr<const Source> source = nullptr) = 0;
+  // `source` is null unless the model is an encoder-decoder. `length` is what its sequence will have after the coming runs: it decides the
+  // side of a length switch.
+  virtual std::unique_ptr<Cache> new_cache(std::shared_ptr<const Source> source = nullptr, int length = 0) = 0;
+
+  // Whether the positions of a cache are those of a sequence that will have `length`. If not they must be recomputed in a new cache: they
+  // belong to the other side of the length switch, or a window has dropped what a rewind made visible again.
+  virtual bool can_continue(const Cache& cache, int length) const = 0;
 
   // A copy of the sequence; later changes to either do not affect the other.
   virtual std::unique_ptr<Cache> fork(const Cache& cache) = 0;
@@ -107,7 +114,7 @@ class Backend {
   // Drops all positions from `length` on.
   virtual void rewind(Cache& cache, int length) = 0;
 
-  // Computes the rows and appends them to their caches. `logits` gets one row per row with wants_logits, in order.
+  // Computes the rows and appends them to their caches, which can continue. `logits` gets one row per row with wants_logits, in order.
   virtual void run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) = 0;
 
   // The contents of a cache without a source, in host memory, in a backend-specific format; valid until the cache changes.

@@ -31,7 +31,7 @@ bool Decoder::step(std::span<Stream* const> streams) {
 }
 
 // Changes nothing but what is pending: single steps of all streams, then as much of their prompts as there is room for, beginning with
-// another stream each time.
+// another stream each time. A sequence that crosses a length switch becomes pending as a whole, for its final length.
 void Decoder::plan(std::span<Stream* const> streams) {
   shares_.clear();
   rows_.clear();
@@ -42,6 +42,7 @@ void Decoder::plan(std::span<Stream* const> streams) {
       Sequence& branch = stream->branches[i];
       const bool reads_logits = stream->strategy != nullptr && !stream->strategy->wants_every_row();
       if (reads_logits) branch.need_logits();
+      if (branch.must_restart()) branch.restart();
       if (branch.pending().size() == 1) plan_branch(*stream, i, 1);
     }
   }
@@ -53,26 +54,37 @@ void Decoder::plan(std::span<Stream* const> streams) {
     for (size_t i = 0; !stream.finish && i < stream.branches.size() && room > 0; ++i) {
       const size_t n_pending = stream.branches[i].pending().size();
       if (n_pending < 2) continue;
-      const size_t n_rows = std::min(n_pending, room);
+      const size_t n_rows = std::max(std::min(n_pending, room), fewest_rows(stream.branches[i]));
       plan_branch(stream, i, n_rows);
-      room -= n_rows;
+      room -= std::min(room, n_rows);
     }
   }
+}
+
+// That the next run of a sequence may have.
+size_t Decoder::fewest_rows(const Sequence& sequence) const {
+  const backend::Traits& traits = backend_->traits();
+  const auto length = static_cast<int64_t>(sequence.all_tokens().size()), n_computed = int64_t{sequence.running_cache().length()};
+  if (!traits.switches_per_run || length <= traits.switch_after || n_computed > traits.switch_after) return 1;
+  return static_cast<size_t>(traits.switch_after + 1 - n_computed);
 }
 
 void Decoder::plan_branch(Stream& stream, size_t branch, size_t n_rows) {
   const Sequence& sequence = stream.branches[branch];
   const std::span<const TokenId> pending = sequence.pending();
   const bool every = stream.strategy != nullptr && stream.strategy->wants_every_row();
-  const bool last = n_rows == pending.size();
-  const int n_logits = every ? static_cast<int>(n_rows) : last ? 1 : 0;
+  const auto n_tokens = static_cast<int>(sequence.all_tokens().size());
+  backend::Cache& cache = sequence.running_cache();
   const int first_logits = shares_.empty() ? 0 : shares_.back().first_logits + shares_.back().n_logits;
-  shares_.push_back({&stream, branch, static_cast<int>(n_rows), first_logits, n_logits});
+  int n_logits = 0;
   for (size_t i = 0; i < n_rows; ++i) {
-    const bool wants_logits = every || (last && i + 1 == n_rows);
-    rows_.push_back({pending[i], sequence.length() + static_cast<int>(i), static_cast<int>(caches_.size()), wants_logits});
+    const int position = cache.length() + static_cast<int>(i);
+    const bool wants_logits = position + 1 == n_tokens || (every && position >= sequence.length());
+    rows_.push_back({pending[i], position, static_cast<int>(caches_.size()), wants_logits});
+    n_logits += wants_logits ? 1 : 0;
   }
-  caches_.push_back(sequence.cache_.get());
+  shares_.push_back({&stream, branch, first_logits, n_logits});
+  caches_.push_back(&cache);
 }
 
 bool Decoder::commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits) {
@@ -94,11 +106,11 @@ bool Decoder::commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& 
 void Decoder::commit_rows(const Share& share, const LogitsBuffer::Ref& logits) {
   Sequence& sequence = share.stream->branches[share.branch];
   Strategy* const strategy = share.stream->strategy.get();
-  const int first_position = sequence.length() - share.n_rows;
   if (strategy != nullptr && strategy->wants_every_row()) {
+    const int first_position = sequence.running_cache().length() - share.n_logits;
     for (int i = 0; i < share.n_logits; ++i) strategy->see(first_position + i, logits.logits().row(share.first_logits + i));
   }
-  sequence.logits_ = share.n_logits > 0 ? LogitsRow(logits, share.first_logits + share.n_logits - 1) : LogitsRow();
+  sequence.commit(share.n_logits > 0 ? LogitsRow(logits, share.first_logits + share.n_logits - 1) : LogitsRow());
 }
 
 void Decoder::advance(Stream& stream) {
@@ -157,26 +169,33 @@ AppendStatus Decoder::append(Stream& stream, std::span<const TokenId> tokens, co
   sequence.drop_pending();
   if (!sequence.has_room_for(tokens.size())) return AppendStatus::kContextFull;
   const int n_before = sequence.length();
-  Sequence::Checkpoint checkpoint = sequence.checkpoint(static_cast<int>(tokens.size()) > backend_->preferred_chunk());
   try {
     for (const TokenId token : tokens) sequence.push(token);
+    // A run that fails leaves its caches as they were, but of several runs an earlier one may have succeeded.
+    if (static_cast<int>(tokens.size()) > backend_->preferred_chunk()) sequence.keep_until_computed();
     Stream* const alone[] = {&stream};
     while (!sequence.pending().empty()) {
       if (watch.cancelled && watch.cancelled()) {
-        sequence.roll_back(std::move(checkpoint));
+        sequence.drop_pending();
         return AppendStatus::kCancelled;
       }
       step(alone);
-      if (watch.progress) watch.progress(sequence.length() - n_before, static_cast<int>(tokens.size()));
+      const size_t n_done = tokens.size() - std::min(tokens.size(), sequence.pending().size());
+      if (watch.progress) watch.progress(static_cast<int>(n_done), static_cast<int>(tokens.size()));
     }
   } catch (...) {
-    sequence.roll_back(std::move(checkpoint));
+    sequence.drop_pending();
     throw;
   }
   const bool is_step = n_before > 0 && tokens.size() == 1;
   (is_step ? stream.timing.decode_ms : stream.timing.prefill_ms) += ms_since(start);
   (is_step ? stream.timing.n_decoded : stream.timing.n_prompt) += static_cast<int>(tokens.size());
   return AppendStatus::kDone;
+}
+
+void Decoder::compute(Stream& stream) {
+  Stream* const alone[] = {&stream};
+  while (!is_computed(stream)) step(alone);
 }
 
 AppendStatus Decoder::append_each(std::span<Stream* const> streams, std::span<const TokenId> tokens) {
@@ -189,15 +208,23 @@ AppendStatus Decoder::append_each(std::span<Stream* const> streams, std::span<co
     if (!sequence.has_room_for(1)) return AppendStatus::kContextFull;
   }
   const Clock::time_point start = Clock::now();
+  std::vector<Sequence> before;  // if a sequence must be recomputed, which may take several runs
   try {
     for (size_t i = 0; i < streams.size(); ++i) {
       if (!streams[i]->branches.front().pending().empty())
         throw Error(Code::kBadArgument, "a sequence occurs twice in one step; different ones were expected");
       streams[i]->branches.front().push(tokens[i]);
     }
-    step(streams);
+    if (std::ranges::any_of(streams, [](const Stream* stream) { return stream->branches.front().must_restart(); })) {
+      for (const Stream* stream : streams) before.push_back(stream->branches.front().fork());
+    }
+    while (!std::ranges::all_of(streams, [](const Stream* stream) { return is_computed(*stream); })) step(streams);
   } catch (...) {
-    for (Stream* stream : streams) stream->branches.front().drop_pending();
+    for (size_t i = 0; i < streams.size(); ++i) {
+      Sequence& sequence = streams[i]->branches.front();
+      if (i < before.size()) sequence = std::move(before[i]);
+      sequence.drop_pending();
+    }
     throw;
   }
   for (Stream* stream : streams) stream->timing.decode_ms += ms_since(start), ++stream->timing.n_decoded;

@@ -55,7 +55,9 @@ class Decoder {
 
   // Computes tokens for a stream that has one branch, in chunks: all of them or none.
   AppendStatus append(Stream& stream, std::span<const TokenId> tokens, const Watch& watch = {});
-  // One run, one token for each stream: all of them or none.
+  // What is pending in a stream that has one branch.
+  void compute(Stream& stream);
+  // One token for each stream, in one run unless a sequence must be recomputed: all of them or none.
   AppendStatus append_each(std::span<Stream* const> streams, std::span<const TokenId> tokens);
 
  private:
@@ -63,12 +65,12 @@ class Decoder {
   struct Share {
     Stream* stream;
     size_t branch;
-    int n_rows;
     int first_logits;
     int n_logits;
   };
 
   void plan(std::span<Stream* const> streams);
+  size_t fewest_rows(const Sequence& sequence) const;
   void plan_branch(Stream& stream, size_t branch, size_t n_rows);
   bool commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits);
   void commit_rows(const Share& share, const LogitsBuffer::Ref& logits);

@@ -27,6 +27,18 @@ class SeeRows final : public Strategy {
   const Sequence::See& see_;
 };
 
+// Lends a sequence to a stream while `work` runs.
+template <typename Work>
+auto as_stream(Sequence& sequence, std::unique_ptr<Strategy> strategy, const Work& work) {
+  Stream stream(std::move(sequence), std::move(strategy));
+  struct Return {
+    Sequence& from;
+    Sequence& to;
+    ~Return() { to = std::move(from); }
+  } const give_back{stream.branches.front(), sequence};
+  return work(stream);
+}
+
 }  // namespace
 
 Sequence::Sequence(std::shared_ptr<Decoder> decoder, int context, std::shared_ptr<const backend::Source> source)
@@ -41,26 +53,12 @@ Sequence::Sequence(std::shared_ptr<backend::Backend> backend, int context, std::
 backend::Backend& Sequence::backend() const { return decoder_->backend(); }
 
 AppendStatus Sequence::append(std::span<const TokenId> tokens, const Watch& watch) {
-  const std::shared_ptr<Decoder> decoder = decoder_;
-  Stream stream(std::move(*this), nullptr);
-  struct Return {
-    Sequence& from;
-    Sequence& to;
-    ~Return() { to = std::move(from); }
-  } const give_back{stream.branches.front(), *this};
-  return decoder->append(stream, tokens, watch);
+  return as_stream(*this, nullptr, [&, decoder = decoder_](Stream& stream) { return decoder->append(stream, tokens, watch); });
 }
 
 AppendStatus Sequence::append_and_see(std::span<const TokenId> tokens, const See& see, const Watch& watch) {
-  const std::shared_ptr<Decoder> decoder = decoder_;
-  const int first = length();
-  Stream stream(std::move(*this), std::make_unique<SeeRows>(first, see));
-  struct Return {
-    Sequence& from;
-    Sequence& to;
-    ~Return() { to = std::move(from); }
-  } const give_back{stream.branches.front(), *this};
-  return decoder->append(stream, tokens, watch);
+  return as_stream(*this, std::make_unique<SeeRows>(length(), see),
+                   [&, decoder = decoder_](Stream& stream) { return decoder->append(stream, tokens, watch); });
 }
 
 AppendStatus Sequence::append_each(std::span<Sequence* const> sequences, std::span<const TokenId> tokens) {
@@ -87,16 +85,48 @@ std::span<const float> Sequence::logits() {
   if (tokens_.empty()) throw Error(Code::kBadArgument, "there are no logits yet: append at least one token first");
   if (!logits_) {
     drop_pending();
-    const TokenId last = tokens_.back();
-    rewind(length() - 1);
-    if (append({&last, 1}) != AppendStatus::kDone) throw Error(Code::kInternal, "the last token could not be computed again");
+    need_logits();
+    compute_pending();
   }
   return logits_.values();
 }
 
 void Sequence::need_logits() {
   if (logits_ || !pending().empty() || tokens_.empty()) return;
-  backend().rewind(*cache_, length() - 1);
+  std::unique_ptr<backend::Cache> cache = backend().fork(*cache_);
+  backend().rewind(*cache, length() - 1);
+  next_cache_ = std::move(cache);
+}
+
+bool Sequence::must_restart() const {
+  return !pending().empty() && !backend().can_continue(running_cache(), static_cast<int>(tokens_.size()));
+}
+
+void Sequence::keep_until_computed() {
+  if (next_cache_ == nullptr) next_cache_ = backend().fork(*cache_);
+}
+
+void Sequence::commit(LogitsRow logits) {
+  if (next_cache_ != nullptr) {
+    if (!pending().empty()) return;
+    cache_ = std::move(next_cache_);
+  }
+  logits_ = std::move(logits);
+}
+
+std::vector<Tensor> Sequence::contents() {
+  if (!backend().can_continue(*cache_, length())) {
+    Sequence recomputed = fork();
+    recomputed.drop_pending();
+    recomputed.restart();
+    recomputed.compute_pending();
+    cache_ = std::move(recomputed.cache_);
+  }
+  return backend().contents(*cache_);
+}
+
+void Sequence::compute_pending() {
+  as_stream(*this, nullptr, [decoder = decoder_](Stream& stream) { decoder->compute(stream); });
 }
 
 Sequence Sequence::fork() const {
@@ -138,27 +168,13 @@ void Sequence::rewind(int length) {
   logits_ = {};
 }
 
-void Sequence::restart() {
-  cache_ = backend().new_cache(source_);
-  logits_ = {};
-}
+void Sequence::restart() { next_cache_ = backend().new_cache(source_, static_cast<int>(tokens_.size())); }
 
 void Sequence::reserve(size_t n_tokens) {
   constexpr size_t kMost = size_t{1} << 20;
   // One more than the context: the last token chosen is not computed.
   if (capacity_ > 0) n_tokens = std::min(n_tokens, static_cast<size_t>(capacity_) + 1);
   tokens_.reserve(std::min(n_tokens, std::max(kMost, tokens_.size() + kTokensAhead)));
-}
-
-// A run that fails leaves its caches as they were, but with several runs an earlier one may have succeeded.
-Sequence::Checkpoint Sequence::checkpoint(bool several_runs) const {
-  return {several_runs ? backend().fork(*cache_) : nullptr, length(), logits_};
-}
-
-void Sequence::roll_back(Checkpoint checkpoint) {
-  if (checkpoint.cache != nullptr) cache_ = std::move(checkpoint.cache);
-  tokens_.resize(static_cast<size_t>(checkpoint.length));
-  logits_ = std::move(checkpoint.logits);
 }
 
 }  // namespace kvik::engine

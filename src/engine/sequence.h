@@ -20,8 +20,9 @@ struct Watch {
   std::function<bool()> cancelled;
 };
 
-// Tokens and their cache. Tokens at the end that the cache does not hold yet are pending: chosen or given, computed by the next run.
-// Used by one thread at a time.
+// Tokens and their cache. Tokens at the end that the cache does not hold yet are pending: chosen or given, computed by the next runs.
+// What must be computed as a whole or not at all (a prompt in chunks, or everything again on the other side of a length switch) goes into a
+// second cache, which replaces the first once nothing is pending; until then the sequence is as it was. Used by one thread at a time.
 class Sequence {
  public:
   // `context`: most positions; 0: as many as the model has.
@@ -36,7 +37,7 @@ class Sequence {
   int capacity() const { return capacity_; }                                                                   // 0: unknown
   std::span<const TokenId> tokens() const { return std::span(tokens_).first(static_cast<size_t>(length())); }  // computed ones
   std::span<const TokenId> all_tokens() const { return tokens_; }
-  std::span<const TokenId> pending() const { return std::span(tokens_).subspan(static_cast<size_t>(length())); }
+  std::span<const TokenId> pending() const { return std::span(tokens_).subspan(static_cast<size_t>(running_cache().length())); }
   size_t cache_bytes() const { return cache_->size_bytes(); }
   backend::Backend& backend() const;
   Decoder& decoder() const { return *decoder_; }
@@ -51,15 +52,15 @@ class Sequence {
   // One run for several sequences, a token for each: all of them or none.
   static AppendStatus append_each(std::span<Sequence* const> sequences, std::span<const TokenId> tokens);
 
-  // Of the last position, valid until the sequence changes. After a rewind the last token is computed again, once.
+  // Of the last position, valid until the sequence changes. After a rewind the last token is recomputed, once.
   std::span<const float> logits();
   std::span<const float> known_logits() const { return logits_ ? logits_.values() : std::span<const float>(); }
 
   Sequence fork() const;
   void rewind(int length);
 
-  // What it takes to continue elsewhere: the tokens, the known logits and these.
-  std::vector<Tensor> contents() const { return backend().contents(*cache_); }
+  // What it takes to continue elsewhere: the tokens, the known logits and these. Recomputes what a rewind made useless.
+  std::vector<Tensor> contents();
   // A new sequence from those. Throws Error(kBadArgument) if they do not fit the model.
   static Sequence restored(const std::shared_ptr<Decoder>& decoder, int context, std::span<const TokenId> tokens,
                            std::span<const Tensor> contents, std::span<const float> logits);
@@ -70,27 +71,27 @@ class Sequence {
     if (tokens_.size() == tokens_.capacity()) reserve(2 * tokens_.size() + kTokensAhead);
     tokens_.push_back(token);
   }
-  void drop_pending() { tokens_.resize(static_cast<size_t>(length())); }
+  void drop_pending() {
+    tokens_.resize(static_cast<size_t>(length()));
+    next_cache_ = nullptr;
+  }
   void reserve(size_t n_tokens);  // room for this many tokens without another allocation
   void restart();                 // everything becomes pending
-  // The last token becomes pending if its logits are not known.
-  void need_logits();
+  void need_logits();             // the last token becomes pending if its logits are not known
+  void keep_until_computed();     // all that is pending, or nothing of it
+  bool must_restart() const;      // the cache cannot continue to what is pending
 
  private:
   friend class Decoder;
   static constexpr size_t kTokensAhead = 1024;  // so that a thousand steps allocate once
-  // What a failed append goes back to.
-  struct Checkpoint {
-    std::unique_ptr<backend::Cache> cache;  // null: the run that may fail is the first, and leaves the cache as it was
-    int length = 0;
-    LogitsRow logits;
-  };
-  Checkpoint checkpoint(bool several_runs) const;
-  void roll_back(Checkpoint checkpoint);
+  backend::Cache& running_cache() const { return next_cache_ != nullptr ? *next_cache_ : *cache_; }  // of the next run
+  void commit(LogitsRow logits);  // after a run; `logits`: of its last row, if wanted
+  void compute_pending();
 
   std::shared_ptr<Decoder> decoder_;
   std::shared_ptr<const backend::Source> source_;
   std::unique_ptr<backend::Cache> cache_;
+  std::unique_ptr<backend::Cache> next_cache_;  // replaces cache_ when nothing is pending; usually null
   int capacity_ = 0;
   std::vector<TokenId> tokens_;
   LogitsRow logits_;  // of the last computed position; shared by forks; empty if not known

@@ -68,9 +68,10 @@ class FaultyTranslator : public backend::Backend {
 
   const backend::Traits& traits() const override { return inner_->traits(); }
   int preferred_chunk() const override { return inner_->preferred_chunk(); }
-  std::unique_ptr<backend::Cache> new_cache(std::shared_ptr<const backend::Source> source) override {
-    return inner_->new_cache(std::move(source));
+  std::unique_ptr<backend::Cache> new_cache(std::shared_ptr<const backend::Source> source, int length) override {
+    return inner_->new_cache(std::move(source), length);
   }
+  bool can_continue(const backend::Cache& cache, int length) const override { return inner_->can_continue(cache, length); }
   std::unique_ptr<backend::Cache> fork(const backend::Cache& cache) override {
     if (fault_ == Fault::kForgetsToFork) inner_->rewind(const_cast<backend::Cache&>(cache), cache.length() - 1);
     return inner_->fork(cache);

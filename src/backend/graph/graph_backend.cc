@@ -74,6 +74,7 @@ struct GraphBackend::Stretch {
 GraphBackend::GraphBackend(analysis::Signature signature, Traits traits, const StepRunner::OpenFile& open)
     : signature_(std::move(signature)), traits_(std::move(traits)), runner_(signature_, open) {
   traits_.cache_form = "states of the graph";
+  traits_.switches_per_run = traits_.switch_after > 0;
   traits_.vocab = static_cast<int>(signature_.vocab.value_or(0));
   if (traits_.vocab <= 0)
     throw Error(Code::kBadModel,
@@ -98,7 +99,7 @@ int GraphBackend::preferred_chunk() const {
   return static_cast<int>(std::clamp<int64_t>(kLogitsBytes / (int64_t{4} * traits_.vocab), 16, 512));
 }
 
-std::unique_ptr<Cache> GraphBackend::new_cache(std::shared_ptr<const Source> source) {
+std::unique_ptr<Cache> GraphBackend::new_cache(std::shared_ptr<const Source> source, int /*length*/) {
   if (traits_.needs_source != (source != nullptr)) {
     throw Error(Code::kBadArgument, traits_.needs_source ? "this model needs a source; encode one first" : "this model takes no source");
   }
@@ -125,62 +126,30 @@ void GraphBackend::rewind(Cache& cache, int length) {
 std::vector<Tensor> GraphBackend::contents(const Cache& cache) {
   const GraphCache& graph_cache = as_graph_cache(cache);
   if (graph_cache.source != nullptr) throw Error(Code::kUnsupported, "the cache of a decoder that reads a source cannot be saved");
-  if (!must_replay(graph_cache, graph_cache.n_positions)) return runner_.states_of(graph_cache);
-  GraphCache fresh;
-  std::vector<Row> rows;
-  for (const TokenId token : graph_cache.tokens) rows.push_back({token, static_cast<int>(rows.size()), 0, false});
-  Cache* const caches[] = {&fresh};
-  Logits none;
-  run(rows, caches, none);
-  return runner_.states_of(fresh);
+  return runner_.states_of(graph_cache);
 }
 
 std::unique_ptr<Cache> GraphBackend::restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) {
-  std::unique_ptr<Cache> cache = new_cache(nullptr);
+  std::unique_ptr<Cache> cache = new_cache(nullptr, static_cast<int>(tokens.size()));
   auto& graph_cache = static_cast<GraphCache&>(*cache);
   if (tokens.empty()) return cache;
   graph_cache.n_positions = static_cast<int>(tokens.size());
   graph_cache.group = runner_.group_of(contents, graph_cache.n_positions);
-  graph_cache.beyond = is_beyond(graph_cache.n_positions);
-  if (keeps_tokens()) graph_cache.tokens.assign(tokens.begin(), tokens.end());
+  if (!runner_.has_cache()) graph_cache.tokens.assign(tokens.begin(), tokens.end());
   return cache;
 }
 
-bool GraphBackend::must_replay(const GraphCache& cache, int end) const {
-  if (cache.beyond != is_beyond(end)) return true;
-  return window_ > 0 && cache.group != nullptr && cache.n_positions < cache.group->length && cache.group->length > window_;
-}
-
-std::vector<Row> GraphBackend::replay(std::span<const Row> rows, std::vector<GraphCache>& caches) const {
-  std::vector<int> ends;
-  for (const GraphCache& cache : caches) ends.push_back(cache.n_positions);
-  const auto in_call = [&](const Row& row) { return row.sequence >= 0 && row.sequence < static_cast<int>(ends.size()); };
-  for (const Row& row : rows) {
-    if (in_call(row)) ++ends[static_cast<size_t>(row.sequence)];
-  }
-  std::vector<Row> all;
-  for (const Row& row : rows) {
-    GraphCache* cache = in_call(row) ? &caches[static_cast<size_t>(row.sequence)] : nullptr;
-    if (cache != nullptr && must_replay(*cache, ends[static_cast<size_t>(row.sequence)])) {
-      for (size_t i = 0; i < cache->tokens.size(); ++i) all.push_back({cache->tokens[i], static_cast<int>(i), row.sequence, false});
-      GraphCache empty;
-      empty.source = cache->source;
-      empty.beyond = is_beyond(ends[static_cast<size_t>(row.sequence)]);
-      *cache = std::move(empty);
-    }
-    all.push_back(row);
-  }
-  return all;
+bool GraphBackend::can_continue(const Cache& cache, int length) const {
+  const GraphCache& graph_cache = as_graph_cache(cache);
+  if (!runner_.has_cache() || graph_cache.group == nullptr) return true;
+  const int computed = graph_cache.group->length;
+  if (is_beyond(computed) != is_beyond(length)) return false;
+  return window_ == 0 || graph_cache.n_positions == computed || computed <= window_;
 }
 
 void GraphBackend::run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) {
   Call call{rows, logits, {}, std::vector<int>(caches.size(), -1), std::vector<int>(caches.size(), 0), {}};
   for (const Cache* cache : caches) call.after.push_back(as_graph_cache(*cache));
-  std::vector<Row> all;
-  if (may_replay()) {
-    all = replay(rows, call.after);
-    call.rows = rows = all;
-  }
   int n_logits = 0;
   for (size_t r = 0; r < rows.size(); ++r) {
     const Row& row = rows[r];
@@ -202,6 +171,8 @@ void GraphBackend::run(std::span<const Row> rows, std::span<Cache* const> caches
       throw Error(Code::kTooLarge,
                   fmt::format("the context is full: {} positions were requested, the model has {}", length, traits_.max_positions));
     }
+    if (call.n_rows[s] > 0 && !can_continue(call.after[s], length))
+      throw Error(Code::kInternal, "a cache cannot continue across the length switch or after its window was rewound");
   }
   logits.resize(n_logits, traits_.vocab);
 
@@ -283,10 +254,9 @@ bool GraphBackend::run_stretch(Call& call, const std::vector<int>& sequences, co
     cache.group = result.group;
     cache.row = static_cast<int>(i);
     cache.n_positions = n_past + stretch.n_rows;
-    if (!keeps_tokens()) continue;
+    if (!from_start) continue;
     const auto mine = tokens.begin() + static_cast<ptrdiff_t>(i) * n_run;
-    if (from_start) cache.tokens.clear();
-    cache.tokens.insert(cache.tokens.end(), mine, mine + n_run);
+    cache.tokens.assign(mine, mine + n_run);
   }
   return true;
 }

@@ -15,13 +15,13 @@ namespace kvik::backend {
 // never padded, and it does not matter on which side a graph expects padding.
 class GraphBackend : public Backend {
  public:
-  // Sets those members of `traits` that follow from the signature (vocabulary, positions, rewind). A sequence that crosses
-  // Traits::switch_after, by growing or by a rewind, is recomputed from its first token in one run.
+  // Sets those members of `traits` that follow from the signature (vocabulary, positions, rewind).
   GraphBackend(analysis::Signature signature, Traits traits, const StepRunner::OpenFile& open);
 
   const Traits& traits() const override { return traits_; }
   int preferred_chunk() const override;
-  std::unique_ptr<Cache> new_cache(std::shared_ptr<const Source> source) override;
+  std::unique_ptr<Cache> new_cache(std::shared_ptr<const Source> source, int length) override;
+  bool can_continue(const Cache& cache, int length) const override;
   std::unique_ptr<Cache> fork(const Cache& cache) override;
   void rewind(Cache& cache, int length) override;
   void run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) override;
@@ -34,14 +34,7 @@ class GraphBackend : public Backend {
   struct Call;  // the state of one run()
   struct Stretch;
 
-  bool may_replay() const { return traits_.switch_after > 0 || window_ > 0; }
-  bool keeps_tokens() const { return !runner_.has_cache() || may_replay(); }
   bool is_beyond(int64_t length) const { return traits_.switch_after > 0 && length > traits_.switch_after; }
-  // Whether a cache must be recomputed before it can grow to a length of `end`: that is on the other side of the length switch, or a
-  // window has dropped positions that a rewind made visible again.
-  bool must_replay(const GraphCache& cache, int end) const;
-  // The rows of a call, preceded by all earlier tokens of sequences that must be recomputed; empties the caches of those.
-  std::vector<Row> replay(std::span<const Row> rows, std::vector<GraphCache>& caches) const;
   void run_batch(Call& call, const std::vector<int>& sequences);
   void run_together(Call& call, const std::vector<int>& sequences);
   bool run_stretch(Call& call, const std::vector<int>& sequences,

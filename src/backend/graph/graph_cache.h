@@ -65,9 +65,7 @@ class GraphCache final : public Cache {
   int row = 0;
   int n_positions = 0;
   SourcePtr source;
-  // Only if states may have to be recomputed: for graphs without a cache, with a length switch, or with a window.
-  std::vector<TokenId> tokens;
-  bool beyond = false;  // its states belong to a sequence beyond the length switch
+  std::vector<TokenId> tokens;  // only for graphs without a cache
 };
 
 }  // namespace kvik::backend

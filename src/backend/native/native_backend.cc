@@ -68,7 +68,8 @@ class NativeBackend final : public Backend {
 
   const Traits& traits() const override { return traits_; }
   int preferred_chunk() const override;
-  std::unique_ptr<Cache> new_cache(std::shared_ptr<const Source> source) override;
+  std::unique_ptr<Cache> new_cache(std::shared_ptr<const Source> source, int length) override;
+  bool can_continue(const Cache& cache, int length) const override;
   std::unique_ptr<Cache> fork(const Cache& cache) override;
   void rewind(Cache& cache, int length) override;
   void run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) override;
@@ -82,9 +83,6 @@ class NativeBackend final : public Backend {
   void check_rows(std::span<const Row> rows, std::span<Cache* const> caches);
   void prepare(std::span<Cache* const> caches);
   bool is_beyond(int64_t length) const { return traits_.switch_after > 0 && length > traits_.switch_after; }
-  std::unique_ptr<NativeCache> read_again(const NativeCache& cache, bool beyond);
-  void go_other_ways(std::span<Cache* const> caches);
-  std::vector<Tensor> contents_of_rewound(const NativeCache& cache);
 
   analysis::Signature signature_;
   Traits traits_;
@@ -143,7 +141,7 @@ void NativeBackend::try_one_row() {
   Row row{0, 0, 0, true};
   while (std::binary_search(unsupported_tokens_.begin(), unsupported_tokens_.end(), row.token)) ++row.token;
   try {
-    const std::unique_ptr<Cache> cache = new_cache(nullptr);
+    const std::unique_ptr<Cache> cache = new_cache(nullptr, 1);
     Cache* const caches[] = {cache.get()};
     Logits logits;
     run({&row, 1}, caches, logits);
@@ -154,14 +152,19 @@ int NativeBackend::preferred_chunk() const {
   return static_cast<int>(std::clamp<int64_t>(kChunkBytes / std::max<int64_t>(1, decoder_->bytes_per_row()), 16, 512));
 }
 
-std::unique_ptr<Cache> NativeBackend::new_cache(std::shared_ptr<const Source> source) {
+std::unique_ptr<Cache> NativeBackend::new_cache(std::shared_ptr<const Source> source, int length) {
   if (traits_.needs_source != (source != nullptr)) {
     throw Error(Code::kBadArgument,
                 traits_.needs_source ? "this model needs a source to start from; encode one first" : "this model takes no source");
   }
   auto cache = std::make_unique<NativeCache>(store_, register_bytes_);
   cache->source = std::static_pointer_cast<const NativeSource>(source);
+  cache->beyond = is_beyond(length);
   return cache;
+}
+
+bool NativeBackend::can_continue(const Cache& cache, int length) const {
+  return static_cast<const NativeCache&>(cache).beyond == is_beyond(length);
 }
 
 std::unique_ptr<Cache> NativeBackend::fork(const Cache& cache) {
@@ -170,7 +173,6 @@ std::unique_ptr<Cache> NativeBackend::fork(const Cache& cache) {
   copy->pages.fork_from(origin.pages);
   copy->registers.copy_from(origin.registers);
   copy->source = origin.source;
-  copy->tokens = origin.tokens;
   copy->beyond = origin.beyond;
   return copy;
 }
@@ -184,7 +186,6 @@ void NativeBackend::rewind(Cache& cache, int length) {
     throw Error(Code::kUnsupported, "this model keeps a recurrent state, which cannot be rewound; reset it instead");
   native_cache.pages.rewind(length);
   native_cache.registers.clear();
-  if (traits_.switch_after > 0) native_cache.tokens.resize(static_cast<size_t>(length));
 }
 
 void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const> caches) {
@@ -206,12 +207,14 @@ void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const
     const bool together = i == 0 || rows[i - 1].sequence == row.sequence || end == caches[static_cast<size_t>(row.sequence)]->length();
     if (row.position != end || !together) throw Error(Code::kInternal, "the rows of a sequence must stand together and continue its cache");
     ++end;
-    rows_.push_back({row.position, row.sequence});
+    rows_.push_back({row.position, row.sequence, static_cast<const NativeCache&>(*caches[static_cast<size_t>(row.sequence)]).beyond});
     tokens_.push_back(row.token);
     if (row.wants_logits) wanted_.push_back(static_cast<int32_t>(i));
   }
-  for (native::RunRow& row : rows_) row.beyond = is_beyond(ends_[static_cast<size_t>(row.sequence)]);
-  for (const int64_t end : ends_) {
+  for (size_t s = 0; s < caches.size(); ++s) {
+    const int64_t end = ends_[s];
+    if (is_beyond(end) && !static_cast<const NativeCache&>(*caches[s]).beyond)
+      throw Error(Code::kInternal, "a cache cannot continue across the length switch");
     if (traits_.max_positions > 0 && end > traits_.max_positions)
       throw Error(Code::kTooLarge,
                   fmt::format("the context is full: {} positions were asked for, the model has {}", end, traits_.max_positions));
@@ -239,7 +242,6 @@ void NativeBackend::prepare(std::span<Cache* const> caches) {
 void NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) {
   const std::lock_guard lock(mutex_);
   check_rows(rows, caches);
-  if (traits_.switch_after > 0) go_other_ways(caches);
   logits.resize(static_cast<int>(wanted_.size()), traits_.vocab);
   if (rows.empty()) return;
   decoder_->prepare(rows_);
@@ -252,67 +254,12 @@ void NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> cache
     cache.pages.commit(ends_[s]);
     std::swap(cache.registers, cache.pending);
   }
-  for (size_t i = 0; traits_.switch_after > 0 && i < rows.size(); ++i)
-    static_cast<NativeCache&>(*caches[static_cast<size_t>(rows[i].sequence)]).tokens.push_back(rows[i].token);
-}
-
-// The same tokens from the start, the other way.
-std::unique_ptr<NativeCache> NativeBackend::read_again(const NativeCache& cache, bool beyond) {
-  auto fresh = std::make_unique<NativeCache>(store_, register_bytes_);
-  const auto n_tokens = static_cast<int64_t>(cache.tokens.size());
-  const int64_t chunk = preferred_chunk();
-  std::vector<native::RunRow> rows;
-  for (int64_t done = 0; done < n_tokens; done += chunk) {
-    const int64_t end = std::min(n_tokens, done + chunk);
-    fresh->pages.prepare(end);
-    rows.clear();
-    for (int64_t position = done; position < end; ++position) rows.push_back({position, 0, beyond});
-    const std::vector<int64_t> tokens(cache.tokens.begin() + done, cache.tokens.begin() + end);
-    const native::RunSequence sequence{.pages = fresh->pages.pages(), .n_keys = end, .registers = fresh->registers.addresses()};
-    native::RunCall call{rows, {&sequence, 1}, tokens, {}, {}, nullptr};
-    if (decoder_->plan().embedding != native::kNoIndex) call.embeddings = sources_.embed(tokens);
-    decoder_->prepare(rows);
-    decoder_->run(call);
-    fresh->pages.commit(end);
-  }
-  fresh->tokens = cache.tokens;
-  fresh->beyond = beyond;
-  return fresh;
-}
-
-// All sequences of the call whose length after it asks for the other way than they went; none of them where one fails.
-void NativeBackend::go_other_ways(std::span<Cache* const> caches) {
-  std::vector<std::pair<NativeCache*, std::unique_ptr<NativeCache>>> again;
-  for (size_t s = 0; s < caches.size(); ++s) {
-    auto& cache = static_cast<NativeCache&>(*caches[s]);
-    const bool beyond = is_beyond(ends_[s]);
-    if (ends_[s] == cache.length() || beyond == cache.beyond) continue;
-    again.emplace_back(&cache, read_again(cache, beyond));
-  }
-  for (auto& [cache, fresh] : again) {
-    cache->pages.fork_from(fresh->pages);
-    cache->registers.copy_from(fresh->registers);
-    cache->beyond = fresh->beyond;
-  }
-}
-
-// It is still what the longer sequence was.
-std::vector<Tensor> NativeBackend::contents_of_rewound(const NativeCache& cache) {
-  std::unique_ptr<NativeCache> fresh;
-  {
-    const std::lock_guard lock(mutex_);
-    fresh = read_again(cache, !cache.beyond);
-  }
-  std::vector<Tensor> contents = NativeBackend::contents(*fresh);
-  for (Tensor& tensor : contents) tensor.mutable_bytes();  // makes it its own
-  return contents;
 }
 
 // Pages, one tensor each, then the registers.
 std::vector<Tensor> NativeBackend::contents(const Cache& cache) {
   const auto& native_cache = static_cast<const NativeCache&>(cache);
   if (native_cache.source != nullptr) throw Error(Code::kUnsupported, "the cache of a decoder that reads a source cannot be saved");
-  if (is_beyond(native_cache.length()) != native_cache.beyond) return contents_of_rewound(native_cache);
   const auto bytes_at = [](const std::byte* data, size_t size_bytes) {
     return Tensor::view(DType::kU8, {static_cast<int64_t>(size_bytes)}, data, nullptr);
   };
@@ -331,7 +278,7 @@ std::vector<Tensor> NativeBackend::contents(const Cache& cache) {
 }
 
 std::unique_ptr<Cache> NativeBackend::restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) {
-  std::unique_ptr<Cache> cache = new_cache(nullptr);
+  std::unique_ptr<Cache> cache = new_cache(nullptr, static_cast<int>(tokens.size()));
   auto& native_cache = static_cast<NativeCache&>(*cache);
   const size_t n_pages = (tokens.size() + cpu::kPagePositions - 1) / cpu::kPagePositions;
   const std::span<std::byte> registers = native_cache.registers.bytes();
@@ -345,8 +292,6 @@ std::unique_ptr<Cache> NativeBackend::restore(std::span<const TokenId> tokens, s
     std::copy(bytes.begin(), bytes.end(), i < n_pages ? native_cache.pages.pages()[i] : registers.data());
   }
   native_cache.pages.commit(static_cast<int64_t>(tokens.size()));
-  native_cache.beyond = is_beyond(native_cache.length());
-  if (traits_.switch_after > 0) native_cache.tokens.assign(tokens.begin(), tokens.end());
   return cache;
 }
 

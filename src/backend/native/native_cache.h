@@ -67,10 +67,7 @@ class NativeCache final : public Cache {
   kv::PageTable pages;
   Registers registers, pending;  // pending: of a call under way
   std::shared_ptr<const NativeSource> source;
-
-  // Only for plans that change their ways at a length: what was read, to be read again then, and which of the two ways the pages hold.
-  std::vector<TokenId> tokens;
-  bool beyond = false;
+  bool beyond = false;  // its positions are those of a sequence longer than Plan::switch_after
 };
 
 }  // namespace kvik::backend
