@@ -122,6 +122,7 @@ class [[nodiscard]] TreeLogits {
   int n_nodes_ = 0;
   int vocab_ = 0;
   const float* logits_ = nullptr;  // [n_nodes][vocab]
+  const int* rows_ = nullptr;      // of logits_, by node
 };
 
 // One context of a model, independent of every other. Used by one thread at a time.

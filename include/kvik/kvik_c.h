@@ -26,6 +26,7 @@ typedef enum kvik_status {
   KVIK_STATUS_TOO_LARGE = 5,         // exceeds memory or a stated limit
   KVIK_STATUS_INTERNAL = 6,          // a bug in Kvik
   KVIK_STATUS_CONTEXT_FULL = 7,      // a session has no room for so many tokens; nothing was appended
+  KVIK_STATUS_NO_MEMORY = 8,         // kv_bytes are in use by other sessions; nothing was appended, try again after one of them ended
   KVIK_STATUS_BUFFER_TOO_SMALL = 8,  // the required size was written, and nothing else
 } kvik_status;
 
@@ -59,6 +60,8 @@ typedef struct kvik_load_options {
   const char* ort_library;                                             // ONNX Runtime's shared library; NULL: searched for
   void (*log)(void* user, kvik_log_level level, const char* message);  // any thread, as long as the model or a session of it lives
   void* user;
+  double kv_bytes;        // most memory of the KV cache, all sessions and known prefixes together; KVIK_UNSET: no limit
+  double reuse_prefixes;  // 0 or 1: start behind tokens that any session has computed before; KVIK_UNSET: 1
 } kvik_load_options;
 void kvik_load_options_init(kvik_load_options* options, size_t size);
 
@@ -219,6 +222,12 @@ kvik_status kvik_session_new(const kvik_model* model, kvik_session** session);
 void kvik_session_free(kvik_session* session);
 // KVIK_STATUS_CONTEXT_FULL: nothing was appended.
 kvik_status kvik_session_append(kvik_session* session, const int32_t* ids, size_t n_ids);
+// Many continuations in one run: node i is ids[i] after node parents[i] < i, or after the session's own tokens if that is -1. The session
+// stays as it is until kvik_session_keep(), which appends the path to one node without computing it again.
+kvik_status kvik_session_append_tree(kvik_session* session, const int32_t* ids, const int32_t* parents, size_t n_nodes);
+// After a node's token; valid until the session changes.
+kvik_status kvik_session_tree_logits(kvik_session* session, int32_t node, const float** logits, size_t* n_logits);
+kvik_status kvik_session_keep(kvik_session* session, int32_t node);
 // Of the last position; valid until the session changes.
 kvik_status kvik_session_logits(kvik_session* session, const float** logits, size_t* n_logits);
 // Chooses a next token without appending it.

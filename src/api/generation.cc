@@ -61,6 +61,11 @@ bool Generation::State::compute_prompt(const GenerateOptions& options) {
   const std::span<const TokenId> rest = std::span(prompt_ids).subspan(static_cast<size_t>(n_shared));
   const AppendStatus status = session->model->decoder->append(stream, rest, {options.progress, options.cancelled});
   if (status == AppendStatus::kCancelled) finish = Finish::kCancelled;
+  if (status == AppendStatus::kNoMemory)
+    throw Error(
+        Code::kTooLarge,
+        fmt::format("the KV cache may have {} bytes (kv_bytes, --kv-bytes), and other sessions use what this prompt of {} tokens needs",
+                    session->model->options.kv_bytes, prompt_ids.size()));
   // A prompt of one token counts as a prompt.
   stream.timing.prefill_ms += std::exchange(stream.timing.decode_ms, 0.0);
   stream.timing.n_prompt += std::exchange(stream.timing.n_decoded, 0);
@@ -103,7 +108,11 @@ void Generation::State::next_token() {
       piece += sampling->flush();
       return;
     }
-    session->model->decoder->step(streams);
+    if (session->model->decoder->step(streams) != engine::StepStatus::kNoMemory) continue;
+    throw Error(Code::kTooLarge,
+                fmt::format("the KV cache may have {} bytes (kv_bytes, --kv-bytes), and they are in use; call next() again after another "
+                            "session ended",
+                            session->model->options.kv_bytes));
   }
   if (stream.error) std::rethrow_exception(std::exchange(stream.error, nullptr));
   ids.push_back(sampling->last_token());

@@ -98,6 +98,7 @@ backend::NativeOptions native_options(const LoadOptions& options) {
   native.n_threads = options.threads;
   native.no_fuse = options.no_fuse;
   native.context = options.context;
+  native.kv_bytes = options.kv_bytes;
   return native;
 }
 

@@ -93,6 +93,28 @@ Session Model::load_session(const std::filesystem::path& file) const {
   } catch (const Error& e) { throw Error(e.code(), fmt::format("{}: {}", file.string(), e.what())); }
 }
 
+int Model::load_prefix(const std::filesystem::path& file) const {
+  Session session = load_session(file);
+  engine::Sequence& sequence = session.state_->sequence();
+  sequence.share_prefix(true);
+  const int n_pinned = state_->backend().pin_prefix(sequence.tokens());
+  if (n_pinned == sequence.length()) return n_pinned;
+  throw Error(Code::kUnsupported,
+              fmt::format("{}: sessions of this model cannot begin with a saved prefix ({} of {} tokens kept); the native "
+                          "backend with reuse_prefixes can, unless the model has a recurrent state",
+                          file.string(), n_pinned, sequence.length()));
+}
+
+CacheUse Model::cache_use() const {
+  const backend::CacheMemory memory = state_->backend().cache_memory();
+  return {.used_bytes = memory.used_bytes,
+          .prefix_bytes = memory.idle_bytes,
+          .allocated_bytes = memory.allocated_bytes,
+          .limit_bytes = memory.limit_bytes,
+          .reused_positions = memory.reused_positions,
+          .evicted_positions = memory.evicted_positions};
+}
+
 Generation Model::generate(std::string_view prompt, const GenerateOptions& options) const {
   std::vector<TokenId> ids = tokenize(prompt);
   if (ids.empty()) ids = start_ids();

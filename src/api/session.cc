@@ -12,7 +12,20 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
+Session::State::State(std::shared_ptr<const Model::State> of, engine::Sequence sequence)
+    : model(std::move(of)), stream(std::move(sequence), nullptr) {
+  if (model->options.reuse_prefixes) this->sequence().reuse_prefixes();
+}
+
+// What the session computed stays known to later ones.
+Session::State::~State() {
+  try {
+    sequence().share_prefix(true);
+  } catch (...) {}
+}
+
 void Session::State::end_generation() {
+  tree.clear();
   if (generation == nullptr) return;
   generation = nullptr;
   stream.strategy = nullptr;
@@ -25,6 +38,25 @@ AppendStatus Session::append(std::span<const TokenId> tokens) {
   state_->end_generation();
   return state_->model->decoder->append(state_->stream, tokens);
 }
+
+TreeLogits Session::append_tree(std::span<const TokenId> tokens, std::span<const int> parents) {
+  state_->end_generation();
+  engine::Tree& tree = state_->tree;
+  TreeLogits result;
+  result.status_ = tree.compute(state_->sequence(), tokens, parents);
+  result.n_nodes_ = tree.size();
+  result.vocab_ = state_->model->traits().vocab;
+  result.rows_ = tree.rows().data();
+  if (tree.size() > 0) result.logits_ = tree.logits(0).data() - static_cast<ptrdiff_t>(tree.rows()[0]) * result.vocab_;
+  return result;
+}
+
+std::span<const float> TreeLogits::operator[](int node) const {
+  if (node < 0 || node >= size()) throw Error(Code::kBadArgument, fmt::format("there is no node {}: the tree has {}", node, size()));
+  return {logits_ + static_cast<ptrdiff_t>(rows_[node]) * vocab_, static_cast<size_t>(vocab_)};
+}
+
+void Session::keep(int node) { state_->tree.keep(node, state_->sequence()); }
 
 std::span<const float> Session::logits() {
   if (state_->sequence().known_logits().empty()) state_->end_generation();

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "engine/decoder.h"
 #include "engine/generation_config.h"
+#include "engine/tree.h"
 #include "kvik/kvik.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -43,18 +44,20 @@ struct Model::State {
 };
 
 struct Session::State {
-  State(std::shared_ptr<const Model::State> of, engine::Sequence sequence) : model(std::move(of)), stream(std::move(sequence), nullptr) {}
+  State(std::shared_ptr<const Model::State> of, engine::Sequence sequence);
+  ~State();
 
   std::shared_ptr<const Model::State> model;
   engine::Stream stream;             // one branch; a strategy only while a generation continues it
   const void* generation = nullptr;  // the one that continues it
+  engine::Tree tree;                 // of the last append_tree(); empty after any other change
   sample::Workspace workspace;
   std::optional<sample::Rng> rng;  // of sample(); made from the first seed it is given
   std::optional<uint64_t> seed;
 
   engine::Sequence& sequence() { return stream.branches.front(); }
   const engine::Sequence& sequence() const { return stream.branches.front(); }
-  // Takes the session from a generation that continues it; next() of that one then throws.
+  // Before a change: takes the session from a generation that continues it, whose next() then throws, and ends a tree.
   void end_generation();
 };
 

@@ -194,8 +194,9 @@ bool Translator::run_batch(std::span<const size_t> members) {
   }
   if (places.empty()) return true;
   backend::Backend& backend = state_->backend();
+  engine::SourceCache* const cache = state_->options.reuse_prefixes ? &state_->decoder->source_cache() : nullptr;
   std::vector<engine::EncodedSource> encoded =
-      features.empty() ? engine::encode_tokens(backend, tokens) : engine::encode_features(backend, features);
+      features.empty() ? engine::encode_tokens(backend, tokens, cache) : engine::encode_features(backend, features, cache);
   for (size_t i = 0; i < places.size(); ++i) encoded[i].stream = options_.first_index + places[i];
   const std::vector<engine::FoundTargets> found =
       engine::find_targets(state_->decoder, setup_.sampler, encoded, setup_.options, options_.cancelled);

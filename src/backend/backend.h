@@ -19,7 +19,13 @@ struct Row {
   int position = 0;
   int sequence = 0;  // index into the caches of the call
   bool wants_logits = false;
+  // Of the first row of a sequence that branches off within the call: the row of another sequence that it follows, whose cache had the same
+  // positions before the call. Afterwards its cache holds the whole path. Only if Traits::can_branch.
+  int after = -1;
 };
+
+// kNoMemory: the limit on the memory of caches allows no run; nothing has changed.
+enum class [[nodiscard]] RunStatus{kDone, kNoMemory};
 
 // What a backend can do with the loaded model.
 struct Traits {
@@ -29,6 +35,7 @@ struct Traits {
   bool exact_sources = false;  // the same of encoded sources; false if another runtime runs the encoder
   bool can_rewind = true;
   bool can_fork = true;
+  bool can_branch = false;    // rows with Row::after
   bool needs_source = false;  // encoder-decoder: every cache needs a source
   int vocab = 0;
   std::vector<TokenId> unsupported_tokens;  // have logits but cannot be continued from; never sample them
@@ -52,6 +59,7 @@ class Source {
  public:
   virtual ~Source() = default;
   virtual int n_positions() const = 0;
+  virtual size_t size_bytes() const { return 0; }  // 0: unknown
 };
 
 // Work done for sources since the model was loaded. A source that is encoded once and reused adds 1 to each.
@@ -66,6 +74,16 @@ class Cache {
   virtual ~Cache() = default;
   virtual int length() const = 0;         // positions
   virtual size_t size_bytes() const = 0;  // keys, values and states of this sequence, shared ones included
+};
+
+// Memory of all caches of a backend; zeros if it does not count.
+struct CacheMemory {
+  size_t used_bytes = 0;       // in pages; shared ones count once
+  size_t idle_bytes = 0;       // of these, only kept to be found again
+  size_t allocated_bytes = 0;  // from the operating system
+  size_t limit_bytes = 0;      // 0: none
+  int64_t reused_positions = 0;
+  int64_t evicted_positions = 0;
 };
 
 // Rows of logits; the caller reuses the buffer.
@@ -115,7 +133,20 @@ class Backend {
   virtual void rewind(Cache& cache, int length) = 0;
 
   // Computes the rows and appends them to their caches, which can continue. `logits` gets one row per row with wants_logits, in order.
-  virtual void run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) = 0;
+  virtual RunStatus run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) = 0;
+
+  // ---- positions that were computed once and are found again by their tokens; backends that cannot share them do nothing
+
+  // A cache with the longest known beginning of `tokens`, for a sequence that will have `length`; null if there is none.
+  virtual std::unique_ptr<Cache> find_prefix(std::span<const TokenId> /*tokens*/, int /*length*/) { return nullptr; }
+  // Offers the positions of a cache, which holds `tokens`, to find_prefix(). `whole`: all of them; otherwise only what costs the sequence
+  // nothing when it continues.
+  virtual void share_prefix(Cache& /*cache*/, std::span<const TokenId> /*tokens*/, bool /*whole*/) {}
+  // Shared positions of these tokens are never evicted. Returns how many there are.
+  virtual int pin_prefix(std::span<const TokenId> /*tokens*/) { return 0; }
+  // What followed these tokens elsewhere, at most n tokens.
+  virtual void find_continuation(std::span<const TokenId> /*tokens*/, size_t /*n*/, std::vector<TokenId>& found) { found.clear(); }
+  virtual CacheMemory cache_memory() const { return {}; }
 
   // The contents of a cache without a source, in host memory, in a backend-specific format; valid until the cache changes.
   virtual std::vector<Tensor> contents(const Cache& cache) = 0;

@@ -29,6 +29,9 @@ void add_native_options(CLI::App& command, LoadOptions& load) {
   add_choice<KvStorage>(command, "--kv", load.kv,
                         {{"auto", KvStorage::kAuto}, {"f32", KvStorage::kF32}, {"f16", KvStorage::kF16}, {"q8", KvStorage::kQ8}},
                         "KV cache format (native backend; auto: f16 if the file keeps its cache in 16 bits, else f32)");
+  command.add_option("--kv-bytes", load.kv_bytes, "Memory limit of the KV cache, e.g. 2GB; 0: none (native backend)")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->option_text("N");
   command.add_option("--isa", load.isa, "Instruction set to use (native backend)")
       ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512", "neon"}).description(""))
       ->option_text("auto|scalar|avx2|avx512|neon");

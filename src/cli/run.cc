@@ -19,6 +19,8 @@ struct RunOptions {
   bool has_ids = false;
   bool chat = false;
   bool no_cache = false;
+  std::string prefix;
+  std::string save_prefix;
 };
 
 std::vector<TokenId> prompt_ids(const Model& model, const RunOptions& options) {
@@ -54,12 +56,30 @@ void print_timing(const Model& model, const Metrics& metrics) {
                 metrics.decode_tokens_per_s(), metrics.first_token_ms);
 }
 
+int save_prefix(const Model& model, std::span<const TokenId> prompt, const RunOptions& options, const Terminal& terminal) {
+  Session session = model.session();
+  GenerateOptions generate;
+  generate.max_tokens = 0;
+  generate.cancelled = [] { return Interrupt::happened(); };
+  Progress progress(terminal, "reading the prompt");
+  generate.progress = [&](int done, int total) { progress.show(done, total); };
+  const Finish finish = model.generate(session, prompt, generate).finish();
+  progress.clear();
+  if (finish == Finish::kCancelled) return 1;
+  session.save(options.save_prefix);
+  if (terminal.json) print_result("{}\n", Json{{"tokens", session.length()}, {"file", options.save_prefix}}.dump());
+  if (!terminal.json && !terminal.quiet) print_message("{}: {} tokens", options.save_prefix, session.length());
+  return 0;
+}
+
 int generate_text(const RunOptions& options, const Terminal& terminal) {
   const Model model = load_model(options.model, terminal);
+  if (!options.prefix.empty()) terminal.log().info(fmt::format("{}: {} tokens", options.prefix, model.load_prefix(options.prefix)));
   terminal.log().info("reading the prompt");
   std::vector<TokenId> prompt = prompt_ids(model, options);
   if (prompt.empty() && !options.has_ids) prompt = model.start_ids();
   const Interrupt interrupt;
+  if (!options.save_prefix.empty()) return save_prefix(model, prompt, options, terminal);
   terminal.log().info("generating");
   GenerateOptions generate = options.generate;
   generate.use_cache = !options.no_cache;
@@ -95,6 +115,11 @@ void add_run(Commands commands) {
   command->add_option("PROMPT", options->prompt, "Text to continue; - reads standard input")->option_text(" ");
   CLI::Option* ids = command->add_option("--ids", options->ids, "Token ids instead of text: 1,2,3")->option_text("IDS");
   command->add_flag("--chat", options->chat, "Apply the model's chat template to the prompt");
+  command
+      ->add_option("--prefix", options->prefix, "A prefix saved before: its tokens are not computed again if the prompt begins with them")
+      ->option_text("FILE");
+  command->add_option("--save-prefix", options->save_prefix, "Compute the prompt, save it for --prefix and generate nothing")
+      ->option_text("FILE");
   command->add_flag("--no-cache", options->no_cache, "Recompute everything at each step, for comparison");
   add_generation_options(*command, options->generate);
   command->callback([=] {

@@ -12,20 +12,64 @@ using Clock = std::chrono::steady_clock;
 
 double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
 
+Error no_memory(const backend::Backend& backend) {
+  return Error(Code::kTooLarge,
+               fmt::format("the KV cache may have {} bytes, and they are in use; end a session or raise kv_bytes (--kv-bytes)",
+                           backend.cache_memory().limit_bytes));
+}
+
 bool is_computed(const Stream& stream) {
   return std::ranges::all_of(stream.branches, [](const Sequence& branch) { return branch.pending().empty(); });
 }
 
 }  // namespace
 
-bool Decoder::step(std::span<Stream* const> streams) {
-  const std::lock_guard lock(mutex_);
+StepStatus Decoder::step(std::span<Stream* const> streams) {
+  Job job{.streams = streams, .joins = backend_->traits().exact};
+  submit(job);
+  return job.status;
+}
+
+backend::RunStatus Decoder::run(std::span<const backend::Row> rows, std::span<backend::Cache* const> caches, backend::Logits& logits) {
+  Job job{.rows = rows, .caches = caches, .logits = &logits};
+  submit(job);
+  return job.status == StepStatus::kNoMemory ? backend::RunStatus::kNoMemory : backend::RunStatus::kDone;
+}
+
+void Decoder::submit(Job& job) {
+  queue_.run(job, [this](std::span<Job* const> jobs) { do_jobs(jobs); });
+  if (job.error) std::rethrow_exception(job.error);
+}
+
+// Together if that works. If it does not, each alone, so that one thread's failure or want of memory is not another's.
+void Decoder::do_jobs(std::span<Job* const> jobs) noexcept {
+  if (jobs.size() > 1) {
+    try {
+      streams_.clear();
+      for (const Job* job : jobs) streams_.insert(streams_.end(), job->streams.begin(), job->streams.end());
+      if (step_together(streams_) != StepStatus::kNoMemory) return;
+    } catch (...) {}  // nothing has changed
+  }
+  for (Job* job : jobs) do_alone(*job);
+}
+
+void Decoder::do_alone(Job& job) noexcept {
+  try {
+    if (job.logits == nullptr) {
+      job.status = step_together(job.streams);
+    } else if (backend_->run(job.rows, job.caches, *job.logits) == backend::RunStatus::kNoMemory) {
+      job.status = StepStatus::kNoMemory;
+    }
+  } catch (...) { job.error = std::current_exception(); }
+}
+
+StepStatus Decoder::step_together(std::span<Stream* const> streams) {
   step_began_ = Clock::now();
   plan(streams);
   LogitsBuffer::Ref logits;
   if (!rows_.empty()) {
     logits = pool_.take();
-    backend_->run(rows_, caches_, logits.logits());
+    if (backend_->run(rows_, caches_, logits.logits()) == backend::RunStatus::kNoMemory) return StepStatus::kNoMemory;
   }
   return commit(streams, logits);
 }
@@ -87,7 +131,7 @@ void Decoder::plan_branch(Stream& stream, size_t branch, size_t n_rows) {
   caches_.push_back(&cache);
 }
 
-bool Decoder::commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits) {
+StepStatus Decoder::commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits) {
   for (const Share& share : shares_) commit_rows(share, logits);
   bool worked = !shares_.empty();
   for (Stream* stream : streams) {
@@ -100,7 +144,7 @@ bool Decoder::commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& 
       stream->finish = Finish::kStop;
     }
   }
-  return worked;
+  return worked ? StepStatus::kWorked : StepStatus::kIdle;
 }
 
 void Decoder::commit_rows(const Share& share, const LogitsBuffer::Ref& logits) {
@@ -153,7 +197,7 @@ void Decoder::finish(std::span<Stream> streams, const std::function<bool()>& can
   for (Stream& stream : streams) running.push_back(&stream);
   while (!running.empty()) {
     if (cancelled && cancelled()) break;
-    step(running);
+    if (step(running) == StepStatus::kNoMemory) throw no_memory(*backend_);
     std::erase_if(running, [](const Stream* stream) { return stream->finish.has_value(); });
   }
   for (Stream* stream : running) stream->finish = Finish::kCancelled;
@@ -169,17 +213,24 @@ AppendStatus Decoder::append(Stream& stream, std::span<const TokenId> tokens, co
   sequence.drop_pending();
   if (!sequence.has_room_for(tokens.size())) return AppendStatus::kContextFull;
   const int n_before = sequence.length();
+  int n_reused = 0;
   try {
     for (const TokenId token : tokens) sequence.push(token);
-    // A run that fails leaves its caches as they were, but of several runs an earlier one may have succeeded.
-    if (static_cast<int>(tokens.size()) > backend_->preferred_chunk()) sequence.keep_until_computed();
+    if (tokens.size() > 1) {
+      n_reused = sequence.use_known_prefix();
+      // A run that fails leaves its caches as they were, but of several runs an earlier one may have succeeded.
+      sequence.keep_until_computed();
+    }
     Stream* const alone[] = {&stream};
     while (!sequence.pending().empty()) {
       if (watch.cancelled && watch.cancelled()) {
         sequence.drop_pending();
         return AppendStatus::kCancelled;
       }
-      step(alone);
+      if (step(alone) == StepStatus::kNoMemory) {
+        sequence.drop_pending();
+        return AppendStatus::kNoMemory;
+      }
       const size_t n_done = tokens.size() - std::min(tokens.size(), sequence.pending().size());
       if (watch.progress) watch.progress(static_cast<int>(n_done), static_cast<int>(tokens.size()));
     }
@@ -189,13 +240,17 @@ AppendStatus Decoder::append(Stream& stream, std::span<const TokenId> tokens, co
   }
   const bool is_step = n_before > 0 && tokens.size() == 1;
   (is_step ? stream.timing.decode_ms : stream.timing.prefill_ms) += ms_since(start);
-  (is_step ? stream.timing.n_decoded : stream.timing.n_prompt) += static_cast<int>(tokens.size());
+  (is_step ? stream.timing.n_decoded : stream.timing.n_prompt) += static_cast<int>(tokens.size()) - n_reused;
+  stream.timing.n_reused += n_reused;
+  if (!is_step) sequence.share_prefix(true);
   return AppendStatus::kDone;
 }
 
 void Decoder::compute(Stream& stream) {
   Stream* const alone[] = {&stream};
-  while (!is_computed(stream)) step(alone);
+  while (!is_computed(stream)) {
+    if (step(alone) == StepStatus::kNoMemory) throw no_memory(*backend_);
+  }
 }
 
 AppendStatus Decoder::append_each(std::span<Stream* const> streams, std::span<const TokenId> tokens) {
@@ -209,6 +264,13 @@ AppendStatus Decoder::append_each(std::span<Stream* const> streams, std::span<co
   }
   const Clock::time_point start = Clock::now();
   std::vector<Sequence> before;  // if a sequence must be recomputed, which may take several runs
+  const auto roll_back = [&] {
+    for (size_t i = 0; i < streams.size(); ++i) {
+      Sequence& sequence = streams[i]->branches.front();
+      if (i < before.size()) sequence = std::move(before[i]);
+      sequence.drop_pending();
+    }
+  };
   try {
     for (size_t i = 0; i < streams.size(); ++i) {
       if (!streams[i]->branches.front().pending().empty())
@@ -218,13 +280,13 @@ AppendStatus Decoder::append_each(std::span<Stream* const> streams, std::span<co
     if (std::ranges::any_of(streams, [](const Stream* stream) { return stream->branches.front().must_restart(); })) {
       for (const Stream* stream : streams) before.push_back(stream->branches.front().fork());
     }
-    while (!std::ranges::all_of(streams, [](const Stream* stream) { return is_computed(*stream); })) step(streams);
-  } catch (...) {
-    for (size_t i = 0; i < streams.size(); ++i) {
-      Sequence& sequence = streams[i]->branches.front();
-      if (i < before.size()) sequence = std::move(before[i]);
-      sequence.drop_pending();
+    while (!std::ranges::all_of(streams, [](const Stream* stream) { return is_computed(*stream); })) {
+      if (step(streams) != StepStatus::kNoMemory) continue;
+      roll_back();
+      return AppendStatus::kNoMemory;
     }
+  } catch (...) {
+    roll_back();
     throw;
   }
   for (Stream* stream : streams) stream->timing.decode_ms += ms_since(start), ++stream->timing.n_decoded;

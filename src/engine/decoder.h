@@ -3,13 +3,14 @@
 #include <chrono>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "backend/backend.h"
+#include "engine/job_queue.h"
 #include "engine/sequence.h"
+#include "engine/source_cache.h"
 #include "engine/strategy.h"
 
 namespace kvik::engine {
@@ -37,8 +38,15 @@ struct Stream {
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
+enum class [[nodiscard]] StepStatus{
+    kWorked,
+    kIdle,      // no stream had anything to do
+    kNoMemory,  // the limit on the memory of caches allows no run; nothing has changed
+};
+
 // The decode loop. There is one per loaded model, shared by its sessions, and everything that runs the model goes through it: prompts,
-// single steps, samples, beams, scoring. Any thread; steps are serialized.
+// single steps, samples, beams, scoring. Any thread: steps of different threads wait for each other in the order in which they came, and
+// those that wait together share the next run if the backend is exact, so that their results do not depend on it.
 class Decoder {
  public:
   explicit Decoder(std::shared_ptr<backend::Backend> backend) : backend_(std::move(backend)) {}
@@ -46,16 +54,21 @@ class Decoder {
   backend::Backend& backend() const { return *backend_; }
   const std::shared_ptr<backend::Backend>& shared_backend() const { return backend_; }
 
+  SourceCache& source_cache() { return source_cache_; }
+
   // One iteration over streams of this decoder: plans rows (single steps of all, chunks of prompts), runs them, commits. Other streams
-  // may come and go between two calls. False if none of them had anything to do. If the run fails nothing has changed.
-  bool step(std::span<Stream* const> streams);
+  // may come and go between two calls. If the run fails nothing has changed.
+  StepStatus step(std::span<Stream* const> streams);
+
+  // Rows that a caller has planned itself; waits its turn as a step does.
+  backend::RunStatus run(std::span<const backend::Row> rows, std::span<backend::Cache* const> caches, backend::Logits& logits);
 
   // Runs streams to their end. Those that are running when `cancelled` returns true end with Finish::kCancelled. Throws the first error.
   void finish(std::span<Stream> streams, const std::function<bool()>& cancelled = nullptr);
 
   // Computes tokens for a stream that has one branch, in chunks: all of them or none.
   AppendStatus append(Stream& stream, std::span<const TokenId> tokens, const Watch& watch = {});
-  // What is pending in a stream that has one branch.
+  // What is pending in a stream that has one branch. Throws Error(kTooLarge) if there is no memory.
   void compute(Stream& stream);
   // One token for each stream, in one run unless a sequence must be recomputed: all of them or none.
   AppendStatus append_each(std::span<Stream* const> streams, std::span<const TokenId> tokens);
@@ -69,16 +82,35 @@ class Decoder {
     int n_logits;
   };
 
+  // A step of some streams, or rows that were planned elsewhere; what became of it.
+  struct Job {
+    std::span<Stream* const> streams;
+    std::span<const backend::Row> rows;
+    std::span<backend::Cache* const> caches;
+    backend::Logits* logits = nullptr;
+    bool joins = false;
+    bool done = false;
+    StepStatus status = StepStatus::kWorked;
+    std::exception_ptr error;
+  };
+
+  void do_jobs(std::span<Job* const> jobs) noexcept;
+  void do_alone(Job& job) noexcept;
+  void submit(Job& job);
+  StepStatus step_together(std::span<Stream* const> streams);
   void plan(std::span<Stream* const> streams);
   size_t fewest_rows(const Sequence& sequence) const;
   void plan_branch(Stream& stream, size_t branch, size_t n_rows);
-  bool commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits);
+  StepStatus commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits);
   void commit_rows(const Share& share, const LogitsBuffer::Ref& logits);
   void advance(Stream& stream);
   void continue_branches(Stream& stream, std::span<const sample::Continuation> continuations);
 
   std::shared_ptr<backend::Backend> backend_;
-  std::mutex mutex_;  // of everything below and of a step
+  SourceCache source_cache_;
+  JobQueue<Job> queue_;
+  // Of the job that runs:
+  std::vector<Stream*> streams_;
   size_t n_steps_ = 0;
   std::chrono::steady_clock::time_point step_began_;
   std::vector<Share> shares_;

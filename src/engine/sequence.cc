@@ -112,16 +112,42 @@ void Sequence::commit(LogitsRow logits) {
     cache_ = std::move(next_cache_);
   }
   logits_ = std::move(logits);
+  share_prefix(false);
+}
+
+int Sequence::use_known_prefix() {
+  if (!reuses_prefixes_ || pending().size() < 2) return 0;
+  const int n_held = running_cache().length();
+  std::unique_ptr<backend::Cache> found =
+      backend().find_prefix(std::span(tokens_).first(tokens_.size() - 1), static_cast<int>(tokens_.size()));
+  if (found == nullptr || found->length() <= n_held) return 0;
+  next_cache_ = std::move(found);
+  return next_cache_->length() - n_held;
+}
+
+void Sequence::share_prefix(bool whole) {
+  if (reuses_prefixes_) backend().share_prefix(*cache_, tokens(), whole);
+}
+
+void Sequence::adopt(std::unique_ptr<backend::Cache> cache, std::span<const TokenId> tokens, LogitsRow logits) {
+  drop_pending();
+  cache_ = std::move(cache);
+  for (const TokenId token : tokens) push(token);
+  logits_ = std::move(logits);
+  share_prefix(false);
+}
+
+void Sequence::make_continuable() {
+  if (backend().can_continue(*cache_, length())) return;
+  Sequence recomputed = fork();
+  recomputed.drop_pending();
+  recomputed.restart();
+  recomputed.compute_pending();
+  cache_ = std::move(recomputed.cache_);
 }
 
 std::vector<Tensor> Sequence::contents() {
-  if (!backend().can_continue(*cache_, length())) {
-    Sequence recomputed = fork();
-    recomputed.drop_pending();
-    recomputed.restart();
-    recomputed.compute_pending();
-    cache_ = std::move(recomputed.cache_);
-  }
+  make_continuable();
   return backend().contents(*cache_);
 }
 
@@ -134,6 +160,7 @@ Sequence Sequence::fork() const {
   copy.cache_ = backend().fork(*cache_);
   copy.tokens_ = tokens_;
   copy.logits_ = logits_;
+  copy.reuses_prefixes_ = reuses_prefixes_;
   return copy;
 }
 
@@ -159,6 +186,7 @@ Sequence Sequence::restored(const std::shared_ptr<Decoder>& decoder, int context
 void Sequence::rewind(int length) {
   drop_pending();
   if (length == this->length()) return;
+  share_prefix(true);
   if (length == 0) {
     cache_ = backend().new_cache(source_);  // what cannot be rewound can still begin again
   } else {

@@ -61,6 +61,8 @@ class Sequence {
 
   // What it takes to continue elsewhere: the tokens, the known logits and these. Recomputes what a rewind made useless.
   std::vector<Tensor> contents();
+  // Recomputes positions that a rewind made useless, so that the cache can be forked and continued.
+  void make_continuable();
   // A new sequence from those. Throws Error(kBadArgument) if they do not fit the model.
   static Sequence restored(const std::shared_ptr<Decoder>& decoder, int context, std::span<const TokenId> tokens,
                            std::span<const Tensor> contents, std::span<const float> logits);
@@ -75,6 +77,12 @@ class Sequence {
     tokens_.resize(static_cast<size_t>(length()));
     next_cache_ = nullptr;
   }
+  // From now on: start behind positions that other sequences of the backend have computed, and leave one's own to them.
+  void reuse_prefixes() { reuses_prefixes_ = true; }
+  int use_known_prefix();         // of what is pending, but its last token; returns the number of positions found
+  void share_prefix(bool whole);  // see Backend::share_prefix
+  // Continues with tokens that were computed in a fork of its cache.
+  void adopt(std::unique_ptr<backend::Cache> cache, std::span<const TokenId> tokens, LogitsRow logits);
   void reserve(size_t n_tokens);  // room for this many tokens without another allocation
   void restart();                 // everything becomes pending
   void need_logits();             // the last token becomes pending if its logits are not known
@@ -83,6 +91,7 @@ class Sequence {
 
  private:
   friend class Decoder;
+  friend class Tree;
   static constexpr size_t kTokensAhead = 1024;  // so that a thousand steps allocate once
   backend::Cache& running_cache() const { return next_cache_ != nullptr ? *next_cache_ : *cache_; }  // of the next run
   void commit(LogitsRow logits);  // after a run; `logits`: of its last row, if wanted
@@ -92,6 +101,7 @@ class Sequence {
   std::shared_ptr<const backend::Source> source_;
   std::unique_ptr<backend::Cache> cache_;
   std::unique_ptr<backend::Cache> next_cache_;  // replaces cache_ when nothing is pending; usually null
+  bool reuses_prefixes_ = false;
   int capacity_ = 0;
   std::vector<TokenId> tokens_;
   LogitsRow logits_;  // of the last computed position; shared by forks; empty if not known

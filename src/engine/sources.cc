@@ -17,21 +17,21 @@ void check_source(std::span<const TokenId> source, const backend::Traits& traits
   }
 }
 
-std::vector<EncodedSource> encode_tokens(backend::Backend& backend, std::span<const std::vector<TokenId>> sources) {
+std::vector<EncodedSource> encode_tokens(backend::Backend& backend, std::span<const std::vector<TokenId>> sources, SourceCache* cache) {
   std::vector<Tensor> inputs;
   for (const std::vector<TokenId>& source : sources) {
     check_source(source, backend.traits());
     const std::vector<int64_t> ids(source.begin(), source.end());
     inputs.push_back(Tensor::of({static_cast<int64_t>(ids.size())}, ids));
   }
-  std::vector<EncodedSource> encoded = encode_features(backend, inputs);
+  std::vector<EncodedSource> encoded = encode_features(backend, inputs, cache);
   for (size_t i = 0; i < encoded.size(); ++i) encoded[i].tokens = sources[i];
   return encoded;
 }
 
-std::vector<EncodedSource> encode_features(backend::Backend& backend, std::span<const Tensor> features) {
+std::vector<EncodedSource> encode_features(backend::Backend& backend, std::span<const Tensor> features, SourceCache* cache) {
   std::vector<EncodedSource> sources;
-  for (std::shared_ptr<const backend::Source>& encoded : backend.encode(features))
+  for (std::shared_ptr<const backend::Source>& encoded : cache != nullptr ? cache->encode(backend, features) : backend.encode(features))
     sources.push_back({std::move(encoded), {}, sources.size()});
   return sources;
 }

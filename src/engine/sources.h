@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "engine/source_cache.h"
 
 namespace kvik::engine {
 
@@ -19,9 +20,11 @@ struct EncodedSource {
 // model's positions.
 void check_source(std::span<const TokenId> source, const backend::Traits& traits);
 
-// Each source runs through the encoder once; all are checked before anything runs. Their random streams are numbered from 0.
-std::vector<EncodedSource> encode_tokens(backend::Backend& backend, std::span<const std::vector<TokenId>> sources);
+// Sources that are not in the cache, if there is one, run through the encoder; all are checked before anything runs. Their random streams
+// are numbered from 0.
+std::vector<EncodedSource> encode_tokens(backend::Backend& backend, std::span<const std::vector<TokenId>> sources,
+                                         SourceCache* cache = nullptr);
 // Features without a batch axis, one tensor per source.
-std::vector<EncodedSource> encode_features(backend::Backend& backend, std::span<const Tensor> features);
+std::vector<EncodedSource> encode_features(backend::Backend& backend, std::span<const Tensor> features, SourceCache* cache = nullptr);
 
 }  // namespace kvik::engine

@@ -169,7 +169,7 @@ Transcript transcribe(const std::shared_ptr<Decoder>& decoder, const AudioWindow
     }
     std::vector<Tensor> features;
     for (int w = first; w < std::min(windows.count(), first + options.batch); ++w) features.push_back(windows.features(w));
-    std::vector<EncodedSource> encoded = encode_features(decoder->backend(), features);
+    std::vector<EncodedSource> encoded = encode_features(decoder->backend(), features, &decoder->source_cache());
     for (EncodedSource& source : encoded) source.stream += static_cast<uint64_t>(first);
     if (first == 0) {
       target.start = speech_start(config, options.request, [&](std::span<const TokenId> start, std::span<const TokenId> languages) {

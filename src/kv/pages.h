@@ -7,16 +7,55 @@
 #include <mutex>
 #include <vector>
 
+#include "base/token.h"
+
 // The KV cache: pages of a fixed number of positions for all layers, with reference counts. The kernels define what is inside a page.
 namespace kvik::kv {
 
 struct PageBlock;
 
+// The fields from `tokens` on belong to PrefixTree: they live here so that adding a page to the tree allocates nothing.
 struct Page {
   std::byte* data = nullptr;
   std::atomic<int32_t> n_references{0};
   PageBlock* block = nullptr;
   Page* next_free = nullptr;
+
+  TokenId* tokens = nullptr;  // room for a page of them
+  int32_t n_tokens = 0;       // 0: not in the tree
+  int32_t n_children = 0;
+  int32_t n_pins = 0;
+  Page* parent = nullptr;
+  Page* next_in_bucket = nullptr;
+  Page* newer = nullptr;
+  Page* older = nullptr;
+};
+
+// Memory that several stores share: the bytes they have allocated together stay within a limit.
+class Budget {
+ public:
+  explicit Budget(size_t limit_bytes = 0) : limit_bytes_(limit_bytes) {}  // 0: no limit
+
+  size_t limit_bytes() const { return limit_bytes_; }
+  size_t allocated_bytes() const { return allocated_bytes_.load(std::memory_order_relaxed); }
+  size_t left_bytes() const;
+  bool take(size_t bytes);  // false, and nothing taken, if that is more than is left
+  void give_back(size_t bytes) { allocated_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+ private:
+  const size_t limit_bytes_;
+  std::atomic<size_t> allocated_bytes_{0};
+};
+
+// The size of a page: `n_panels` panels, each of as many positions as the kernels read together. Results do not depend on n_panels.
+struct PageShape {
+  size_t panel_bytes = 64;  // a multiple of 64
+  int panel_positions = 1;
+  int n_panels = 1;
+
+  size_t bytes() const { return panel_bytes * static_cast<size_t>(n_panels); }
+  int positions() const { return panel_positions * n_panels; }
+  size_t n_pages(int64_t n_positions) const { return static_cast<size_t>((n_positions + positions() - 1) / positions()); }
 };
 
 // All pages of a model, allocated in blocks that grow with the store. Free pages are reused; blocks without a used page go back to the
@@ -27,66 +66,33 @@ class PageStore {
   static constexpr size_t kReserveBytes = size_t{16} << 20;
   static constexpr size_t kReservePages = 8;
 
-  // page_bytes is a multiple of 64; at least 1 position.
-  PageStore(size_t page_bytes, int page_positions);
+  explicit PageStore(const PageShape& shape, std::shared_ptr<Budget> budget = nullptr);
   PageStore(const PageStore&) = delete;
   PageStore& operator=(const PageStore&) = delete;
   ~PageStore();
 
-  size_t page_bytes() const { return page_bytes_; }
-  int page_positions() const { return page_positions_; }
+  const PageShape& shape() const { return shape_; }
 
   // A page with one reference and unspecified contents. Throws Error(kTooLarge) if there is not enough memory.
   Page* take();
   static void share(Page* page) { page->n_references.fetch_add(1, std::memory_order_relaxed); }
   void release(Page* page);
 
-  size_t reserved_bytes() const;  // allocated from the operating system
-  size_t used_bytes() const;      // in pages with references
+  bool can_take(size_t n_pages) const;  // within the budget
+  size_t n_pages() const;               // used or free
+  size_t allocated_bytes() const;       // from the operating system
+  size_t used_bytes() const;            // in pages with references
 
  private:
   PageBlock& add_block();
   void free_unused_blocks();
 
-  const size_t page_bytes_;
-  const int page_positions_;
+  const PageShape shape_;
+  const std::shared_ptr<Budget> budget_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<PageBlock>> blocks_;  // oldest first; pages are taken from the oldest, so that the newest become unused
   size_t n_pages_ = 0;
   size_t n_free_ = 0;
-};
-
-// The page table of one sequence. One thread at a time; the store must outlive it.
-class PageTable {
- public:
-  explicit PageTable(PageStore& store) : store_(&store) {}
-  PageTable(const PageTable&) = delete;
-  PageTable& operator=(const PageTable&) = delete;
-  ~PageTable() { drop_pages(0); }
-
-  int64_t length() const { return length_; }
-  size_t size_bytes() const { return pages_.size() * store_->page_bytes(); }
-
-  // Makes the pages of positions [length, end) writable: allocates missing ones and copies those shared with another sequence. Length and
-  // contents do not change. Throws as PageStore::take() does.
-  void prepare(int64_t end);
-  // Sets the length; positions below `end` must have been prepared.
-  void commit(int64_t end) { length_ = end; }
-  void rewind(int64_t length);
-  // Becomes a copy of another sequence and shares all its pages.
-  void fork_from(const PageTable& other);
-
-  // [position / page_positions]; valid until the next call that changes the sequence.
-  std::byte* const* pages() const { return addresses_.data(); }
-
- private:
-  void drop_pages(size_t keep);
-  void set_page(size_t i, Page* page);
-
-  PageStore* store_;
-  std::vector<Page*> pages_;
-  std::vector<std::byte*> addresses_;  // of pages_
-  int64_t length_ = 0;
 };
 
 }  // namespace kvik::kv

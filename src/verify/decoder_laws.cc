@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "engine/decoder.h"
+#include "engine/tree.h"
 #include "kvik/error.h"
 
 namespace kvik::laws {
@@ -34,6 +35,13 @@ class Verifier {
     law("saved = never left", [&] { saved_never_left(); });
     law("sessions side by side", [&] { side_by_side(); });
     law("batch = alone", [&] { batch_is_alone(); });
+    if (backend_->traits().exact && backend_->traits().can_rewind) law("prefix hit = miss", [&] { prefix_hit_is_miss(); });
+    const backend::Traits& traits = backend_->traits();
+    const bool switches = traits.switch_after > 0 && static_cast<int64_t>(prompt_.size()) + 2 > traits.switch_after;
+    if (traits.exact && traits.can_branch && !switches) {
+      law("tree row = its path alone", [&] { tree_row_is_path(); });
+      law("kept path = computed path", [&] { kept_is_computed(); });
+    }
     for (const Peer& peer : options_.peers) {
       if (peer.information) {
         book_.measure(peer.law, [&] { agrees(peer, peer.row_by_row); });
@@ -168,6 +176,86 @@ class Verifier {
         compare(sequence, fresh_[static_cast<size_t>(sequence.length()) - 1],
                 fmt::format("a batch of {}, the row of length {}", lengths.size(), sequence.length()));
       }
+    }
+  }
+
+  // Sequences find the positions of those before them, whole pages and parts of one.
+  void prefix_hit_is_miss() {
+    for (size_t n = 2; n <= prompt_.size(); ++n) {
+      for (const bool ended : {false, true}) {
+        Sequence first = new_sequence(), second = new_sequence();
+        first.reuse_prefixes();
+        second.reuse_prefixes();
+        feed(first, tokens(0, n));
+        if (ended) first.rewind(0);
+        feed(second, tokens(0, prompt_.size()));
+        compare(second, fresh_.back(), fmt::format("behind {} tokens that another sequence computed", n));
+        const TokenId other = stranger();
+        feed(second, {&other, 1});
+        second.rewind(static_cast<int>(n));
+        compare(second, fresh_[n - 1], fmt::format("rewound to {} tokens that were found", n));
+      }
+    }
+  }
+
+  // A tree behind the first tokens: the rest of the prompt as its trunk, and at every node of that a branch of two tokens.
+  struct Bush {
+    std::vector<TokenId> tokens;
+    std::vector<int> parents;
+    std::vector<LogitsRow> expected;
+  };
+  Bush bush(size_t at) const {
+    Bush result;
+    int trunk = -1;
+    for (size_t n = at; n < prompt_.size(); ++n) {
+      std::vector<TokenId> path(prompt_.begin(), prompt_.begin() + static_cast<ptrdiff_t>(n));
+      int parent = trunk;
+      for (const TokenId token : {stranger(), prompt_.front()}) {
+        path.push_back(token);
+        result.tokens.push_back(token);
+        result.parents.push_back(parent);
+        result.expected.push_back(logits_of(backend_, path));
+        parent = static_cast<int>(result.tokens.size()) - 1;
+      }
+      result.tokens.push_back(prompt_[n]);
+      result.parents.push_back(trunk);
+      result.expected.push_back(fresh_[n]);
+      trunk = static_cast<int>(result.tokens.size()) - 1;
+    }
+    return result;
+  }
+
+  void compute(engine::Tree& tree, Sequence& sequence, const Bush& wanted) const {
+    if (tree.compute(sequence, wanted.tokens, wanted.parents) != AppendStatus::kDone)
+      throw Error(Code::kTooLarge, "the prompt does not fit into the context");
+  }
+
+  void tree_row_is_path() {
+    for (size_t at = 1; at < prompt_.size(); at += std::max<size_t>(1, prompt_.size() / 4)) {
+      Sequence sequence = new_sequence();
+      feed(sequence, tokens(0, at));
+      const Bush wanted = bush(at);
+      engine::Tree tree;
+      compute(tree, sequence, wanted);
+      for (int node = 0; node < tree.size(); ++node)
+        compare(tree.logits(node), wanted.expected[static_cast<size_t>(node)], fmt::format("node {} of a tree behind {} tokens", node, at));
+    }
+  }
+
+  void kept_is_computed() {
+    const size_t at = (prompt_.size() + 1) / 2;
+    const Bush wanted = bush(at);
+    for (size_t node = 0; node < wanted.tokens.size(); ++node) {
+      Sequence sequence = new_sequence();
+      feed(sequence, tokens(0, at));
+      engine::Tree tree;
+      compute(tree, sequence, wanted);
+      tree.keep(static_cast<int>(node), sequence);
+      compare(sequence, wanted.expected[node], fmt::format("the kept node {}", node));
+      std::vector<TokenId> path(sequence.tokens().begin(), sequence.tokens().end());
+      path.push_back(stranger());
+      feed(sequence, {&path.back(), 1});
+      compare(sequence, logits_of(backend_, path), fmt::format("behind the kept node {}", node));
     }
   }
 

@@ -27,11 +27,11 @@ class SmallChunks final : public backend::Backend {
   bool can_continue(const Cache& cache, int length) const override { return inner_->can_continue(cache, length); }
   std::unique_ptr<Cache> fork(const Cache& cache) override { return inner_->fork(cache); }
   void rewind(Cache& cache, int length) override { inner_->rewind(cache, length); }
-  void run(std::span<const backend::Row> rows, std::span<Cache* const> caches, backend::Logits& logits) override {
+  backend::RunStatus run(std::span<const backend::Row> rows, std::span<Cache* const> caches, backend::Logits& logits) override {
     if (std::ranges::any_of(rows, [&](const backend::Row& row) { return row.position == fails_at; }))
       throw Error(Code::kInternal, "fails as the test asks");
     n_rows += static_cast<int>(rows.size());
-    inner_->run(rows, caches, logits);
+    return inner_->run(rows, caches, logits);
   }
   std::vector<Tensor> contents(const Cache& cache) override { return inner_->contents(cache); }
   std::unique_ptr<Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) override {

@@ -115,7 +115,7 @@ TEST(Targets, PenaltiesOfAGreedySearchActOnLogitsAsTheReferenceDoes) {
     for (size_t i = 0; i < tokens.size(); ++i) rows.push_back({tokens[i], static_cast<int>(i), 0, i + 1 == tokens.size()});
     backend::Cache* const caches[] = {cache.get()};
     backend::Logits logits;
-    changed.model.backend->run(rows, caches, logits);
+    ASSERT_EQ(changed.model.backend->run(rows, caches, logits), backend::RunStatus::kDone);
     std::vector<float> row(logits.row(0).begin(), logits.row(0).end());
     for (const TokenId seen : std::set<TokenId>(tokens.begin(), tokens.end())) {
       float& logit = row[static_cast<size_t>(seen)];

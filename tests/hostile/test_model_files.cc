@@ -28,7 +28,7 @@ std::string error_of_step(Backend& backend) {
   const Row row{.token = 3, .position = 0, .sequence = 0, .wants_logits = true};
   Logits logits;
   try {
-    backend.run({&row, 1}, caches, logits);
+    EXPECT_EQ(backend.run({&row, 1}, caches, logits), backend::RunStatus::kDone);
   } catch (const Error& e) { return e.what(); }
   return "";
 }

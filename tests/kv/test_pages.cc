@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 #include <random>
 
-#include "kv/pages.h"
+#include "kv/page_table.h"
+#include "kvik/error.h"
 
 namespace kvik::kv {
 namespace {
@@ -17,19 +18,19 @@ void write(PageTable& sequence, const std::string& text) {
   sequence.prepare(end);
   for (size_t i = 0; i < text.size(); ++i) {
     const int64_t position = sequence.length() + static_cast<int64_t>(i);
-    sequence.pages()[position / kPositions][position % kPositions] = static_cast<std::byte>(text[i]);
+    sequence.panels()[position / kPositions][position % kPositions] = static_cast<std::byte>(text[i]);
   }
   sequence.commit(end);
 }
 
 std::string read(const PageTable& sequence) {
   std::string text;
-  for (int64_t i = 0; i < sequence.length(); ++i) text += static_cast<char>(sequence.pages()[i / kPositions][i % kPositions]);
+  for (int64_t i = 0; i < sequence.length(); ++i) text += static_cast<char>(sequence.panels()[i / kPositions][i % kPositions]);
   return text;
 }
 
 TEST(Pages, SequenceReadsBackWhatWasWrittenAcrossPages) {
-  PageStore store(kPageBytes, kPositions);
+  PageStore store({kPageBytes, kPositions});
   PageTable sequence(store);
   write(sequence, "abc");
   write(sequence, "defghijkl");
@@ -38,7 +39,7 @@ TEST(Pages, SequenceReadsBackWhatWasWrittenAcrossPages) {
 }
 
 TEST(Pages, ForkSharesThePastAndNoLaterWrites) {
-  PageStore store(kPageBytes, kPositions);
+  PageStore store({kPageBytes, kPositions});
   PageTable origin(store), fork(store);
   write(origin, "abcdef");
   fork.fork_from(origin);
@@ -49,7 +50,7 @@ TEST(Pages, ForkSharesThePastAndNoLaterWrites) {
 }
 
 TEST(Pages, ForkCopiesNoPageUntilItIsWritten) {
-  PageStore store(kPageBytes, kPositions);
+  PageStore store({kPageBytes, kPositions});
   PageTable origin(store);
   write(origin, std::string(400, 'a'));
   const size_t before = store.used_bytes();
@@ -64,7 +65,7 @@ TEST(Pages, ForkCopiesNoPageUntilItIsWritten) {
 }
 
 TEST(Pages, WritingAfterRewindDoesNotChangeForks) {
-  PageStore store(kPageBytes, kPositions);
+  PageStore store({kPageBytes, kPositions});
   PageTable origin(store), fork(store);
   write(origin, "abcdefghij");
   fork.fork_from(origin);
@@ -75,7 +76,7 @@ TEST(Pages, WritingAfterRewindDoesNotChangeForks) {
 }
 
 TEST(Pages, PrepareChangesNeitherLengthNorContents) {
-  PageStore store(kPageBytes, kPositions);
+  PageStore store({kPageBytes, kPositions});
   PageTable sequence(store);
   write(sequence, "abc");
   sequence.prepare(11);
@@ -86,16 +87,16 @@ TEST(Pages, PrepareChangesNeitherLengthNorContents) {
 }
 
 TEST(Pages, FreePagesAreReused) {
-  PageStore store(kPageBytes, kPositions);
+  PageStore store({kPageBytes, kPositions});
   for (int i = 0; i < 100; ++i) {
     PageTable sequence(store);
     write(sequence, std::string(1000, 'a'));
   }
-  const size_t reserved = store.reserved_bytes();
+  const size_t reserved = store.allocated_bytes();
   EXPECT_EQ(store.used_bytes(), 0u);
   PageTable sequence(store);
   write(sequence, std::string(1000, 'a'));
-  EXPECT_EQ(store.reserved_bytes(), reserved);
+  EXPECT_EQ(store.allocated_bytes(), reserved);
 }
 
 constexpr size_t kLargePage = size_t{1} << 18;
@@ -111,19 +112,19 @@ std::vector<std::unique_ptr<PageTable>> appended_forks(PageStore& store, const P
 }
 
 TEST(Pages, MemoryOfFreedForksGoesBackToTheSystemBeyondAReserve) {
-  PageStore store(kLargePage, kPositions);
+  PageStore store({kLargePage, kPositions});
   PageTable origin(store);
   write(origin, "abcdefghij");
   auto forks = appended_forks(store, origin, 500);
-  EXPECT_GE(store.reserved_bytes(), 500 * kLargePage);
+  EXPECT_GE(store.allocated_bytes(), 500 * kLargePage);
   forks.clear();
   EXPECT_EQ(store.used_bytes(), 3 * kLargePage);
-  EXPECT_LE(store.reserved_bytes(), 2 * PageStore::kReserveBytes + store.used_bytes()) << "the reserve and a block that is partly used";
+  EXPECT_LE(store.allocated_bytes(), 2 * PageStore::kReserveBytes + store.used_bytes()) << "the reserve and a block that is partly used";
   EXPECT_EQ(read(origin), "abcdefghij");
 }
 
 TEST(Pages, MemoryGoesBackToTheSystemInAnyOrderOfRelease) {
-  PageStore store(kLargePage, kPositions);
+  PageStore store({kLargePage, kPositions});
   PageTable origin(store);
   write(origin, "abcdefghij");
   auto forks = appended_forks(store, origin, 500);
@@ -133,33 +134,96 @@ TEST(Pages, MemoryGoesBackToTheSystemInAnyOrderOfRelease) {
     ASSERT_EQ(read(*forks.back()), "abcdefghijb");
     forks.pop_back();
   }
-  EXPECT_LE(store.reserved_bytes(), 2 * PageStore::kReserveBytes + store.used_bytes());
+  EXPECT_LE(store.allocated_bytes(), 2 * PageStore::kReserveBytes + store.used_bytes());
 }
 
 // A block that came and went with every step would cost a system call and page faults each time.
 TEST(Pages, StepsThatForkAndFreeKeepTheSameMemory) {
-  PageStore store(kLargePage, kPositions);
+  PageStore store({kLargePage, kPositions});
   PageTable origin(store);
   write(origin, std::string(200, 'a'));
   appended_forks(store, origin, 8).clear();
-  const size_t reserved = store.reserved_bytes();
+  const size_t reserved = store.allocated_bytes();
   for (int step = 0; step < 30; ++step) {
     const auto forks = appended_forks(store, origin, 8);
-    ASSERT_EQ(store.reserved_bytes(), reserved);
+    ASSERT_EQ(store.allocated_bytes(), reserved);
   }
-  EXPECT_EQ(store.reserved_bytes(), reserved);
+  EXPECT_EQ(store.allocated_bytes(), reserved);
 }
 
 TEST(Pages, PagesLargerThanTheReserveAreReusedToo) {
-  PageStore store(PageStore::kReserveBytes + 64, kPositions);
+  PageStore store({PageStore::kReserveBytes + 64, kPositions});
   PageTable origin(store);
   write(origin, "abcdef");
   appended_forks(store, origin, 4).clear();
-  const size_t reserved = store.reserved_bytes();
+  const size_t reserved = store.allocated_bytes();
   for (int step = 0; step < 3; ++step) {
     const auto forks = appended_forks(store, origin, 4);
-    ASSERT_EQ(store.reserved_bytes(), reserved);
+    ASSERT_EQ(store.allocated_bytes(), reserved);
   }
+}
+
+TEST(Pages, PanelsOfAPageAreAddressedOneByOne) {
+  PageStore store({kPageBytes, kPositions, 3});
+  PageTable origin(store), fork(store);
+  write(origin, std::string(20, 'a') + "bcdef");
+  EXPECT_EQ(origin.size_bytes(), 3 * 3 * kPageBytes);
+  fork.fork_from(origin);
+  write(fork, "XYZ");
+  write(origin, "uv");
+  EXPECT_EQ(read(origin), std::string(20, 'a') + "bcdefuv");
+  EXPECT_EQ(read(fork), std::string(20, 'a') + "bcdefXYZ");
+}
+
+TEST(Pages, PagesBeforeAWindowAreGivenBack) {
+  PageStore store({kPageBytes, kPositions});
+  PageTable sequence(store), fork(store);
+  write(sequence, "abcdefghijkl");
+  fork.fork_from(sequence);
+  sequence.drop_before(7);
+  EXPECT_EQ(sequence.first_kept(), 4);
+  EXPECT_EQ(sequence.size_bytes(), 2 * kPageBytes);
+  EXPECT_EQ(sequence.panels()[0], nullptr);
+  EXPECT_EQ(read(fork), "abcdefghijkl");
+  sequence.drop_before(3);
+  EXPECT_EQ(sequence.first_kept(), 4);
+  write(sequence, "mnopq");
+  PageTable later(store);
+  later.fork_from(sequence);
+  EXPECT_EQ(later.first_kept(), 4);
+  sequence.rewind(0);
+  EXPECT_EQ(sequence.first_kept(), 0);
+  fork.clear();
+  later.clear();
+  EXPECT_EQ(store.used_bytes(), 0u);
+}
+
+TEST(Pages, PrepareTakesAsManyPagesAsItSays) {
+  PageStore store({kPageBytes, kPositions});
+  PageTable origin(store), fork(store);
+  write(origin, "abcdef");
+  fork.fork_from(origin);
+  for (const int64_t end : {6, 7, 8, 9, 30}) {
+    const size_t before = store.used_bytes();
+    const size_t n_needed = fork.n_needed(end);
+    fork.prepare(end);
+    EXPECT_EQ(store.used_bytes() - before, n_needed * kPageBytes) << end;
+  }
+}
+
+TEST(Pages, ABudgetIsNeverExceeded) {
+  const auto budget = std::make_shared<Budget>(10 * kPageBytes + 5);
+  PageStore store({kPageBytes, kPositions}, budget);
+  PageStore other({2 * kPageBytes, kPositions}, budget);
+  PageTable sequence(store), source(other);
+  write(sequence, std::string(6 * kPositions, 'a'));
+  EXPECT_LE(budget->allocated_bytes(), budget->limit_bytes());
+  EXPECT_TRUE(store.can_take(4));
+  EXPECT_FALSE(store.can_take(5));
+  EXPECT_THROW(write(sequence, std::string(5 * kPositions, 'b')), Error);
+  EXPECT_EQ(read(sequence), std::string(6 * kPositions, 'a')) << "a sequence that found no room is as it was";
+  EXPECT_LE(budget->allocated_bytes(), budget->limit_bytes());
+  EXPECT_THROW(source.prepare(100), Error);
 }
 
 }  // namespace

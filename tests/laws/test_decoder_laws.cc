@@ -101,7 +101,7 @@ TEST_P(DecoderLaws, RowsInAnyGroupingEqualRowsAlone) {
       }
       if (rows.empty()) continue;
       backend::Logits logits;
-      backend_->run(rows, used, logits);
+      ASSERT_EQ(backend_->run(rows, used, logits), backend::RunStatus::kDone);
       ASSERT_EQ(static_cast<size_t>(logits.n_rows()), expected.size());
       for (size_t i = 0; i < expected.size(); ++i)
         EXPECT_TRUE(same_bits(logits.row(static_cast<int>(i)), *expected[i])) << GetParam().name << ", seed " << seed;

@@ -106,7 +106,7 @@ std::vector<std::vector<float>> reference_logits(const std::filesystem::path& fo
   for (size_t i = 0; i < tokens.size(); ++i) {
     const Row row{tokens[i], static_cast<int>(i), 0, true};
     backend::Logits logits;
-    backend->run(std::span(&row, 1), caches, logits);
+    if (backend->run(std::span(&row, 1), caches, logits) != backend::RunStatus::kDone) throw Error(Code::kTooLarge, "no memory");
     result.emplace_back(logits.row(0).begin(), logits.row(0).end());
   }
   return result;

@@ -73,13 +73,14 @@ class FaultyTranslator : public backend::Backend {
   }
   bool can_continue(const backend::Cache& cache, int length) const override { return inner_->can_continue(cache, length); }
   std::unique_ptr<backend::Cache> fork(const backend::Cache& cache) override {
-    if (fault_ == Fault::kForgetsToFork) inner_->rewind(const_cast<backend::Cache&>(cache), cache.length() - 1);
+    if (fault_ == Fault::kForgetsToFork && cache.length() > 0) inner_->rewind(const_cast<backend::Cache&>(cache), cache.length() - 1);
     return inner_->fork(cache);
   }
   void rewind(backend::Cache& cache, int length) override { inner_->rewind(cache, length); }
-  void run(std::span<const backend::Row> rows, std::span<backend::Cache* const> caches, backend::Logits& logits) override {
-    inner_->run(rows, caches, logits);
+  backend::RunStatus run(std::span<const backend::Row> rows, std::span<backend::Cache* const> caches, backend::Logits& logits) override {
+    const backend::RunStatus status = inner_->run(rows, caches, logits);
     if (fault_ == Fault::kMixesBatches && logits.n_rows() > 1) std::copy(logits.row(0).begin(), logits.row(0).end(), logits.row(1).begin());
+    return status;
   }
   std::vector<Tensor> contents(const backend::Cache& cache) override { return inner_->contents(cache); }
   std::unique_ptr<backend::Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) override {

@@ -19,8 +19,9 @@ struct kvik_model {
 
 struct kvik_session {
   kvik::Session session;
-  bool busy = false;    // inside a call that is running a callback
-  bool doomed = false;  // was freed in that callback
+  kvik::TreeLogits tree = {};  // of the last append_tree
+  bool busy = false;           // inside a call that is running a callback
+  bool doomed = false;         // was freed in that callback
 };
 
 struct kvik_generation {

@@ -92,6 +92,13 @@ kvik_translate_options default_translate_options() {
   return options;
 }
 
+kvik_load_options default_load_options() {
+  kvik_load_options options{};
+  options.size = sizeof options;
+  options.kv_bytes = options.reuse_prefixes = KVIK_UNSET;
+  return options;
+}
+
 kvik_transcribe_options default_transcribe_options() {
   kvik_transcribe_options options{};
   options.size = sizeof options;
@@ -168,7 +175,7 @@ TranscribeOptions transcribe_options(const kvik_transcribe_options* theirs) {
 }
 
 LoadOptions load_options(const kvik_load_options* theirs) {
-  kvik_load_options ours{};
+  kvik_load_options ours = default_load_options();
   read_struct(theirs, ours, "kvik_load_options");
   LoadOptions options;
   options.backend = static_cast<BackendChoice>(ours.backend);
@@ -177,6 +184,8 @@ LoadOptions load_options(const kvik_load_options* theirs) {
   options.kv = static_cast<KvStorage>(ours.kv);
   options.threads = ours.threads;
   options.context = ours.context;
+  if (!std::isnan(ours.kv_bytes)) options.kv_bytes = static_cast<size_t>(whole_number<int64_t>(ours.kv_bytes, "kv_bytes"));
+  if (!std::isnan(ours.reuse_prefixes)) options.reuse_prefixes = ours.reuse_prefixes != 0;
   set(options.isa, ours.isa);
   if (ours.variant != nullptr) options.variant = ours.variant;
   if (ours.ort_library != nullptr) options.ort_library = ours.ort_library;
@@ -191,7 +200,7 @@ LoadOptions load_options(const kvik_load_options* theirs) {
 
 using namespace kvik::c;
 
-void kvik_load_options_init(kvik_load_options* options, size_t size) { write_defaults(options, size, kvik_load_options{}); }
+void kvik_load_options_init(kvik_load_options* options, size_t size) { write_defaults(options, size, default_load_options()); }
 
 void kvik_sampling_init(kvik_sampling* sampling, size_t size) { write_defaults(sampling, size, default_sampling()); }
 

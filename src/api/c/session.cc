@@ -19,13 +19,51 @@ void kvik_session_free(kvik_session* session) {
   delete session;
 }
 
+namespace {
+
+kvik_status no_memory() {
+  return fail(KVIK_STATUS_NO_MEMORY, "the memory of the KV cache (kv_bytes) is in use by other sessions; end one of them and try again");
+}
+
+kvik_status status_of(kvik::AppendStatus status, const kvik::Session& session, size_t n_ids) {
+  if (status == kvik::AppendStatus::kDone) return KVIK_STATUS_OK;
+  if (status == kvik::AppendStatus::kNoMemory) return no_memory();
+  return fail(KVIK_STATUS_CONTEXT_FULL, fmt::format("the session has room for {} of {} positions; {} tokens were given",
+                                                    session.capacity() - session.length(), session.capacity(), n_ids)
+                                            .c_str());
+}
+
+}  // namespace
+
 kvik_status kvik_session_append(kvik_session* session, const int32_t* ids, size_t n_ids) {
   return guarded([&] {
     kvik::Session& own = free_session(session).session;
-    if (own.append(list(ids, n_ids, "ids")) == kvik::AppendStatus::kDone) return KVIK_STATUS_OK;
-    return fail(KVIK_STATUS_CONTEXT_FULL, fmt::format("the session has room for {} of {} positions; {} tokens were given",
-                                                      own.capacity() - own.length(), own.capacity(), n_ids)
-                                              .c_str());
+    return status_of(own.append(list(ids, n_ids, "ids")), own, n_ids);
+  });
+}
+
+kvik_status kvik_session_append_tree(kvik_session* session, const int32_t* ids, const int32_t* parents, size_t n_nodes) {
+  return guarded([&] {
+    kvik_session& own = free_session(session);
+    own.tree = own.session.append_tree(list(ids, n_nodes, "ids"), list(parents, n_nodes, "parents"));
+    return status_of(own.tree.status(), own.session, n_nodes);
+  });
+}
+
+kvik_status kvik_session_tree_logits(kvik_session* session, int32_t node, const float** logits, size_t* n_logits) {
+  return guarded([&] {
+    given(logits, "logits");
+    given(n_logits, "n_logits");
+    const std::span<const float> row = free_session(session).tree[node];
+    *logits = row.data();
+    *n_logits = row.size();
+  });
+}
+
+kvik_status kvik_session_keep(kvik_session* session, int32_t node) {
+  return guarded([&] {
+    free_session(session).session.keep(node);
+    session->tree = {};
   });
 }
 
@@ -97,7 +135,9 @@ kvik_status kvik_step(const kvik_model* model, kvik_session* const* sessions, co
     if (logits != nullptr && capacity / std::max<size_t>(vocab, 1) < n)
       return fail(KVIK_STATUS_BUFFER_TOO_SMALL,
                   fmt::format("the buffer has room for {} logits; {} rows of {} are needed", capacity, n, vocab).c_str());
-    if (loaded.step(stepped, given_tokens) != kvik::AppendStatus::kDone)
+    const kvik::AppendStatus status = loaded.step(stepped, given_tokens);
+    if (status == kvik::AppendStatus::kNoMemory) return no_memory();
+    if (status != kvik::AppendStatus::kDone)
       return fail(KVIK_STATUS_CONTEXT_FULL, "the context of a session is full; nothing was appended");
     for (size_t i = 0; logits != nullptr && i < n; ++i) std::ranges::copy(stepped[i]->logits(), logits + i * vocab);
     return KVIK_STATUS_OK;

@@ -147,7 +147,7 @@ bool GraphBackend::can_continue(const Cache& cache, int length) const {
   return window_ == 0 || graph_cache.n_positions == computed || computed <= window_;
 }
 
-void GraphBackend::run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) {
+RunStatus GraphBackend::run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) {
   Call call{rows, logits, {}, std::vector<int>(caches.size(), -1), std::vector<int>(caches.size(), 0), {}};
   for (const Cache* cache : caches) call.after.push_back(as_graph_cache(*cache));
   int n_logits = 0;
@@ -186,6 +186,7 @@ void GraphBackend::run(std::span<const Row> rows, std::span<Cache* const> caches
   }
   for (const auto& [shape, sequences] : batches) run_batch(call, sequences);
   for (size_t s = 0; s < caches.size(); ++s) static_cast<GraphCache&>(*caches[s]) = std::move(call.after[s]);
+  return RunStatus::kDone;
 }
 
 void GraphBackend::run_batch(Call& call, const std::vector<int>& sequences) {

@@ -24,7 +24,7 @@ class GraphBackend : public Backend {
   bool can_continue(const Cache& cache, int length) const override;
   std::unique_ptr<Cache> fork(const Cache& cache) override;
   void rewind(Cache& cache, int length) override;
-  void run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) override;
+  RunStatus run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) override;
   std::vector<Tensor> contents(const Cache& cache) override;
   std::unique_ptr<Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) override;
   std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) override;

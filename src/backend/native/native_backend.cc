@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "backend/native/cache_pages.h"
 #include "backend/native/execute/execute.h"
 #include "backend/native/graph/outcome.h"
 #include "backend/native/native_cache.h"
@@ -50,6 +51,21 @@ std::string cache_form(const NativeOptions& options, cpu::KvFormat kv) {
   return form;
 }
 
+// How far back the rows of a plan see; 0: to the first position.
+int64_t widest_window(const Plan& plan) {
+  int64_t widest = 0;
+  for (const native::PlanAttention& attend : plan.attends) {
+    if (attend.from_source) continue;
+    if (attend.window == 0 || !attend.causal) return 0;
+    widest = std::max(widest, attend.window);
+  }
+  return widest;
+}
+
+bool has_causal_attention(const Plan& plan) {
+  return std::ranges::all_of(plan.attends, [](const native::PlanAttention& attend) { return attend.from_source || attend.causal; });
+}
+
 // What the plans keep and read, in figures.
 void count_bytes(const native::Stages& stages, const NativeOptions& options, cpu::KvFormat kv, Traits& traits) {
   for (const std::shared_ptr<const Plan>& plan : {stages.decoder, stages.encoder, stages.embedding}) {
@@ -72,7 +88,12 @@ class NativeBackend final : public Backend {
   bool can_continue(const Cache& cache, int length) const override;
   std::unique_ptr<Cache> fork(const Cache& cache) override;
   void rewind(Cache& cache, int length) override;
-  void run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) override;
+  RunStatus run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) override;
+  std::unique_ptr<Cache> find_prefix(std::span<const TokenId> tokens, int length) override;
+  void share_prefix(Cache& cache, std::span<const TokenId> tokens, bool whole) override;
+  int pin_prefix(std::span<const TokenId> tokens) override { return pages_.pin(tokens); }
+  void find_continuation(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& found) override;
+  CacheMemory cache_memory() const override { return pages_.memory(); }
   std::vector<Tensor> contents(const Cache& cache) override;
   std::unique_ptr<Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) override;
   std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) override;
@@ -81,6 +102,10 @@ class NativeBackend final : public Backend {
  private:
   void try_one_row();
   void check_rows(std::span<const Row> rows, std::span<Cache* const> caches);
+  void check_branch(std::span<const Row> rows, size_t first, std::span<Cache* const> caches);
+  void add_branches(std::span<const Row> rows, std::span<Cache* const> caches);
+  bool shares_prefixes() const { return traits_.can_rewind && !traits_.needs_source; }
+  void drop_unseen(NativeCache& cache) const;
   void prepare(std::span<Cache* const> caches);
   bool is_beyond(int64_t length) const { return traits_.switch_after > 0 && length > traits_.switch_after; }
 
@@ -88,7 +113,8 @@ class NativeBackend final : public Backend {
   Traits traits_;
   ThreadPool pool_;
   std::unique_ptr<Runner> decoder_;
-  std::shared_ptr<kv::PageStore> store_;
+  native::CachePages pages_;
+  int64_t window_ = 0;  // positions that the widest attention sees; 0: all
   std::vector<int64_t> register_bytes_;
   native::SourceStage sources_;
   std::vector<TokenId> unsupported_tokens_;  // sorted
@@ -99,6 +125,8 @@ class NativeBackend final : public Backend {
   std::vector<int64_t> tokens_;
   std::vector<int32_t> wanted_;
   std::vector<int64_t> ends_;  // length of each sequence after the call
+  std::vector<int32_t> branches_;
+  std::vector<std::pair<int32_t, int32_t>> row_branches_;  // a row, and a sequence that branches off behind it
 };
 
 NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions& options, const Log& log)
@@ -106,10 +134,16 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   const native::Stages stages =
       options.stages != nullptr ? *options.stages : native::take(native::compile_stages(signature_, {options.context, options.no_fuse}));
   const cpu::CpuKernels& kernels = kernels_of(options.isa);
-  const native::RunnerFactory make{options.weights, native::kv_format_of(signature_, options.kv), &kernels, &pool_, log};
+  const auto budget = std::make_shared<kv::Budget>(options.kv_bytes);
+  const native::RunnerFactory make{options.weights, native::kv_format_of(signature_, options.kv), &kernels, &pool_, log, budget};
   decoder_ = make(stages.decoder);
   const Plan& plan = *stages.decoder;
-  store_ = std::make_shared<kv::PageStore>(static_cast<size_t>(std::max<int64_t>(64, decoder_->layouts().page_bytes)), cpu::kPagePositions);
+  const auto panel_bytes = static_cast<size_t>(std::max<int64_t>(64, decoder_->layouts().page_bytes));
+  pages_ = native::CachePages({panel_bytes, cpu::kPagePositions, std::max(1, options.page_panels)}, budget);
+  window_ = widest_window(plan);
+  if (const size_t page_bytes = pages_.store()->shape().bytes(); options.kv_bytes > 0 && options.kv_bytes < page_bytes)
+    throw Error(Code::kBadArgument, fmt::format("the KV cache may have {} bytes (kv_bytes, --kv-bytes), and one page of it takes {}",
+                                                options.kv_bytes, page_bytes));
   for (const Plan::PlanRegister& r : plan.registers) register_bytes_.push_back(r.size * native::element_bytes(r.dtype));
   sources_ = native::SourceStage(signature_, stages, make, *decoder_, options.open_other);
   unsupported_tokens_ = plan.unsupported_tokens;
@@ -125,6 +159,7 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   traits_.exact_sources = sources_.is_native();
   traits_.unsupported_tokens = unsupported_tokens_;
   traits_.can_rewind = plan.registers.empty();
+  traits_.can_branch = plan.registers.empty() && !plan.one_token && has_causal_attention(plan);
   traits_.needs_source = signature_.kind == analysis::Kind::kEncoderDecoder;
   traits_.vocab = static_cast<int>(decoder_->output_size());
   traits_.max_positions = smaller_limit(signature_.max_positions.value_or(0), plan.max_positions.value_or(0));
@@ -144,7 +179,7 @@ void NativeBackend::try_one_row() {
     const std::unique_ptr<Cache> cache = new_cache(nullptr, 1);
     Cache* const caches[] = {cache.get()};
     Logits logits;
-    run({&row, 1}, caches, logits);
+    if (run({&row, 1}, caches, logits) != RunStatus::kDone) throw Error(Code::kInternal, "there is no room for a page of the cache");
   } catch (const Error& e) { throw Error(Code::kUnsupported, fmt::format("its plan fails on one token: {}", e.what())); }
 }
 
@@ -157,20 +192,23 @@ std::unique_ptr<Cache> NativeBackend::new_cache(std::shared_ptr<const Source> so
     throw Error(Code::kBadArgument,
                 traits_.needs_source ? "this model needs a source to start from; encode one first" : "this model takes no source");
   }
-  auto cache = std::make_unique<NativeCache>(store_, register_bytes_);
+  auto cache = std::make_unique<NativeCache>(pages_.store(), register_bytes_);
   cache->source = std::static_pointer_cast<const NativeSource>(source);
   cache->beyond = is_beyond(length);
   return cache;
 }
 
 bool NativeBackend::can_continue(const Cache& cache, int length) const {
-  return static_cast<const NativeCache&>(cache).beyond == is_beyond(length);
+  const auto& native_cache = static_cast<const NativeCache&>(cache);
+  const int64_t first_seen = window_ > 0 ? std::max<int64_t>(0, native_cache.length() + 1 - window_) : 0;
+  return native_cache.beyond == is_beyond(length) && native_cache.pages.first_kept() <= first_seen;
 }
 
 std::unique_ptr<Cache> NativeBackend::fork(const Cache& cache) {
   const auto& origin = static_cast<const NativeCache&>(cache);
-  auto copy = std::make_unique<NativeCache>(store_, register_bytes_);
+  auto copy = std::make_unique<NativeCache>(pages_.store(), register_bytes_);
   copy->pages.fork_from(origin.pages);
+  copy->n_shared_pages = origin.n_shared_pages;
   copy->registers.copy_from(origin.registers);
   copy->source = origin.source;
   copy->beyond = origin.beyond;
@@ -185,6 +223,7 @@ void NativeBackend::rewind(Cache& cache, int length) {
   if (!traits_.can_rewind && length > 0)
     throw Error(Code::kUnsupported, "this model keeps a recurrent state, which cannot be rewound; reset it instead");
   native_cache.pages.rewind(length);
+  native_cache.n_shared_pages = std::min(native_cache.n_shared_pages, static_cast<size_t>(length / pages_.store()->shape().positions()));
   native_cache.registers.clear();
 }
 
@@ -205,6 +244,7 @@ void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const
     }
     int64_t& end = ends_[static_cast<size_t>(row.sequence)];
     const bool together = i == 0 || rows[i - 1].sequence == row.sequence || end == caches[static_cast<size_t>(row.sequence)]->length();
+    if (row.after >= 0 && together) check_branch(rows, i, caches);
     if (row.position != end || !together) throw Error(Code::kInternal, "the rows of a sequence must stand together and continue its cache");
     ++end;
     rows_.push_back({row.position, row.sequence, static_cast<const NativeCache&>(*caches[static_cast<size_t>(row.sequence)]).beyond});
@@ -228,32 +268,91 @@ void NativeBackend::prepare(std::span<Cache* const> caches) {
     cache.pages.prepare(ends_[s]);
     cache.pending.copy_from(cache.registers);
     native::RunSequence sequence;
-    sequence.pages = cache.pages.pages();
+    sequence.pages = cache.pages.panels();
     sequence.n_keys = ends_[s];
     sequence.registers = cache.pending.addresses();
     if (cache.source != nullptr) {
-      sequence.source_pages = cache.source->pages.pages();
+      sequence.source_pages = cache.source->pages.panels();
       sequence.n_source = cache.source->n_positions();
     }
     sequences_.push_back(sequence);
   }
 }
 
-void NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) {
+RunStatus NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) {
   const std::lock_guard lock(mutex_);
   check_rows(rows, caches);
+  add_branches(rows, caches);
   logits.resize(static_cast<int>(wanted_.size()), traits_.vocab);
-  if (rows.empty()) return;
+  if (rows.empty()) return RunStatus::kDone;
+  if (!pages_.make_room(caches, ends_)) return RunStatus::kNoMemory;
   decoder_->prepare(rows_);
   prepare(caches);
-  native::RunCall call{rows_, sequences_, tokens_, {}, wanted_, wanted_.empty() ? nullptr : logits.row(0).data()};
+  native::RunCall call{rows_, sequences_, tokens_, {}, wanted_, wanted_.empty() ? nullptr : logits.row(0).data(), branches_};
   if (decoder_->plan().embedding != native::kNoIndex) call.embeddings = sources_.embed(tokens_);
   decoder_->run(call);
   for (size_t s = 0; s < caches.size(); ++s) {
     auto& cache = static_cast<NativeCache&>(*caches[s]);
     cache.pages.commit(ends_[s]);
+    drop_unseen(cache);
     std::swap(cache.registers, cache.pending);
   }
+  return RunStatus::kDone;
+}
+
+// The first row of a sequence that follows a row of another one: that path must begin where this cache ends.
+void NativeBackend::check_branch(std::span<const Row> rows, size_t first, std::span<Cache* const> caches) {
+  const Row& row = rows[first];
+  if (!traits_.can_branch) throw Error(Code::kUnsupported, "this model cannot run several continuations of one row in one call");
+  int64_t& end = ends_[static_cast<size_t>(row.sequence)];
+  const int64_t length = caches[static_cast<size_t>(row.sequence)]->length();
+  const bool earlier = static_cast<size_t>(row.after) < first && rows[static_cast<size_t>(row.after)].sequence != row.sequence;
+  const Cache* origin = earlier ? caches[static_cast<size_t>(rows[static_cast<size_t>(row.after)].sequence)] : nullptr;
+  if (end != length || origin == nullptr || origin->length() != length)
+    throw Error(Code::kInternal, "a sequence must branch off an earlier row of a sequence with the same past");
+  end = rows[static_cast<size_t>(row.after)].position + 1;
+}
+
+// Every row that a branch continues from writes its keys and values into the pages of the branch too.
+void NativeBackend::add_branches(std::span<const Row> rows, std::span<Cache* const> caches) {
+  branches_.clear();
+  row_branches_.clear();
+  for (const Row& row : rows) {
+    const int64_t length = caches[static_cast<size_t>(row.sequence)]->length();
+    for (int32_t from = row.after; from >= 0;) {
+      row_branches_.emplace_back(from, row.sequence);
+      const Row& ancestor = rows[static_cast<size_t>(from)];
+      if (ancestor.position == length) break;
+      from = ancestor.after >= 0 ? ancestor.after : from - 1;
+    }
+  }
+  std::ranges::sort(row_branches_);
+  for (const auto& [row, sequence] : row_branches_) {
+    native::RunRow& run_row = rows_[static_cast<size_t>(row)];
+    if (run_row.n_branches++ == 0) run_row.first_branch = static_cast<int32_t>(branches_.size());
+    branches_.push_back(sequence);
+  }
+}
+
+// Pages that no later row sees. A rewind beyond them computes their tokens again.
+void NativeBackend::drop_unseen(NativeCache& cache) const {
+  if (window_ > 0) cache.pages.drop_before(cache.length() + 1 - window_);
+}
+
+std::unique_ptr<Cache> NativeBackend::find_prefix(std::span<const TokenId> tokens, int length) {
+  if (!shares_prefixes() || is_beyond(length)) return nullptr;
+  std::unique_ptr<Cache> cache = new_cache(nullptr, length);
+  pages_.find(tokens, static_cast<NativeCache&>(*cache));
+  return cache->length() > 0 ? std::move(cache) : nullptr;
+}
+
+void NativeBackend::share_prefix(Cache& cache, std::span<const TokenId> tokens, bool whole) {
+  auto& native_cache = static_cast<NativeCache&>(cache);
+  if (shares_prefixes() && !native_cache.beyond) pages_.share(native_cache, tokens, whole);
+}
+
+void NativeBackend::find_continuation(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& found) {
+  pages_.continuation(tokens, n, found);
 }
 
 // Pages, one tensor each, then the registers.
@@ -266,7 +365,10 @@ std::vector<Tensor> NativeBackend::contents(const Cache& cache) {
   std::vector<Tensor> contents;
   const int n_positions = native_cache.length();
   const int n_pages = (n_positions + cpu::kPagePositions - 1) / cpu::kPagePositions;
-  for (int i = 0; i < n_pages; ++i) contents.push_back(bytes_at(native_cache.pages.pages()[i], store_->page_bytes()));
+  for (int i = 0; i < n_pages; ++i) {
+    const std::byte* panel = native_cache.pages.panels()[i];
+    contents.push_back(panel == nullptr ? Tensor(DType::kU8, {0}) : bytes_at(panel, pages_.store()->shape().panel_bytes));
+  }
   if (n_positions % cpu::kPagePositions != 0) {  // what others once kept in the rest of the last page is nobody's business
     std::byte* page = contents.back().mutable_bytes().data();
     for (const cpu::Attention& attention : decoder_->layouts().of_attend)
@@ -282,16 +384,28 @@ std::unique_ptr<Cache> NativeBackend::restore(std::span<const TokenId> tokens, s
   auto& native_cache = static_cast<NativeCache&>(*cache);
   const size_t n_pages = (tokens.size() + cpu::kPagePositions - 1) / cpu::kPagePositions;
   const std::span<std::byte> registers = native_cache.registers.bytes();
+  const kv::PageShape& shape = pages_.store()->shape();
+  // Whole pages that a window has dropped are empty.
+  const int64_t n_unseen = window_ > 0 ? std::max<int64_t>(0, static_cast<int64_t>(tokens.size()) + 1 - window_) : 0;
+  const auto n_dropped = static_cast<size_t>(n_unseen / shape.positions() * shape.n_panels);
   bool fits = contents.size() == n_pages + (registers.empty() ? 0 : 1);
-  for (size_t i = 0; fits && i < contents.size(); ++i)
-    fits = contents[i].size_bytes() == (i < n_pages ? store_->page_bytes() : registers.size());
+  for (size_t i = 0; fits && i < contents.size(); ++i) {
+    const size_t size_bytes = contents[i].size_bytes();
+    fits = size_bytes == (i < n_pages ? shape.panel_bytes : registers.size()) || (i < n_dropped && size_bytes == 0);
+  }
   if (!fits) throw Error(Code::kBadArgument, "the saved cache does not have the pages that this model keeps for its tokens");
+  const std::lock_guard lock(mutex_);  // so that no run takes the room
+  if (!pages_.make_room(static_cast<int64_t>(tokens.size())))
+    throw Error(Code::kTooLarge,
+                fmt::format("the saved cache has {} tokens; the {} bytes of the KV cache (kv_bytes, --kv-bytes) have no room",
+                            tokens.size(), pages_.memory().limit_bytes));
   native_cache.pages.prepare(static_cast<int64_t>(tokens.size()));
   for (size_t i = 0; i < contents.size(); ++i) {
     const std::span<const std::byte> bytes = contents[i].bytes();
-    std::copy(bytes.begin(), bytes.end(), i < n_pages ? native_cache.pages.pages()[i] : registers.data());
+    std::copy(bytes.begin(), bytes.end(), i < n_pages ? native_cache.pages.panels()[i] : registers.data());
   }
   native_cache.pages.commit(static_cast<int64_t>(tokens.size()));
+  drop_unseen(native_cache);
   return cache;
 }
 

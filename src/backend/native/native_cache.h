@@ -5,7 +5,7 @@
 
 #include "backend/backend.h"
 #include "base/aligned_buffer.h"
-#include "kv/pages.h"
+#include "kv/page_table.h"
 
 namespace kvik::backend {
 
@@ -17,6 +17,7 @@ class NativeSource final : public Source {
     pages.commit(n_positions);
   }
   int n_positions() const override { return static_cast<int>(pages.length()); }
+  size_t size_bytes() const override { return pages.size_bytes(); }
 
  private:
   std::shared_ptr<kv::PageStore> store_;
@@ -65,6 +66,7 @@ class NativeCache final : public Cache {
 
  public:
   kv::PageTable pages;
+  size_t n_shared_pages = 0;     // the first ones, known to the prefix tree
   Registers registers, pending;  // pending: of a call under way
   std::shared_ptr<const NativeSource> source;
   bool beyond = false;  // its positions are those of a sequence longer than Plan::switch_after

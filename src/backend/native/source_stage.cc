@@ -18,8 +18,9 @@ using analysis::Role;
 
 constexpr int64_t kMostRows = 512;  // that go through an encoder together
 
-std::shared_ptr<kv::PageStore> store_for(int64_t page_bytes) {
-  return std::make_shared<kv::PageStore>(static_cast<size_t>(std::max<int64_t>(64, page_bytes)), cpu::kPagePositions);
+std::shared_ptr<kv::PageStore> store_for(int64_t page_bytes, std::shared_ptr<kv::Budget> budget) {
+  const kv::PageShape shape{static_cast<size_t>(std::max<int64_t>(64, page_bytes)), cpu::kPagePositions};
+  return std::make_shared<kv::PageStore>(shape, std::move(budget));
 }
 
 // The encoder's output that a source input of the decoder is made from.
@@ -100,7 +101,7 @@ SourceStage::SourceStage(const analysis::Signature& signature, const Stages& sta
       other_embedding_ = other(*embedding_file_, stages.embedding_refused);
   }
   if (encoder_file_ == nullptr) return;
-  source_store_ = store_for(decoder.layouts().source_page_bytes);
+  source_store_ = store_for(decoder.layouts().source_page_bytes, make.budget);
   const analysis::File& decoder_file = file_of(signature, *stages.decoder);
   for (const Plan::SourceValue& source : stages.decoder->source_inputs)
     wanted_.push_back(encoder_output_for(signature, decoder_file, source.port));
@@ -109,7 +110,7 @@ SourceStage::SourceStage(const analysis::Signature& signature, const Stages& sta
       hidden != nullptr && std::all_of(wanted_.begin(), wanted_.end(), [&](const std::string& name) { return name == hidden->name; });
   if (stages.encoder != nullptr && only_hidden) {
     encoder_ = make(stages.encoder);
-    encoder_store_ = store_for(encoder_->layouts().page_bytes);
+    encoder_store_ = store_for(encoder_->layouts().page_bytes, make.budget);
   } else {
     other_encoder_ = other(*encoder_file_, stages.encoder != nullptr ? "it gives keys and values straight away" : stages.encoder_refused);
   }
@@ -134,7 +135,7 @@ std::vector<Tensor> SourceStage::run_native_encoder(std::span<const Tensor> inpu
     pages.push_back(std::make_unique<kv::PageTable>(*encoder_store_));
     pages.back()->prepare(inputs[s].size());
     sequences.emplace_back();
-    sequences.back().pages = pages.back()->pages();
+    sequences.back().pages = pages.back()->panels();
     sequences.back().n_keys = inputs[s].size();
     for (size_t i = 0; i < ids.size(); ++i) rows.push_back({static_cast<int64_t>(i), static_cast<int32_t>(s)});
     tokens.insert(tokens.end(), ids.begin(), ids.end());
@@ -205,7 +206,7 @@ std::vector<std::shared_ptr<const backend::Source>> SourceStage::encode_together
     }
     auto source = std::make_shared<backend::NativeSource>(source_store_, n_positions);
     sequences.emplace_back();
-    sequences.back().source_pages = source->pages.pages();
+    sequences.back().source_pages = source->pages.panels();
     sequences.back().n_source = n_positions;
     for (int64_t p = 0; p < n_positions; ++p) rows.push_back({p, static_cast<int32_t>(s)});
     sources.push_back(std::move(source));

@@ -19,6 +19,7 @@ struct RunnerFactory {
   const cpu::CpuKernels* kernels = nullptr;
   ThreadPool* pool = nullptr;
   Log log;
+  std::shared_ptr<kv::Budget> budget;  // of the pages of sources
 
   std::unique_ptr<Runner> operator()(std::shared_ptr<const Plan> plan) const;
 };

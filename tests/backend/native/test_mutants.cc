@@ -49,7 +49,8 @@ std::optional<LogitRows> run(const Open& open, bool one_by_one) {
     LogitRows result;
     backend::Logits logits;
     for (int i = 0; i < (one_by_one ? n_rows() : 1); ++i) {
-      backend->run(one_by_one ? std::span<const backend::Row>(&rows[static_cast<size_t>(i)], 1) : rows, caches, logits);
+      const std::span<const backend::Row> now = one_by_one ? std::span<const backend::Row>(&rows[static_cast<size_t>(i)], 1) : rows;
+      EXPECT_EQ(backend->run(now, caches, logits), backend::RunStatus::kDone);
       for (int r = 0; r < logits.n_rows(); ++r) result.emplace_back(logits.row(r).begin(), logits.row(r).end());
     }
     return static_cast<int>(result.size()) == n_rows() ? std::optional(result) : std::nullopt;

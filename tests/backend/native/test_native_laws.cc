@@ -25,7 +25,7 @@ void add_rows(std::vector<Row>& rows, std::span<const TokenId> tokens, int first
 
 Rows run(Backend& backend, const std::vector<Row>& rows, const std::vector<Cache*>& caches) {
   Logits logits;
-  backend.run(rows, caches, logits);
+  EXPECT_EQ(backend.run(rows, caches, logits), RunStatus::kDone);
   Rows result;
   for (int i = 0; i < logits.n_rows(); ++i) result.emplace_back(logits.row(i).begin(), logits.row(i).end());
   return result;
@@ -56,7 +56,7 @@ TEST(NativeBackend, AStepAllocatesNothingOnceItIsWarm) {
     Logits logits;
     const auto step = [&](int position) {
       const Row row{42, position, 0, true};
-      backend->run({&row, 1}, caches, logits);
+      EXPECT_EQ(backend->run({&row, 1}, caches, logits), RunStatus::kDone);
     };
     for (int position = 0; position < 4; ++position) step(position);
     const int64_t before = testing_support::n_allocations();

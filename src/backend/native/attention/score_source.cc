@@ -81,6 +81,8 @@ void RegionScores::require_untouched_weights(const Sizes& sizes) {
   const std::vector<float> x = arrange(softmax, before, sizes, from), y = arrange(weights, after, sizes, to);
   const int64_t keys = sizes.of(factor(region_.softmaxed)), kept = sizes.of(factor(region_.keys)), heads = region_.n_heads;
   const int64_t rows = sizes.batch * sizes.fresh;
+  if (static_cast<int64_t>(x.size()) != rows * keys * heads || static_cast<int64_t>(y.size()) != rows * kept * heads || kept > keys)
+    refuse(*region_.weights_values, "its weights have no axis for every batch entry and row");
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t i = 0; i < kept * heads; ++i) {
       const float was = x[static_cast<size_t>(row * keys * heads + i)], is = y[static_cast<size_t>(row * kept * heads + i)];

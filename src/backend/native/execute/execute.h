@@ -31,6 +31,9 @@ struct RunRow {
   int64_t position = 0;
   int32_t sequence = 0;
   bool beyond = false;  // its sequence is longer than Plan::switch_after
+  // Sequences that branch off behind this row: they get its keys and values too. A range of RunCall::branches.
+  int32_t first_branch = 0;
+  int32_t n_branches = 0;
 };
 
 // What the rows of one sequence share.
@@ -49,6 +52,7 @@ struct RunCall {
   std::span<const float> embeddings;  // [rows][size]
   std::span<const int32_t> wanted;    // rows whose output is wanted, ascending
   float* output = nullptr;            // [wanted][output size]
+  std::span<const int32_t> branches;  // sequences; see RunRow
 };
 
 // A plan ready to run: weights packed, values placed. run() is for one thread at a time and allocates nothing once it has seen a call of
@@ -124,6 +128,7 @@ class Runner {
   AlignedBuffer scratch_;
   std::vector<RunRow> tail_rows_;
   std::vector<cpu::AttendRow> attend_rows_;
+  std::span<const int32_t> branches_;  // of the call that runs
 
   struct Wave {
     std::vector<RunRow> rows;

@@ -51,9 +51,13 @@ void Frame::run(const Op& op, const AppendOp& args) {
   const Reader k = reader(op.in[0]), v = reader(op.in[1]);
   each_row(op, op.in[0].size + op.in[1].size, [&](int64_t row) {
     const RunRow& r = rows_[static_cast<size_t>(row)];
-    const RunSequence& sequence = sequences_[static_cast<size_t>(r.sequence)];
-    std::byte* page = (from_source ? sequence.source_pages : sequence.pages)[r.position / cpu::kPagePositions] + attention.page_offset;
-    kernels_.append(attention.layout, page, r.position % cpu::kPagePositions, at(k, row), at(v, row));
+    const auto append_to = [&](int32_t s) {
+      const RunSequence& sequence = sequences_[static_cast<size_t>(s)];
+      std::byte* page = (from_source ? sequence.source_pages : sequence.pages)[r.position / cpu::kPagePositions] + attention.page_offset;
+      kernels_.append(attention.layout, page, r.position % cpu::kPagePositions, at(k, row), at(v, row));
+    };
+    append_to(r.sequence);
+    for (int32_t i = 0; i < r.n_branches; ++i) append_to(runner_.branches_[static_cast<size_t>(r.first_branch + i)]);
   });
 }
 

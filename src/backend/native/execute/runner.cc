@@ -157,6 +157,7 @@ void Runner::run(const RunCall& call) {
 
 void Runner::run_rows(const RunCall& call) {
   reserve(Op::Section::kBody, call.rows, call.sequences);
+  branches_ = call.branches;
   give_inputs(call);
   run_section(Op::Section::kBody, call.rows, call.sequences);
   if (call.wanted.empty()) return;

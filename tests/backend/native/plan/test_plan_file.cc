@@ -98,7 +98,7 @@ TEST_F(PlanFile, ALoadedPlanGivesTheLogitsOfACompiledOne) {
     std::vector<backend::Row> rows;
     for (int i = 0; i < 9; ++i) rows.push_back({(i * 7 + 5) % backend->traits().vocab, i, 0, true});
     backend::Logits logits;
-    backend->run(rows, caches, logits);
+    EXPECT_EQ(backend->run(rows, caches, logits), backend::RunStatus::kDone);
     std::vector<float> all;
     for (int i = 0; i < logits.n_rows(); ++i) all.insert(all.end(), logits.row(i).begin(), logits.row(i).end());
     return all;

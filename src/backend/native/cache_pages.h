@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+
+#include "backend/backend.h"
+#include "backend/native/native_cache.h"
+#include "kv/prefix_tree.h"
+
+namespace kvik::native {
+
+// The pages of a decoder's caches: within a budget, and found again by their tokens. Any thread.
+class CachePages {
+ public:
+  // Kept for later by a model without a limit, when no session uses it.
+  static constexpr size_t kIdleBytes = size_t{512} << 20;
+
+  CachePages() = default;
+  CachePages(const kv::PageShape& shape, std::shared_ptr<kv::Budget> budget);
+
+  const std::shared_ptr<kv::PageStore>& store() const { return store_; }
+
+  // Evicts what is needed so that sequences can have the given numbers of positions. False if that is not possible.
+  bool make_room(std::span<backend::Cache* const> caches, std::span<const int64_t> ends);
+  bool make_room(int64_t n_positions) { return tree_->make_room(store_->shape().n_pages(n_positions)); }
+
+  void find(std::span<const TokenId> tokens, backend::NativeCache& cache);
+  void share(backend::NativeCache& cache, std::span<const TokenId> tokens, bool whole);
+  int pin(std::span<const TokenId> tokens) { return static_cast<int>(tree_->pin(tokens)); }
+  void continuation(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& found) { tree_->continuation(tokens, n, found); }
+  backend::CacheMemory memory() const;
+
+ private:
+  std::shared_ptr<kv::Budget> budget_;
+  std::shared_ptr<kv::PageStore> store_;
+  std::unique_ptr<kv::PrefixTree> tree_;
+  std::unique_ptr<std::atomic<int64_t>> n_reused_;
+};
+
+}  // namespace kvik::native

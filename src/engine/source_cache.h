@@ -1,0 +1,37 @@
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace kvik::engine {
+
+// Sources that went through the encoder, found again by their exact input: the same source is encoded once. Only for backends whose
+// encoded sources do not depend on what was encoded beside them (Traits::exact_sources). Any thread.
+class SourceCache {
+ public:
+  // Sources that nothing else uses are kept up to this size, the most recently used ones.
+  static constexpr size_t kIdleBytes = size_t{64} << 20;
+
+  // `inputs` as for Backend::encode(). If memory is short the idle sources are freed first.
+  std::vector<std::shared_ptr<const backend::Source>> encode(backend::Backend& backend, std::span<const Tensor> inputs);
+  void clear();
+
+ private:
+  struct Known {
+    uint64_t hash = 0;
+    Tensor input;
+    std::shared_ptr<const backend::Source> source;
+  };
+  std::shared_ptr<const backend::Source> find(uint64_t hash, const Tensor& input);
+  void keep(Known known);
+
+  std::mutex mutex_;
+  std::list<Known> known_;  // most recently used first
+};
+
+}  // namespace kvik::engine

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/sequence.h"
+
+namespace kvik::engine {
+
+// Many continuations of one sequence, computed in one run. Nodes are split into chains: a node that is the first to continue its parent
+// extends the parent's chain, every other one begins a chain of its own. A chain is a fork of the sequence's cache and holds the whole
+// path to its last node, so that a node sees exactly what it would see alone. One thread at a time.
+class Tree {
+ public:
+  // Node i is tokens[i] after node parents[i] < i, or after the sequence if that is -1. The sequence does not change. Throws
+  // Error(kBadArgument) for arguments out of range and Error(kUnsupported) if the backend cannot branch or the tree crosses a length
+  // switch.
+  AppendStatus compute(Sequence& sequence, std::span<const TokenId> tokens, std::span<const int> parents);
+
+  int size() const { return static_cast<int>(tokens_.size()); }
+  std::span<const float> logits(int node) const;  // after its token
+  std::span<const int> rows() const { return row_of_; }
+  // Appends the path to a node to the sequence that the tree was computed for, which must not have changed. The tree is then empty.
+  void keep(int node, Sequence& sequence);
+  void clear();
+
+ private:
+  struct Chain {
+    std::unique_ptr<backend::Cache> cache;
+    std::vector<int> nodes;
+    int after = -1;  // the node that it branches off from; -1: the sequence
+  };
+  void check(const Sequence& sequence, std::span<const TokenId> tokens, std::span<const int> parents) const;
+  void split(const Sequence& sequence);
+
+  std::vector<TokenId> tokens_;
+  std::vector<int> parents_;
+  std::vector<Chain> chains_;
+  std::vector<int> depths_, chain_of_, row_of_;  // of each node; the depth of a child of the sequence is 1
+  std::vector<backend::Row> rows_;
+  LogitsBuffer::Ref logits_;
+  int length_ = 0;  // of the sequence
+};
+
+}  // namespace kvik::engine
