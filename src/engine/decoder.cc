@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "kvik/error.h"
-
 namespace kvik::engine {
 namespace {
 
@@ -12,17 +10,17 @@ using Clock = std::chrono::steady_clock;
 
 double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
 
-Error no_memory(const backend::Backend& backend) {
-  return Error(Code::kTooLarge,
-               fmt::format("the KV cache may have {} bytes, and they are in use; end a session or raise kv_bytes (--kv-bytes)",
-                           backend.cache_memory().limit_bytes));
-}
-
 bool is_computed(const Stream& stream) {
   return std::ranges::all_of(stream.branches, [](const Sequence& branch) { return branch.pending().empty(); });
 }
 
 }  // namespace
+
+Error Decoder::no_memory() const {
+  return Error(Code::kTooLarge,
+               fmt::format("the KV cache may have {} bytes, and they are in use; end a session or raise kv_bytes (--kv-bytes)",
+                           backend_->cache_memory().limit_bytes));
+}
 
 StepStatus Decoder::step(std::span<Stream* const> streams) {
   Job job{.streams = streams, .joins = backend_->traits().exact};
@@ -197,7 +195,7 @@ void Decoder::finish(std::span<Stream> streams, const std::function<bool()>& can
   for (Stream& stream : streams) running.push_back(&stream);
   while (!running.empty()) {
     if (cancelled && cancelled()) break;
-    if (step(running) == StepStatus::kNoMemory) throw no_memory(*backend_);
+    if (step(running) == StepStatus::kNoMemory) throw no_memory();
     std::erase_if(running, [](const Stream* stream) { return stream->finish.has_value(); });
   }
   for (Stream* stream : running) stream->finish = Finish::kCancelled;
@@ -217,7 +215,8 @@ AppendStatus Decoder::append(Stream& stream, std::span<const TokenId> tokens, co
   try {
     for (const TokenId token : tokens) sequence.push(token);
     if (tokens.size() > 1) {
-      n_reused = sequence.use_known_prefix();
+      const bool sees_every_row = stream.strategy != nullptr && stream.strategy->wants_every_row();
+      if (!sees_every_row) n_reused = sequence.use_known_prefix();
       // A run that fails leaves its caches as they were, but of several runs an earlier one may have succeeded.
       sequence.keep_until_computed();
     }
@@ -246,11 +245,12 @@ AppendStatus Decoder::append(Stream& stream, std::span<const TokenId> tokens, co
   return AppendStatus::kDone;
 }
 
-void Decoder::compute(Stream& stream) {
+AppendStatus Decoder::compute(Stream& stream) {
   Stream* const alone[] = {&stream};
   while (!is_computed(stream)) {
-    if (step(alone) == StepStatus::kNoMemory) throw no_memory(*backend_);
+    if (step(alone) == StepStatus::kNoMemory) return AppendStatus::kNoMemory;
   }
+  return AppendStatus::kDone;
 }
 
 AppendStatus Decoder::append_each(std::span<Stream* const> streams, std::span<const TokenId> tokens) {

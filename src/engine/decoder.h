@@ -12,6 +12,7 @@
 #include "engine/sequence.h"
 #include "engine/source_cache.h"
 #include "engine/strategy.h"
+#include "kvik/error.h"
 
 namespace kvik::engine {
 
@@ -60,6 +61,8 @@ class Decoder {
   // may come and go between two calls. If the run fails nothing has changed.
   StepStatus step(std::span<Stream* const> streams);
 
+  Error no_memory() const;  // for callers that have no status to return
+
   // Rows that a caller has planned itself; waits its turn as a step does.
   backend::RunStatus run(std::span<const backend::Row> rows, std::span<backend::Cache* const> caches, backend::Logits& logits);
 
@@ -68,8 +71,8 @@ class Decoder {
 
   // Computes tokens for a stream that has one branch, in chunks: all of them or none.
   AppendStatus append(Stream& stream, std::span<const TokenId> tokens, const Watch& watch = {});
-  // What is pending in a stream that has one branch. Throws Error(kTooLarge) if there is no memory.
-  void compute(Stream& stream);
+  // What is pending in a stream that has one branch; kDone or kNoMemory.
+  AppendStatus compute(Stream& stream);
   // One token for each stream, in one run unless a sequence must be recomputed: all of them or none.
   AppendStatus append_each(std::span<Stream* const> streams, std::span<const TokenId> tokens);
 

@@ -86,7 +86,10 @@ std::span<const float> Sequence::logits() {
   if (!logits_) {
     drop_pending();
     need_logits();
-    compute_pending();
+    if (compute_pending() != AppendStatus::kDone) {
+      drop_pending();
+      throw decoder_->no_memory();
+    }
   }
   return logits_.values();
 }
@@ -137,22 +140,23 @@ void Sequence::adopt(std::unique_ptr<backend::Cache> cache, std::span<const Toke
   share_prefix(false);
 }
 
-void Sequence::make_continuable() {
-  if (backend().can_continue(*cache_, length())) return;
+AppendStatus Sequence::make_continuable() {
+  if (backend().can_continue(*cache_, length())) return AppendStatus::kDone;
   Sequence recomputed = fork();
   recomputed.drop_pending();
   recomputed.restart();
-  recomputed.compute_pending();
-  cache_ = std::move(recomputed.cache_);
+  const AppendStatus status = recomputed.compute_pending();
+  if (status == AppendStatus::kDone) cache_ = std::move(recomputed.cache_);
+  return status;
 }
 
 std::vector<Tensor> Sequence::contents() {
-  make_continuable();
+  if (make_continuable() != AppendStatus::kDone) throw decoder_->no_memory();
   return backend().contents(*cache_);
 }
 
-void Sequence::compute_pending() {
-  as_stream(*this, nullptr, [decoder = decoder_](Stream& stream) { decoder->compute(stream); });
+AppendStatus Sequence::compute_pending() {
+  return as_stream(*this, nullptr, [decoder = decoder_](Stream& stream) { return decoder->compute(stream); });
 }
 
 Sequence Sequence::fork() const {

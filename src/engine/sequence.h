@@ -62,7 +62,7 @@ class Sequence {
   // What it takes to continue elsewhere: the tokens, the known logits and these. Recomputes what a rewind made useless.
   std::vector<Tensor> contents();
   // Recomputes positions that a rewind made useless, so that the cache can be forked and continued.
-  void make_continuable();
+  AppendStatus make_continuable();  // kDone or kNoMemory
   // A new sequence from those. Throws Error(kBadArgument) if they do not fit the model.
   static Sequence restored(const std::shared_ptr<Decoder>& decoder, int context, std::span<const TokenId> tokens,
                            std::span<const Tensor> contents, std::span<const float> logits);
@@ -94,8 +94,8 @@ class Sequence {
   friend class Tree;
   static constexpr size_t kTokensAhead = 1024;  // so that a thousand steps allocate once
   backend::Cache& running_cache() const { return next_cache_ != nullptr ? *next_cache_ : *cache_; }  // of the next run
-  void commit(LogitsRow logits);  // after a run; `logits`: of its last row, if wanted
-  void compute_pending();
+  void commit(LogitsRow logits);   // after a run; `logits`: of its last row, if wanted
+  AppendStatus compute_pending();  // kDone or kNoMemory
 
   std::shared_ptr<Decoder> decoder_;
   std::shared_ptr<const backend::Source> source_;

@@ -73,7 +73,10 @@ AppendStatus Tree::compute(Sequence& sequence, std::span<const TokenId> tokens, 
                             "the session for each continuation instead",
                             switch_after));
   }
-  sequence.make_continuable();
+  if (sequence.make_continuable() != AppendStatus::kDone) {
+    clear();
+    return AppendStatus::kNoMemory;
+  }
   split(sequence);
   std::vector<backend::Cache*> caches;
   for (const Chain& chain : chains_) caches.push_back(chain.cache.get());
