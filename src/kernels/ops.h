@@ -60,4 +60,13 @@ inline constexpr int kBinaryCount = static_cast<int>(Binary::kXor) + 1;
 enum class Reduce : uint8_t { kSum, kMean, kMax, kMin, kProd, kSumSquare, kSumAbs, kL2 };
 inline constexpr int kReduceCount = static_cast<int>(Reduce::kL2) + 1;
 
+// Rounding to codes and back, as a QuantizeLinear and its DequantizeLinear do it: clamp(round(x / step), low, high) * unit, to even.
+struct Rounding {
+  float step = 1.0f;
+  float low = 0.0f, high = 0.0f;  // codes, without the zero point
+  float unit = 1.0f;              // of one code
+};
+bool operator==(const Rounding& a, const Rounding& b);
+float rounded(float x, const Rounding& rounding);
+
 }  // namespace kvik

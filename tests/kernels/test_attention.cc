@@ -68,6 +68,16 @@ std::vector<float> run(const CpuKernels& kernels, int threads, const Attention& 
   return out;
 }
 
+double rounded(double x, const Rounding* roundings, int32_t n) {
+  for (int32_t i = 0; i < n; ++i) {
+    const Rounding& r = roundings[i];
+    const double code =
+        std::clamp(std::nearbyint(x / static_cast<double>(r.step)), static_cast<double>(r.low), static_cast<double>(r.high));
+    x = code * static_cast<double>(r.unit);
+  }
+  return x;
+}
+
 // Plain attention in double over the keys and values as they were given.
 std::vector<double> plain(const Sequence& s, const Dims& d, const AttendRule& rule, const AttendRow& row) {
   std::vector<double> out;
@@ -79,7 +89,7 @@ std::vector<double> plain(const Sequence& s, const Dims& d, const AttendRule& ru
       double score = 0;
       for (int64_t k = 0; k < d.key_dim; ++k)
         score += static_cast<double>(row.q[h * d.key_dim + k]) * static_cast<double>(s.key(i)[kv * d.key_dim + k]);
-      score *= static_cast<double>(rule.scale);
+      score = rounded(score * static_cast<double>(rule.scale), rule.score_roundings, rule.n_score_roundings);
       if (rule.soft_cap != 0) score = static_cast<double>(rule.soft_cap) * std::tanh(score / static_cast<double>(rule.soft_cap));
       if (rule.slopes != nullptr) score += static_cast<double>(rule.slopes[h]) * static_cast<double>(i - row.position);
       if (rule.distance_bias != nullptr) {
@@ -91,14 +101,14 @@ std::vector<double> plain(const Sequence& s, const Dims& d, const AttendRule& ru
       most = std::max(most, score);
     }
     double total = rule.sinks != nullptr ? std::exp(static_cast<double>(rule.sinks[h]) - most) : 0;
+    for (double& score : scores) total += score = std::exp(score - most);
     std::vector<double> sums(static_cast<size_t>(d.value_dim));
     for (int64_t i = row.first_key; i < row.n_keys; ++i) {
-      const double weight = std::exp(scores[static_cast<size_t>(i - row.first_key)] - most);
-      total += weight;
+      const double weight = rounded(scores[static_cast<size_t>(i - row.first_key)] / total, rule.weight_roundings, rule.n_weight_roundings);
       for (int64_t v = 0; v < d.value_dim; ++v)
         sums[static_cast<size_t>(v)] += weight * static_cast<double>(s.value(i)[kv * d.value_dim + v]);
     }
-    for (double sum : sums) out.push_back(total == 0 ? 0 : sum / total);
+    out.insert(out.end(), sums.begin(), sums.end());
   }
   return out;
 }
@@ -168,12 +178,15 @@ TEST(Attention, EveryRuleGivesOneResultAndTheRightOne) {
   const std::vector<float> q = numbers.normals(count * d.n_heads * d.key_dim), slopes = {0.5f, 0.25f, 0.125f, 0.06f, 0.03f, 0.01f};
   const std::vector<float> table = numbers.normals(d.n_heads * 40), sinks = numbers.normals(d.n_heads, 3.0f),
                            bias = numbers.normals(d.n_heads * n);
+  const Rounding coarse[] = {{0.25f, -10, 10, 0.25f}, {0.4f, -4, 3, 0.9f}}, bytes[] = {{1 / 1024.0f, 0, 255, 1 / 1024.0f}};
   const std::vector<AttendRule> rules = {{.scale = 0.2f},
                                          {.scale = 0.2f, .soft_cap = 1.5f},
                                          {.scale = 0.2f, .slopes = slopes.data()},
                                          {.scale = 1.0f, .distance_bias = table.data(), .n_distances = 40, .first_distance = -3},
                                          {.scale = 0.2f, .sinks = sinks.data()},
-                                         {.scale = 0.2f, .soft_cap = 2.0f, .slopes = slopes.data(), .sinks = sinks.data()}};
+                                         {.scale = 0.2f, .soft_cap = 2.0f, .slopes = slopes.data(), .sinks = sinks.data()},
+                                         {.scale = 0.2f, .score_roundings = coarse, .n_score_roundings = 2, .slopes = slopes.data()},
+                                         {.scale = 0.2f, .weight_roundings = bytes, .n_weight_roundings = 1}};
   for (const AttendRule& rule : rules)
     for (int64_t window : {0, 1, 17, 270}) {
       std::vector<AttendRow> rows = causal_rows(q, d, n, count, window);

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/ops.h"
+
 // Attention over keys and values in pages. No inline functions here: the files of every instruction set include this.
 namespace kvik::cpu {
 
@@ -30,9 +32,12 @@ KvLayout kv_layout(KvFormat format, int64_t n_kv_heads, int64_t key_dim, int64_t
 // Zeros for what one layer keeps of the positions of a page from `first` on; `page` is where the layer begins.
 void clear_positions(const KvLayout& layout, std::byte* page, int first);
 
-// What all rows of one attention share. A score is q.k * scale, then cap * tanh(score / cap), then plus the biases.
+// What all rows of one attention share. A score is q.k * scale, rounded, then cap * tanh(score / cap), then plus the biases.
 struct AttendRule {
   float scale = 1.0f;
+  const Rounding* score_roundings = nullptr;   // one after the other
+  const Rounding* weight_roundings = nullptr;  // of what the softmax gives; no sinks then
+  int32_t n_score_roundings = 0, n_weight_roundings = 0;
   float soft_cap = 0.0f;                 // 0: none
   const float* slopes = nullptr;         // [n_heads]: + slope * (key position - query position)
   const float* distance_bias = nullptr;  // [n_heads][n_distances]: + bias at query position - key position - first_distance, clamped
@@ -48,6 +53,8 @@ struct AttendQuery {
   int64_t first_key, n_keys;  // it sees first_key <= key < n_keys
   int64_t position;           // of the query, for distances
   int64_t head;               // of the query, for slopes, tables and sinks
+  // Of all its scores, for weights that are rounded: the largest, and the sum of exponentials. 0: still to be found, without values.
+  float largest = 0, total = 0;
 };
 
 // The keys and values of one sequence in one layer, as one KV head sees them.

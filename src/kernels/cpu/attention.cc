@@ -47,26 +47,22 @@ class Call {
   int64_t n_units() const { return n_blocks() * a_.layout.n_heads; }
   int64_t most_spans() const { return most_spans_; }
 
-  // A whole unit by itself, span after span.
+  // A whole unit by itself, span after span. Weights are rounded once the sum over all keys is known, so these go twice.
   void run_unit(int64_t unit) {
-    for_batches(unit, [&](std::span<const AttendQuery> queries, std::span<const Where> where, const KvPages& kv, Spans spans) {
-      std::array<float*, kBatch> merged, part;
-      for (size_t i = 0; i < queries.size(); ++i) {
-        merged[i] = slot(where[i], 0, 2);
-        part[i] = slot(where[i], 1, 2);
-        start_part(merged[i], part_floats(a_));
+    for_batches(unit, [&](std::span<AttendQuery> queries, std::span<const Where> where, const KvPages& kv, Spans spans) {
+      run_spans(queries, where, kv, spans);
+      if (rounds_weights()) {
+        for (size_t i = 0; i < queries.size(); ++i) set_total(queries[i], slot(where[i], 0, 2));
+        run_spans(queries, where, kv, spans);
+        for (const Where& w : where) slot(w, 0, 2)[1] = 1.0f;
       }
-      for (int64_t s = spans.begin; s < spans.end; ++s) {
-        kernels_.attend(a_.layout, a_.rule, kv, s, queries.data(), static_cast<int64_t>(queries.size()), part.data());
-        for (size_t i = 0; i < queries.size(); ++i) kernels_.merge(merged[i], part[i], a_.layout.value_stride);
-      }
-      for (size_t i = 0; i < queries.size(); ++i) finish(where[i], merged[i]);
+      for (const Where& w : where) finish(w, slot(w, 0, 2));
     });
   }
 
   // One span of a unit; the row's own spans only.
   void run_span(int64_t unit, int64_t span_index) {
-    for_batches(unit, [&](std::span<const AttendQuery> queries, std::span<const Where> where, const KvPages& kv, Spans spans) {
+    for_batches(unit, [&](std::span<AttendQuery> queries, std::span<const Where> where, const KvPages& kv, Spans spans) {
       const int64_t span = spans.begin + span_index;
       if (span >= spans.end) return;
       std::array<float*, kBatch> part;
@@ -87,12 +83,32 @@ class Call {
 
   // Rows apart, so that a unit is one row; for run_span().
   void one_row_per_unit() { rows_per_block_ = 1; }
+  bool rounds_weights() const { return a_.rule.n_weight_roundings > 0; }
 
  private:
   static constexpr size_t kBatch = 64;
   struct Where {
     int64_t row, head;
   };
+
+  // All spans of these queries, merged into slot 0 of each.
+  void run_spans(std::span<const AttendQuery> queries, std::span<const Where> where, const KvPages& kv, Spans spans) {
+    std::array<float*, kBatch> merged, part;
+    for (size_t i = 0; i < queries.size(); ++i) {
+      merged[i] = slot(where[i], 0, 2);
+      part[i] = slot(where[i], 1, 2);
+      start_part(merged[i], part_floats(a_));
+    }
+    for (int64_t s = spans.begin; s < spans.end; ++s) {
+      kernels_.attend(a_.layout, a_.rule, kv, s, queries.data(), static_cast<int64_t>(queries.size()), part.data());
+      for (size_t i = 0; i < queries.size(); ++i) kernels_.merge(merged[i], part[i], a_.layout.value_stride);
+    }
+  }
+  // A query that sees nothing has a total of 0, and any weights.
+  static void set_total(AttendQuery& query, const float* merged) {
+    query.largest = merged[1] == 0.0f ? 0.0f : merged[0];
+    query.total = merged[1] == 0.0f ? 1.0f : merged[1];
+  }
 
   int64_t n_blocks() const { return (static_cast<int64_t>(rows_.size()) + rows_per_block_ - 1) / rows_per_block_; }
   float* slot(const Where& w, int64_t i, int64_t n_slots) {
@@ -120,7 +136,7 @@ class Call {
     const std::byte* const* pages = nullptr;
     const auto flush = [&] {
       const KvPages kv{pages, a_.page_offset + kv_head * a_.layout.head_bytes};
-      if (n > 0) fn(std::span<const AttendQuery>(queries.data(), n), std::span<const Where>(where.data(), n), kv, spans);
+      if (n > 0) fn(std::span<AttendQuery>(queries.data(), n), std::span<const Where>(where.data(), n), kv, spans);
       n = 0;
       spans = {std::numeric_limits<int64_t>::max(), 0};
     };
@@ -203,8 +219,8 @@ void attend(ThreadPool& pool, const CpuKernels& kernels, const Attention& attent
             std::span<float> scratch) {
   Call call(kernels, attention, rows, scratch);
   const auto n_rows = static_cast<int64_t>(rows.size());
-  const bool split =
-      pool.n_threads() > 1 && n_rows <= kMostSplitRows && call.most_spans() > 1 && call.n_units() < int64_t{4} * pool.n_threads();
+  const bool split = !call.rounds_weights() && pool.n_threads() > 1 && n_rows <= kMostSplitRows && call.most_spans() > 1 &&
+                     call.n_units() < int64_t{4} * pool.n_threads();
   if (!split) return pool.for_each(call.n_units(), [&](int64_t unit) { call.run_unit(unit); });
   call.one_row_per_unit();
   pool.for_each(call.n_units() * call.most_spans(),

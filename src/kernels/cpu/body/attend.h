@@ -141,6 +141,7 @@ KVIK_INLINE void finish_span(const SpanTask& task, Tile<H>& tile, const AttendQu
     out[h] = parts[h] + kPartHeader;
     for (int d = 0; d < task.layout.value_stride; d += kLanes) store(out[h] + d, zero());
   }
+  if (task.rule.n_weight_roundings > 0 && queries[0].total == 0.0f) return;
   if (scaled_values) {
     for (int h = 0; h < H; ++h) scale_weights(task, tile.scores[h], tile.ranges[h]);
   }

@@ -88,9 +88,17 @@ KVIK_INLINE F distance_biases(const AttendRule& rule, const AttendQuery& query, 
   return load(lanes);
 }
 
+KVIK_INLINE F rounded(F x, const Rounding* roundings, int n) {
+  for (int i = 0; i < n; ++i) {
+    const Rounding& r = roundings[i];
+    x = mul(min(max(round_even(div(x, bcast(r.step))), bcast(r.low)), bcast(r.high)), bcast(r.unit));
+  }
+  return x;
+}
+
 // 16 scores from `key` on, with what the rule makes of them; -inf where the query does not look.
 KVIK_INLINE F ruled_scores(F score, const AttendRule& rule, const AttendQuery& query, int64_t key, F lane_index) {
-  F s = mul(score, bcast(rule.scale));
+  F s = rounded(mul(score, bcast(rule.scale)), rule.score_roundings, rule.n_score_roundings);
   if (rule.soft_cap != 0.0f) s = mul(tanh(div(s, bcast(rule.soft_cap))), bcast(rule.soft_cap));
   if (rule.slopes != nullptr) {
     const F distance = add(lane_index, bcast(static_cast<float>(key - query.position)));
@@ -110,6 +118,16 @@ KVIK_INLINE F ruled_scores(F score, const AttendRule& rule, const AttendQuery& q
   return select(less(lane_index, bcast(static_cast<float>(upto))), s, nothing);
 }
 
+// Scores of a span become rounded weights. The part is one of many with the same maximum, so that merging adds them up.
+KVIK_INLINE void round_weights(float* scores, SpanRange range, const AttendRule& rule, const AttendQuery& query, float* part) {
+  for (int i = range.begin; i < range.end; i += kLanes) {
+    const F weight = div(exp(sub(load(scores + i), bcast(query.largest))), bcast(query.total));
+    store(scores + i, rounded(weight, rule.weight_roundings, rule.n_weight_roundings));
+  }
+  part[0] = query.largest;
+  part[1] = 0.0f;
+}
+
 // Scores of a span become exponentials; writes the part's maximum and sum.
 KVIK_INLINE void soften(float* scores, SpanRange range, int64_t span_begin, const AttendRule& rule, const AttendQuery& query, float* part) {
   alignas(64) static constexpr float kIndex[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -121,6 +139,7 @@ KVIK_INLINE void soften(float* scores, SpanRange range, int64_t span_begin, cons
     store(scores + i, s);
     most = max(s, most);
   }
+  if (query.total != 0.0f) return round_weights(scores, {begin, range.end}, rule, query, part);
   const float largest = reduce_max(most);
   const F base = bcast(largest == -kInfinity ? 0.0f : largest);  // all hidden: exponentials of -inf, which are 0
   F sum = zero();
