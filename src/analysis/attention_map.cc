@@ -56,8 +56,9 @@ void AttentionMap::note(const FlowNode& node, size_t slot, AttentionUse& use) co
     }
     return;
   }
-  if (!is_matmul(node) || slot > 1) return;
-  const FlowValue other = node.input(1 - slot);
+  const size_t right = right_matrix(node);
+  if (!is_matmul(node) || (slot != 0 && slot != right)) return;
+  const FlowValue other = node.input(right - slot);
   if (other != kNone && weight_dims(flow_, other)) return;  // a projection or an expert router
   if (other != kNone && from_softmax_[static_cast<size_t>(other)]) {
     use.as_value = true;
@@ -82,7 +83,7 @@ std::vector<FlowValue> AttentionMap::keys_of(const FlowNode& node) const {
     const FlowNode* made_by = flow_.producer(at);
     if (made_by == nullptr) continue;
     if (is_matmul(*made_by)) {
-      for (const size_t i : {size_t{0}, size_t{1}}) {
+      for (const size_t i : {size_t{0}, right_matrix(*made_by)}) {
         if (made_by->input(i) != kNone && !weight_dims(flow_, made_by->input(i))) keys.push_back(made_by->input(i));
       }
     } else if (carries_scores(*made_by)) {

@@ -179,8 +179,8 @@ std::optional<int64_t> last_dim(const Flow& flow, FlowValue value) {
     if (node == nullptr || node->node == nullptr) return {};
     if (node->is("MatMulNBits")) return node->node->int_or("N", -1);
     if (node->is("Gemm") || node->is("MatMul") || node->is("MatMulInteger") || node->is("FusedMatMul") ||
-        node->is("DynamicQuantizeMatMul") || node->is("MatMulIntegerToFloat")) {
-      const auto dims = weight_dims(flow, node->input(1));
+        node->is("DynamicQuantizeMatMul") || node->is("MatMulIntegerToFloat") || node->is("QLinearMatMul")) {
+      const auto dims = weight_dims(flow, node->input(right_matrix(*node)));
       if (!dims || dims->size() < 2) return {};
       return node->is("Gemm") && node->node->int_or("transB", 0) != 0 ? dims->front() : dims->back();
     }

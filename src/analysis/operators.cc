@@ -99,6 +99,8 @@ bool is_matmul(const FlowNode& node) {
   return kMultiplying.contains(node.op);
 }
 
+size_t right_matrix(const FlowNode& node) { return node.is("QLinearMatMul") ? 3 : 1; }
+
 const StatefulOperator* stateful_operator(const FlowNode& node) {
   static const std::vector<StatefulOperator> kStateful = all_stateful();
   if (node.node == nullptr) return nullptr;

@@ -12,8 +12,9 @@ namespace kvik::analysis {
 bool moves_elements(const FlowNode& node);
 // Adds, multiplies or selects element by element.
 bool is_elementwise_arithmetic(const FlowNode& node);
-bool is_comparison(const FlowNode& node);  // including logical operators
-bool is_matmul(const FlowNode& node);      // any product of two matrices
+bool is_comparison(const FlowNode& node);   // including logical operators
+bool is_matmul(const FlowNode& node);       // any product of two matrices
+size_t right_matrix(const FlowNode& node);  // the input of a product that has its right matrix; the left one is input 0
 
 // A state that an operator reads at one input and returns, updated, at one output.
 struct StateSlot {

@@ -219,7 +219,8 @@ class StateWalk {
     trace_.use.as_recurrent |= use.as_recurrent;
     trace_.use.both_in_one |= use.both_in_one;
     if (use.node != nullptr) trace_.use.node = use.node;
-    if (node.is("MatMul") && trace_.attended_axis < 0) trace_.attended_axis = step.axis_of_state((slot == 1) == use.as_key ? -1 : -2);
+    if ((node.is("MatMul") || node.is("QLinearMatMul")) && trace_.attended_axis < 0)
+      trace_.attended_axis = step.axis_of_state((slot != 0) == use.as_key ? -1 : -2);
     for (const auto& [axis, index] : step.picked) trace_.parts.push_back({axis, index, use.as_key, use.as_value});
   }
 

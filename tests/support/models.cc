@@ -76,7 +76,6 @@ std::optional<std::string> why_not_native(const std::string& model) {
   static const std::map<std::string, std::string> kReasons = {
       {"fixed-unclear-count", "only a run tells that its positions are one number"},
       {"no-batch-anywhere", "tokens and stacked caches without a batch axis"},
-      {"quantized-attention", "scores and weights quantized inside the attention"},
   };
   const auto found = kReasons.find(model);
   return found == kReasons.end() ? std::nullopt : std::optional(found->second);

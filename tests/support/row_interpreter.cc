@@ -51,8 +51,13 @@ float bias_of(const Attend& attend, int64_t head, int64_t distance) {
   return bias;
 }
 
+float rounded(float x, const std::vector<Rounding>& roundings) {
+  for (const Rounding& rounding : roundings) x = kvik::rounded(x, rounding);
+  return x;
+}
+
 float score_of(const Attend& attend, float product) {
-  const float scaled = attend.scale * product;
+  const float scaled = rounded(attend.scale * product, attend.score_roundings);
   return attend.soft_cap > 0 ? attend.soft_cap * std::tanh(scaled / attend.soft_cap) : scaled;
 }
 
@@ -129,7 +134,7 @@ void RowInterpreter::attend(const Attend& attend, const std::map<int64_t, KeyVal
     for (float& score : scores) sum += score = std::exp(score - largest);
     size_t i = 0;
     for (const auto& [at, kv] : cache) {
-      const float weight = scores[i++] / sum;
+      const float weight = rounded(scores[i++] / sum, attend.weight_roundings);
       for (int64_t d = 0; d < attend.value_dim; ++d)
         heads[static_cast<size_t>(h * attend.value_dim + d)] += weight * kv.value[static_cast<size_t>(from * attend.value_dim + d)];
     }

@@ -82,6 +82,7 @@ bool near(float a, float b) { return a == b || std::abs(a - b) <= 1e-3f * (1 + s
 // Both up to `limit` positions.
 bool same_pattern(const Attend& a, const Attend& b, int64_t limit) {
   if (a.from_source != b.from_source || a.n_heads != b.n_heads || a.causal != b.causal) return false;
+  if (a.score_roundings != b.score_roundings || a.weight_roundings != b.weight_roundings) return false;
   if (!near(a.scale, b.scale) || !near(a.soft_cap, b.soft_cap) || a.sinks.size() != b.sinks.size()) return false;
   for (size_t i = 0; i < a.sinks.size(); ++i) {
     if (!near(a.sinks[i], b.sinks[i])) return false;

@@ -76,7 +76,8 @@ int query_input_of(const Labels& labels, const Node& query_key) {
 
 }  // namespace
 
-Region find_region(const Labels& labels, const Node& product, int weights_input) {
+Region find_region(const AttentionContext& context, const Node& product, int weights_input) {
+  const Labels& labels = context.labels;
   Region region;
   region.weights_values = &product;
   region.weights_input = weights_input;
@@ -91,7 +92,10 @@ Region find_region(const Labels& labels, const Node& product, int weights_input)
   if (products.size() != 1) {
     refuse(product, fmt::format("its weights come from {} products of queries and keys, one was expected", products.size()));
   }
-  region.scores = products[0];
+  region.product = region.scores = products[0];
+  region.score_roundings = find_roundings(context, region.product, region.softmax_expanded() ? region.weights : region.softmax_in);
+  if (!region.score_roundings.empty()) region.scores = region.score_roundings.back().to;
+  if (!region.softmax_expanded()) region.weight_roundings = find_roundings(context, region.softmax_out, region.weights);
   region.query_key = &labels.flat->graph.nodes[static_cast<size_t>(labels.query_key.at(products[0]))];
   region.query_input = query_input_of(labels, *region.query_key);
   region.n_heads = row_elements(labels[region.scores].axes);

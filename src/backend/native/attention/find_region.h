@@ -1,6 +1,6 @@
 #pragma once
 
-#include "backend/native/attention/context.h"
+#include "backend/native/attention/find_roundings.h"
 
 namespace kvik::native {
 
@@ -11,7 +11,8 @@ struct Region {
   int query_input = 0;    // of query_key; the keys are the other one
   int weights_input = 0;  // of weights_values; the values are the other one
 
-  onnx::ValueId scores = onnx::kNoValue;       // what query_key gives
+  onnx::ValueId product = onnx::kNoValue;      // what query_key gives
+  onnx::ValueId scores = onnx::kNoValue;       // the same after its last rounding
   onnx::ValueId softmax_in = onnx::kNoValue;   // kNoValue where the softmax is spelled out
   onnx::ValueId softmax_out = onnx::kNoValue;  // the same
   onnx::ValueId weights = onnx::kNoValue;      // what meets the values
@@ -19,6 +20,7 @@ struct Region {
   Symbol keys = Symbol::kTotal;       // or kSource
   Symbol softmaxed = Symbol::kTotal;  // the axis of softmax_in: keys, or kTotalAndSink
   int64_t n_heads = 0;
+  std::vector<ScoreRounding> score_roundings, weight_roundings;  // from product to scores, and from softmax_out to weights
 
   bool softmax_expanded() const { return softmax_in == onnx::kNoValue; }
   onnx::ValueId q() const { return query_key->inputs[static_cast<size_t>(query_input)]; }
@@ -27,6 +29,6 @@ struct Region {
 };
 
 // Walks back from the weights over scores. Refuses, naming `product`.
-Region find_region(const Labels& labels, const onnx::Node& product, int weights_input);
+Region find_region(const AttentionContext& context, const onnx::Node& product, int weights_input);
 
 }  // namespace kvik::native

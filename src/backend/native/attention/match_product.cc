@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <utility>
 
 #include "backend/native/attention/confirm.h"
 #include "backend/native/attention/key_value_layout.h"
@@ -7,29 +8,46 @@ namespace kvik::native {
 
 namespace {
 
+// What is rounded comes first, then what was probed behind it.
+void add_roundings(const Region& region, const std::vector<float>& factors, Attend& attend) {
+  for (const ScoreRounding& one : region.score_roundings) attend.score_roundings.push_back(one.rounding);
+  for (const ScoreRounding& one : region.weight_roundings) attend.weight_roundings.push_back(one.rounding);
+  if (!factors.empty()) {
+    attend.score_roundings.back().unit *= std::exchange(attend.scale, factors.front());
+    for (size_t i = 1; i < factors.size(); ++i) attend.score_roundings[i - 1].unit *= factors[i];
+    attend.words += ", scores rounded";
+  }
+  if (!attend.weight_roundings.empty()) attend.words += ", weights rounded";
+  if (!attend.weight_roundings.empty() && !attend.sinks.empty()) refuse(*region.weights_values, "it has a sink and rounds weights");
+}
+
 MaskPattern pattern_of(const AttentionContext& context, const Region& region) {
   ValueNumbers& numbers = context.numbers;
-  std::string key = fmt::format("{} {}", numbers.between(region.scores, region.weights), region.softmax_expanded());
-  if (!region.softmax_expanded()) key += " " + numbers.between(region.scores, region.softmax_in);
-  key += to_string(context.labels[region.weights].axes) + to_string(context.labels[region.scores].axes);
+  std::string key = fmt::format("{} {}", numbers.between(region.product, region.weights), region.softmax_expanded());
+  if (!region.softmax_expanded()) key += " " + numbers.between(region.product, region.softmax_in);
+  key += to_string(context.labels[region.weights].axes) + to_string(context.labels[region.product].axes);
   const auto known = context.patterns.known.find(key);
   if (known != context.patterns.known.end()) return known->second;
 
   RegionScores source(context, region);
-  source.require_untouched_weights(sizes_at(context.labels, {.past = 3, .fresh = 4, .batch = 2, .source = 6}));
+  const Sizes sizes = sizes_at(context.labels, {.past = 3, .fresh = 4, .batch = 2, .source = 6});
+  source.require_untouched_weights(sizes);
+  const std::vector<float> factors = source.factors_before_roundings(sizes);
   const MaskProbe mask = {.node = *region.weights_values,
                           .source = source,
                           .n_heads = region.n_heads,
                           .from_source = region.keys == Symbol::kSource,
                           .softmax_expanded = region.softmax_expanded(),
                           .score_function = {}};
-  return context.patterns.known[key] = probe_mask(context, mask);
+  MaskPattern pattern = probe_mask(context, mask);
+  add_roundings(region, factors, pattern.attend);
+  return context.patterns.known[key] = std::move(pattern);
 }
 
 }  // namespace
 
 FoundAttention match_product(const AttentionContext& context, const onnx::Node& product, int weights_input) {
-  const Region region = find_region(context.labels, product, weights_input);
+  const Region region = find_region(context, product, weights_input);
   const MaskPattern pattern = pattern_of(context, region);
   FoundAttention found;
   found.attend = pattern.attend;

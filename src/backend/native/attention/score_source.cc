@@ -69,17 +69,42 @@ Evaluated<Scores> RegionScores::softmax_input_of_row(int64_t total, int64_t posi
 
 void RegionScores::require_untouched_weights(const Sizes& sizes) {
   if (region_.softmax_expanded()) return;
-  const Axes& before = context_.labels[region_.softmax_out].axes;
-  const Axes& after = context_.labels[region_.weights].axes;
+  onnx::ValueId from = region_.softmax_out;
+  for (const ScoreRounding& rounding : region_.weight_roundings) {
+    require_same(from, rounding.from, sizes);
+    from = rounding.to;
+  }
+  require_same(from, region_.weights, sizes);
+}
+
+std::vector<float> RegionScores::factors_before_roundings(const Sizes& sizes) {
+  std::vector<float> factors;
+  onnx::ValueId from = region_.product;
+  for (const ScoreRounding& rounding : region_.score_roundings) {
+    require_numbers(from, rounding.from);
+    factors.push_back(factor_between(from, rounding.from, sizes));
+    from = rounding.to;
+  }
+  return factors;
+}
+
+Symbol RegionScores::keys_of(onnx::ValueId id) const {
+  return holds(context_.labels[id].axes, region_.softmaxed) ? region_.softmaxed : region_.keys;
+}
+
+void RegionScores::require_same(onnx::ValueId from, onnx::ValueId to, const Sizes& sizes) {
+  if (from == to) return;
+  const Axes& before = context_.labels[from].axes;
+  const Axes& after = context_.labels[to].axes;
   std::mt19937 random(5);
   Tensor softmax(DType::kF32, sizes.of(before));
   for (float& x : softmax.mutable_data<float>()) x = static_cast<float>(random() >> 8) * 0x1p-24f;
-  const Probe::Given given = {region_.softmax_out, softmax};
-  const Tensor weights = context_.probes.at(sizes).get_with(region_.weights, std::span(&given, 1));
-  const std::array<Symbol, 3> from = {Symbol::kBatch, Symbol::kNew, region_.softmaxed};
-  const std::array<Symbol, 3> to = {Symbol::kBatch, Symbol::kNew, region_.keys};
-  const std::vector<float> x = arrange(softmax, before, sizes, from), y = arrange(weights, after, sizes, to);
-  const int64_t keys = sizes.of(factor(region_.softmaxed)), kept = sizes.of(factor(region_.keys)), heads = region_.n_heads;
+  const Probe::Given given = {from, softmax};
+  const Tensor weights = context_.probes.at(sizes).get_with(to, std::span(&given, 1));
+  const std::array<Symbol, 3> front_before = {Symbol::kBatch, Symbol::kNew, keys_of(from)};
+  const std::array<Symbol, 3> front_after = {Symbol::kBatch, Symbol::kNew, keys_of(to)};
+  const std::vector<float> x = arrange(softmax, before, sizes, front_before), y = arrange(weights, after, sizes, front_after);
+  const int64_t keys = sizes.of(factor(keys_of(from))), kept = sizes.of(factor(keys_of(to))), heads = region_.n_heads;
   const int64_t rows = sizes.batch * sizes.fresh;
   if (static_cast<int64_t>(x.size()) != rows * keys * heads || static_cast<int64_t>(y.size()) != rows * kept * heads || kept > keys)
     refuse(*region_.weights_values, "its weights have no axis for every batch entry and row");
@@ -87,6 +112,49 @@ void RegionScores::require_untouched_weights(const Sizes& sizes) {
     for (int64_t i = 0; i < kept * heads; ++i) {
       const float was = x[static_cast<size_t>(row * keys * heads + i)], is = y[static_cast<size_t>(row * kept * heads + i)];
       if (!(std::abs(was - is) <= 1e-6f)) refuse(*region_.weights_values, "weights are changed between the softmax and the values");
+    }
+  }
+}
+
+float RegionScores::factor_between(onnx::ValueId from, onnx::ValueId to, const Sizes& sizes) {
+  const Axes& axes = context_.labels[from].axes;
+  std::mt19937 random(7);
+  Tensor products(DType::kF32, sizes.of(axes));
+  for (float& x : products.mutable_data<float>()) x = 1 + static_cast<float>(static_cast<int32_t>(random())) * 0x1p-32f;
+  const Probe::Given given = {from, products};
+  const Tensor scaled = context_.probes.at(sizes).get_with(to, std::span(&given, 1));
+  const std::array<Symbol, 3> front = {Symbol::kBatch, Symbol::kNew, region_.keys};
+  const std::vector<float> x = arrange(products, axes, sizes, front), y = arrange(scaled, context_.labels[to].axes, sizes, front);
+  const float factor = x.empty() || x.size() != y.size() ? 0.0f : y[0] / x[0];
+  for (size_t i = 0; i < x.size() && factor != 0; ++i) {
+    if (std::abs(y[i] - factor * x[i]) <= 1e-5f * std::abs(y[i])) continue;
+    refuse(*region_.weights_values, "scores are rounded after more than a factor was applied to the product of queries and keys");
+  }
+  if (!std::isnormal(factor)) refuse(*region_.weights_values, "what it rounds are no scores");
+  return factor;
+}
+
+// A mask need not show at the few sizes that are probed, so nothing but single numbers, the same at every size, may be applied.
+void RegionScores::require_numbers(onnx::ValueId from, onnx::ValueId to) {
+  const auto is_number = [&](onnx::ValueId id) {
+    std::optional<float> number;
+    for (Probe* probe : context_.probes.triple()) {
+      const Tensor tensor = probe->get(id);
+      if (is_integer(tensor.dtype())) return true;  // a shape
+      if (tensor.size() != 1) return false;
+      const float is = to_floats(tensor).data<float>()[0];
+      if (is != number.value_or(is)) return false;
+      number = is;
+    }
+    return true;
+  };
+  const onnx::Graph& graph = context_.labels.flat->graph;
+  const auto known = [&](onnx::ValueId id) { return id == from || !context_.labels[id].is_score; };
+  for (const onnx::NodeId n : nodes_needed(graph, to, known, [](onnx::ValueId) {})) {
+    const onnx::Node& node = graph.nodes[static_cast<size_t>(n)];
+    for (const onnx::ValueId id : node.inputs) {
+      if (id != onnx::kNoValue && !context_.labels[id].is_score && !is_number(id))
+        refuse(node, "it adds to scores that are rounded after it, or scales them by more than one number");
     }
   }
 }

@@ -39,10 +39,17 @@ class RegionScores : public ScoreSource {
   Evaluated<Scores> softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) override;
   int64_t n_keys(const Sizes& sizes) const override { return sizes.of(factor(region_.keys)); }
 
-  // Refuses weights that are anything but the softmax (a guard against NaN is nothing).
+  // Refuses weights that are anything but the softmax, rounded as the region says (a guard against NaN is nothing).
   void require_untouched_weights(const Sizes& sizes);
 
+  // What scores are multiplied by before each rounding. Refuses if anything else happens to them there.
+  std::vector<float> factors_before_roundings(const Sizes& sizes);
+
  private:
+  void require_same(onnx::ValueId from, onnx::ValueId to, const Sizes& sizes);
+  float factor_between(onnx::ValueId from, onnx::ValueId to, const Sizes& sizes);
+  void require_numbers(onnx::ValueId from, onnx::ValueId to);
+  Symbol keys_of(onnx::ValueId id) const;
   onnx::ValueId wanted() const { return region_.softmax_expanded() ? region_.weights : region_.softmax_in; }
   Evaluated<Scores> arranged(const Evaluated<Tensor>& found, const Sizes& sizes) const;
 

@@ -28,6 +28,10 @@ AttendLayouts cache_layout(const Plan& plan, cpu::KvFormat format) {
   for (const PlanAttention& attend : plan.attends) {
     cpu::Attention a{.layout = cpu::kv_layout(format, attend.n_kv_heads, attend.key_dim, attend.value_dim)};
     a.rule.scale = attend.scale;
+    a.rule.score_roundings = attend.score_roundings.data();
+    a.rule.n_score_roundings = static_cast<int32_t>(attend.score_roundings.size());
+    a.rule.weight_roundings = attend.weight_roundings.data();
+    a.rule.n_weight_roundings = static_cast<int32_t>(attend.weight_roundings.size());
     a.rule.soft_cap = attend.soft_cap;
     if (!attend.slopes.empty()) a.rule.slopes = attend.slopes.data();
     if (!attend.distance_bias.empty()) {

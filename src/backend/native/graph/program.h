@@ -9,6 +9,7 @@
 #include "backend/native/graph/flat_graph.h"
 #include "backend/native/graph/labels.h"
 #include "base/token.h"
+#include "kernels/ops.h"
 #include "tensor/tensor.h"
 
 // What the front of the compiler makes of a graph and its back turns into a plan: a program over one row. It is the graph at batch 1
@@ -76,12 +77,14 @@ struct Attend {
   RowId out = kNoRow;
   std::vector<int32_t> out_map;  // for each element of the output's row, which of [n_heads][value_dim]; empty: laid out so
 
-  // Score = cap(scale * q.k) + bias(head, distance), distance = query position - key position.
+  // Score = cap(rounded(scale * q.k)) + bias(head, distance), distance = query position - key position.
   float scale = 1.0f;
-  float soft_cap = 0.0f;             // 0: none
-  bool causal = true;                // false: all keys of the sequence
-  int64_t window = 0;                // sees distances below it; 0: all
-  std::vector<float> slopes;         // [n_heads], bias = -slope * distance; empty: none
+  std::vector<Rounding> score_roundings;   // one after the other; empty: not rounded
+  std::vector<Rounding> weight_roundings;  // the same of what the softmax gives; no sinks then
+  float soft_cap = 0.0f;                   // 0: none
+  bool causal = true;                      // false: all keys of the sequence
+  int64_t window = 0;                      // sees distances below it; 0: all
+  std::vector<float> slopes;               // [n_heads], bias = -slope * distance; empty: none
   std::vector<float> distance_bias;  // [n_heads][n], at distance - first_distance, clamped at both ends; -inf hides a key; empty: none
   int64_t first_distance = 0;
   std::vector<float> sinks;  // [n_heads]; empty: none

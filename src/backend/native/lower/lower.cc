@@ -40,6 +40,8 @@ PlanAttention plan_attention(const Attend& from) {
   to.value_dim = from.value_dim;
   to.kv_head_of = from.kv_head_of;
   to.scale = from.scale;
+  to.score_roundings = from.score_roundings;
+  to.weight_roundings = from.weight_roundings;
   to.soft_cap = from.soft_cap;
   to.causal = from.causal;
   to.window = from.window;

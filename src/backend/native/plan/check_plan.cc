@@ -1,7 +1,9 @@
 #include "backend/native/plan/check_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
+#include <span>
 
 #include "backend/native/plan/check_op.h"
 #include "kvik/error.h"
@@ -9,6 +11,7 @@
 namespace kvik::native {
 namespace {
 
+constexpr size_t kMostRoundings = 64;              // of one attention's scores or weights
 constexpr int64_t kMostBuffer = int64_t{1} << 20;  // positions of a past of fixed size: feeds are as long
 
 [[noreturn]] void fail_check(const std::string& what) {
@@ -133,6 +136,12 @@ void check_tables(const Plan& plan) {
   }
 }
 
+bool is_rounding(std::span<const Rounding> all) {
+  return all.size() <= kMostRoundings && std::ranges::all_of(all, [](const Rounding& r) {
+           return std::isnormal(r.step) && std::isfinite(r.unit) && r.low <= 0 && r.high >= 0 && std::isfinite(r.high - r.low);
+         });
+}
+
 void check_attends(const Plan& plan) {
   for (size_t i = 0; i < plan.attends.size(); ++i) {
     const PlanAttention& a = plan.attends[i];
@@ -147,6 +156,8 @@ void check_attends(const Plan& plan) {
     const bool biases = (a.slopes.empty() || a.slopes.size() == n) && (a.sinks.empty() || a.sinks.size() == n) &&
                         a.distance_bias.size() % n == 0 && a.window >= 0 && std::abs(a.first_distance) <= kLargestSize;
     require(biases, "the biases of attention", i);
+    require(is_rounding(a.score_roundings) && is_rounding(a.weight_roundings), "the rounding of attention", i);
+    require(a.weight_roundings.empty() || a.sinks.empty(), "the rounding of attention", i);
     require(!a.from_source || !plan.source_inputs.empty(), "the source of attention", i);
   }
 }

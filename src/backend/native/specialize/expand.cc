@@ -234,6 +234,18 @@ bool factor_of_product(NodeExpander& expander) {
   return true;
 }
 
+// A product of codes of rows with codes of rows: the same of the numbers that they stand for, which an attention's probe sees.
+bool product_of_codes(NodeExpander& expander) {
+  constexpr int kA = 0, kB = 3, kResult = 6;  // each followed by its scale and zero point
+  if (!expander.is_row(kA) || !expander.is_row(kB)) return false;
+  const auto numbers = [&](int i) {
+    return expander.add({.op = "DequantizeLinear", .inputs = {expander.input(i), expander.input(i + 1), expander.input(i + 2)}});
+  };
+  const ValueId product = expander.add({.op = "MatMul", .inputs = {numbers(kA), numbers(kB)}});
+  expander.into({expander.output(0)}, {.op = "QuantizeLinear", .inputs = {product, expander.input(kResult), expander.input(kResult + 1)}});
+  return true;
+}
+
 // A tensor without elements adds nothing to what is concatenated.
 bool has_no_elements(NodeExpander& expander, int i) {
   const Label& label = expander.label(i);
@@ -272,6 +284,7 @@ bool expand_composite_op(CompileState& state, onnx::NodeId id) {
       {{"", "Concat"}, drop_empty_inputs},
       {{"", "Einsum"}, expand_einsum},
       {{"", "Gemm"}, factor_of_product},
+      {{"", "QLinearMatMul"}, product_of_codes},
   };
   const auto found = known.find({node.domain, node.op});
   if (found == known.end()) return false;

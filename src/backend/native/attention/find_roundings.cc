@@ -1,0 +1,53 @@
+#include "backend/native/attention/find_roundings.h"
+
+#include <fmt/format.h>
+
+#include "backend/native/graph/rounding.h"
+
+namespace kvik::native {
+namespace {
+
+using onnx::Node;
+using onnx::ValueId;
+
+bool is_quantize(const Node& node) { return node.op == "QuantizeLinear"; }
+bool is_dequantize(const Node& node) { return node.op == "DequantizeLinear"; }
+
+std::optional<CodeGrid> grid_of(const AttentionContext& context, const Node& node, DType otherwise) {
+  const auto constant = [&](size_t i) {
+    const bool given = i < node.inputs.size() && node.inputs[i] != onnx::kNoValue;
+    const bool known = given && context.labels[node.inputs[i]].kind == Label::Kind::kConstant;
+    return known ? context.constants.get(node.inputs[i]) : Tensor();
+  };
+  const Tensor zero_point = constant(2);
+  const bool has_zero_point = node.inputs.size() > 2 && node.inputs[2] != onnx::kNoValue;
+  return code_grid(constant(1), has_zero_point ? &zero_point : nullptr, otherwise);
+}
+
+}  // namespace
+
+std::vector<ScoreRounding> find_roundings(const AttentionContext& context, ValueId start, ValueId end) {
+  const onnx::Graph& graph = context.labels.flat->graph;
+  const auto known = [&](ValueId id) { return id == start || !context.labels[id].is_score; };
+  std::vector<ScoreRounding> found;
+  const Node* quantize = nullptr;
+  for (const onnx::NodeId n : nodes_needed(graph, end, known, [](ValueId) {})) {
+    const Node& node = graph.nodes[static_cast<size_t>(n)];
+    const bool reads_codes = quantize != nullptr && node.inputs.at(0) == quantize->outputs.at(0);
+    if (quantize != nullptr && !(reads_codes && is_dequantize(node))) refuse(node, "it computes with the codes of rounded scores");
+    if (is_quantize(node)) {
+      quantize = &node;
+    } else if (reads_codes) {
+      const std::optional<CodeGrid> to = grid_of(context, *quantize, context.labels[quantize->outputs[0]].dtype);
+      const std::optional<CodeGrid> from = to ? grid_of(context, node, to->codes) : std::nullopt;
+      const std::optional<Rounding> rounding = from ? rounding_of(*to, *from) : std::nullopt;
+      if (!rounding) refuse(node, "it rounds scores by something else than one normal scale and one zero point of 8 or 16 bits");
+      found.push_back({quantize->inputs.at(0), node.outputs.at(0), *rounding});
+      quantize = nullptr;
+    }
+  }
+  if (quantize != nullptr) refuse(*quantize, "it makes codes of scores that nothing turns back");
+  return found;
+}
+
+}  // namespace kvik::native
