@@ -1,0 +1,99 @@
+// Fork, rewind, save and load at several lengths of a context, the memory of forks, and allocations per step.
+// usage: bench-kv MODEL [--lengths 512,4096,32768] [--computed 4096] [--weights auto|f32|f16|q8|q4] [--kv auto|f32|f16|q8] [--threads N]
+//                 [--rounds N] [--scratch FOLDER]
+#include <fmt/core.h>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+
+#include "kv.h"
+
+namespace kvik::bench {
+namespace {
+
+constexpr const char* kUsage =
+    "usage: bench-kv MODEL [--lengths 512,4096,32768] [--computed 4096] [--weights auto|f32|f16|q8|q4] [--kv auto|f32|f16|q8] [--threads "
+    "N] "
+    "[--rounds N] [--scratch FOLDER]\n";
+
+template <class Value>
+Value named(std::string_view name, std::initializer_list<std::pair<std::string_view, Value>> values) {
+  for (const auto& [known, value] : values)
+    if (known == name) return value;
+  throw std::invalid_argument(fmt::format("'{}' is not known", name));
+}
+
+std::vector<int> lengths_of(const std::string& text) {
+  std::vector<int> lengths;
+  std::istringstream list(text);
+  for (std::string item; std::getline(list, item, ',');) lengths.push_back(std::stoi(item));
+  std::ranges::sort(lengths);
+  if (lengths.empty() || lengths.front() < 64) throw std::invalid_argument("--lengths must be at least 64");
+  return lengths;
+}
+
+Settings parse(int argc, char** argv) {
+  Settings settings;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (!word.starts_with("--")) {
+      settings.model = word;
+      continue;
+    }
+    if (++i == argc) throw std::invalid_argument(word + " needs a value");
+    const std::string value = argv[i];
+    if (word == "--lengths") {
+      settings.lengths = lengths_of(value);
+    } else if (word == "--computed") {
+      settings.n_computed = std::stoi(value);
+    } else if (word == "--weights") {
+      using enum Weights;
+      settings.load.weights = named<Weights>(value, {{"auto", kAuto}, {"f32", kF32}, {"f16", kF16}, {"q8", kQ8}, {"q4", kQ4}});
+    } else if (word == "--kv") {
+      using enum KvStorage;
+      settings.load.kv = named<KvStorage>(value, {{"auto", kAuto}, {"f32", kF32}, {"f16", kF16}, {"q8", kQ8}});
+    } else if (word == "--threads") {
+      settings.load.threads = std::stoi(value);
+    } else if (word == "--rounds") {
+      settings.n_rounds = std::max(1, std::stoi(value));
+    } else if (word == "--scratch") {
+      settings.scratch = value;
+    } else {
+      throw std::invalid_argument(word + " is not an option");
+    }
+  }
+  if (settings.model.empty()) throw std::invalid_argument("a model is needed");
+  return settings;
+}
+
+void run(const Settings& settings) {
+  const Model model = Model::load(settings.model, settings.load);
+  fmt::print("{}: {} threads, {:.1f} KB of cache per position, medians of {}\n", std::filesystem::path(settings.model).filename().string(),
+             settings.load.threads, static_cast<double>(model.cache_bytes_per_token()) / 1e3, settings.n_rounds);
+  std::vector<Context> contexts = make_contexts(model, settings);
+  bench_times(model, contexts, settings.n_rounds);
+  bench_memory(model, contexts);
+  bench_allocations(model, contexts.front());
+  for (const Context& context : contexts) std::filesystem::remove(context.file);
+}
+
+}  // namespace
+}  // namespace kvik::bench
+
+int main(int argc, char** argv) {
+  using namespace kvik::bench;
+  Settings settings;
+  try {
+    settings = parse(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "bench-kv: {}\n{}", e.what(), kUsage);
+    return 2;
+  }
+  try {
+    run(settings);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "bench-kv: {}\n", e.what());
+    return 1;
+  }
+  return 0;
+}
