@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 #include <random>
 #include <stdexcept>
-#include <unistd.h>
 
 #include "kv.h"
 #include "kv/cache_file.h"
@@ -42,7 +41,7 @@ std::vector<Context> make_contexts(const Model& model, const Settings& settings)
     Context context{.length = length,
                     .tokens = {tokens.begin(), tokens.begin() + length},
                     .session = model.session(),
-                    .file = settings.scratch / fmt::format("kvik-bench-{}-{}.kv", getpid(), length)};
+                    .file = settings.scratch / fmt::format("{}.kv", length)};
     if (length <= settings.n_computed || contexts.empty()) {
       const std::span<const TokenId> rest = std::span(context.tokens).subspan(static_cast<size_t>(session.length()));
       compute_ms += ms_of([&] { require_done(session.append(rest)); });

@@ -56,7 +56,7 @@ std::vector<Context> make_contexts(const Model& model, const Settings& settings)
 // Each prints a table with a column per context.
 void bench_times(const Model& model, std::vector<Context>& contexts, int n_rounds);
 void bench_memory(const Model& model, std::vector<Context>& contexts);
-void bench_allocations(const Model& model, Context& context);
+void bench_allocations(const Model& model, const Context& context);
 
 // A line of a table; `unit` is "ms" (printed as us, ms or s) or "bytes" (KB or MB). Negative values were not measured.
 void print_header(std::string_view title, std::span<const Context> contexts);

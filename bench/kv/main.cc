@@ -5,6 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
+#include <unistd.h>
 
 #include "kv.h"
 
@@ -66,7 +67,21 @@ Settings parse(int argc, char** argv) {
   return settings;
 }
 
-void run(const Settings& settings) {
+// Removed with everything in it.
+struct ScratchFolder {
+  explicit ScratchFolder(std::filesystem::path folder) : path(std::move(folder)) { std::filesystem::create_directories(path); }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  const std::filesystem::path path;
+};
+
+void run(Settings settings) {
+  const ScratchFolder scratch(settings.scratch / fmt::format("kvik-bench-kv-{}", getpid()));
+  settings.scratch = scratch.path;
   const Model model = Model::load(settings.model, settings.load);
   fmt::print("{}: {} threads, {:.1f} KB of cache per position, medians of {}\n", std::filesystem::path(settings.model).filename().string(),
              settings.load.threads, static_cast<double>(model.cache_bytes_per_token()) / 1e3, settings.n_rounds);
@@ -74,7 +89,6 @@ void run(const Settings& settings) {
   bench_times(model, contexts, settings.n_rounds);
   bench_memory(model, contexts);
   bench_allocations(model, contexts.front());
-  for (const Context& context : contexts) std::filesystem::remove(context.file);
 }
 
 }  // namespace

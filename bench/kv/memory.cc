@@ -23,13 +23,18 @@ double fork_bytes(const Session& session, int n) {
 
 constexpr int kSteps = 100;  // three pages or more
 
-// Of kSteps calls, after a few that take buffers.
-template <class Fn>
-double allocations_per_step(Fn&& step) {
-  for (int i = 0; i < 4; ++i) step();
-  const int64_t before = testing_support::n_allocations();
-  for (int i = 0; i < kSteps; ++i) step();
-  return static_cast<double>(testing_support::n_allocations() - before) / kSteps;
+// Of the calls that `start` returns; the second time, when the first has taken pages and buffers.
+template <class Start>
+void print_allocations(std::string_view what, const Start& start) {
+  double per_step = 0;
+  for (int time = 0; time < 2; ++time) {
+    auto step = start();
+    for (int i = 0; i < 4; ++i) step();
+    const int64_t before = testing_support::n_allocations();
+    for (int i = 0; i < kSteps; ++i) step();
+    per_step = static_cast<double>(testing_support::n_allocations() - before) / kSteps;
+  }
+  fmt::print("  {:<38}{:>12.2f}\n", what, per_step);
 }
 
 }  // namespace
@@ -46,22 +51,26 @@ void bench_memory(const Model&, std::vector<Context>& contexts) {
   }
 }
 
-void bench_allocations(const Model& model, Context& context) {
+void bench_allocations(const Model& model, const Context& context) {
   fmt::print("\nallocations per step at {} positions\n", context.length);
-  Session session = context.session.fork();
   const TokenId token = context.tokens.front();
-  fmt::print("  {:<38}{:>12.2f}\n", "append a token", allocations_per_step([&] { require_done(session.append(token)); }));
+  print_allocations("append a token",
+                    [&] { return [=, session = context.session.fork()]() mutable { require_done(session.append(token)); }; });
 
-  std::vector<Session> forks;
-  std::vector<Session*> pointers;
-  for (int i = 0; i < 4; ++i) forks.push_back(context.session.fork());
-  for (Session& fork : forks) pointers.push_back(&fork);
-  const std::vector<TokenId> tokens(forks.size(), token);
-  fmt::print("  {:<38}{:>12.2f}\n", "a step of 4 forks", allocations_per_step([&] { require_done(model.step(pointers, tokens)); }));
+  print_allocations("a step of 4 forks", [&] {
+    std::vector<Session> forks;
+    for (int i = 0; i < 4; ++i) forks.push_back(context.session.fork());
+    std::vector<Session*> pointers;
+    for (Session& fork : forks) pointers.push_back(&fork);
+    return [&model, forks = std::move(forks), pointers = std::move(pointers), tokens = std::vector<TokenId>(4, token)] {
+      require_done(model.step(pointers, tokens));
+    };
+  });
 
-  Generation generation =
-      model.generate(session, context.session.tokens(), {.max_tokens = kSteps + 8, .sampling = {.temperature = 0}, .ignore_eos = true});
-  fmt::print("  {:<38}{:>12.2f}\n", "a token of a generation", allocations_per_step([&] { generation.next(); }));
+  print_allocations("a token of a generation", [&] {
+    const GenerateOptions options{.max_tokens = kSteps + 8, .sampling = {.temperature = 0}, .ignore_eos = true};
+    return [generation = model.generate(context.tokens, options)]() mutable { generation.next(); };
+  });
 }
 
 }  // namespace kvik::bench
