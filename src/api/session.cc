@@ -32,6 +32,7 @@ void Session::State::end_generation() {
   stream.finish.reset();
   stream.recompute = false;
   sequence().drop_pending();
+  sequence().share_prefix(true);
 }
 
 AppendStatus Session::append(std::span<const TokenId> tokens) {

@@ -76,7 +76,9 @@ Json results_json(const std::vector<Figure>& figures, const Setting& setting) {
 }
 
 int bench(const BenchOptions& options, const Terminal& terminal) {
-  const Model model = load_model(options.model, terminal);
+  ModelOptions fresh = options.model;
+  fresh.load.reuse_prefixes = false;  // every prompt is computed, also the second time
+  const Model model = load_model(fresh, terminal);
   if (model.has_encoder()) throw Error(Code::kUnsupported, "bench measures decoders; this model translates from a source");
   const int n_threads =
       options.model.load.threads > 0 ? options.model.load.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

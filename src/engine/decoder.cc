@@ -212,29 +212,29 @@ AppendStatus Decoder::append(Stream& stream, std::span<const TokenId> tokens, co
   if (!sequence.has_room_for(tokens.size())) return AppendStatus::kContextFull;
   const int n_before = sequence.length();
   int n_reused = 0;
+  LogitsRow logits = sequence.logits_;
   try {
     for (const TokenId token : tokens) sequence.push(token);
     if (tokens.size() > 1) {
       const bool sees_every_row = stream.strategy != nullptr && stream.strategy->wants_every_row();
       if (!sees_every_row) n_reused = sequence.use_known_prefix();
-      // A run that fails leaves its caches as they were, but of several runs an earlier one may have succeeded.
-      sequence.keep_until_computed();
+      if (!backend_->traits().can_rewind) sequence.keep_until_computed();
     }
     Stream* const alone[] = {&stream};
     while (!sequence.pending().empty()) {
       if (watch.cancelled && watch.cancelled()) {
-        sequence.drop_pending();
+        sequence.undo(n_before, std::move(logits));
         return AppendStatus::kCancelled;
       }
       if (step(alone) == StepStatus::kNoMemory) {
-        sequence.drop_pending();
+        sequence.undo(n_before, std::move(logits));
         return AppendStatus::kNoMemory;
       }
       const size_t n_done = tokens.size() - std::min(tokens.size(), sequence.pending().size());
       if (watch.progress) watch.progress(static_cast<int>(n_done), static_cast<int>(tokens.size()));
     }
   } catch (...) {
-    sequence.drop_pending();
+    sequence.undo(n_before, std::move(logits));
     throw;
   }
   const bool is_step = n_before > 0 && tokens.size() == 1;

@@ -109,6 +109,13 @@ void Sequence::keep_until_computed() {
   if (next_cache_ == nullptr) next_cache_ = backend().fork(*cache_);
 }
 
+void Sequence::undo(int length, LogitsRow logits) {
+  drop_pending();
+  if (length < this->length()) backend().rewind(*cache_, length);
+  drop_pending();
+  logits_ = std::move(logits);
+}
+
 void Sequence::commit(LogitsRow logits) {
   if (next_cache_ != nullptr) {
     if (!pending().empty()) return;

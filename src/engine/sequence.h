@@ -21,8 +21,9 @@ struct Watch {
 };
 
 // Tokens and their cache. Tokens at the end that the cache does not hold yet are pending: chosen or given, computed by the next runs.
-// What must be computed as a whole or not at all (a prompt in chunks, or everything again on the other side of a length switch) goes into a
-// second cache, which replaces the first once nothing is pending; until then the sequence is as it was. Used by one thread at a time.
+// What must be computed as a whole or not at all (a prompt behind a known prefix, everything again on the other side of a length switch)
+// goes into a second cache, which replaces the first once nothing is pending; until then the sequence is as it was. Used by one thread at a
+// time.
 class Sequence {
  public:
   // `context`: most positions; 0: as many as the model has.
@@ -87,7 +88,9 @@ class Sequence {
   void restart();                 // everything becomes pending
   void need_logits();             // the last token becomes pending if its logits are not known
   void keep_until_computed();     // all that is pending, or nothing of it
-  bool must_restart() const;      // the cache cannot continue to what is pending
+  // After some of what was pending has been computed: back to a length that it had, and the logits it had there.
+  void undo(int length, LogitsRow logits);
+  bool must_restart() const;  // the cache cannot continue to what is pending
 
  private:
   friend class Decoder;

@@ -137,6 +137,34 @@ const char* c_continues_a_session(const char* fable) {
   return NULL;
 }
 
+const char* c_keeps_a_path_of_a_tree(const char* fable) {
+  kvik_model* model = load(fable);
+  kvik_session *session = NULL, *alone = NULL;
+  OK(kvik_session_new(model, &session));
+  OK(kvik_session_new(model, &alone));
+  const int32_t ids[3] = {1, 2, 3}, nodes[3] = {4, 5, 6}, parents[3] = {-1, 0, 0}, path[5] = {1, 2, 3, 4, 6};
+  OK(kvik_session_append(session, ids, 3));
+  OK(kvik_session_append_tree(session, nodes, parents, 3));
+  OK(kvik_session_append(alone, path, 5));
+  const float *found = NULL, *expected = NULL;
+  size_t n = 0;
+  OK(kvik_session_tree_logits(session, 2, &found, &n));
+  OK(kvik_session_logits(alone, &expected, &n));
+  CHECK(memcmp(found, expected, n * sizeof(float)) == 0);
+  CHECK(kvik_session_tree_logits(session, 3, &found, &n) == KVIK_STATUS_BAD_ARGUMENT);
+  OK(kvik_session_keep(session, 2));
+  CHECK(kvik_session_keep(session, 2) == KVIK_STATUS_BAD_ARGUMENT);
+  int32_t length = 0;
+  OK(kvik_session_length(session, &length));
+  CHECK(length == 5);
+  OK(kvik_session_logits(session, &found, &n));
+  CHECK(memcmp(found, expected, n * sizeof(float)) == 0);
+  kvik_session_free(session);
+  kvik_session_free(alone);
+  kvik_model_free(model);
+  return NULL;
+}
+
 const char* c_forks_and_rewinds(const char* fable) {
   kvik_model* model = load(fable);
   kvik_session *session = NULL, *branch = NULL;
