@@ -110,8 +110,8 @@ void Generation::State::next_token() {
     }
     if (session->model->decoder->step(streams) != engine::StepStatus::kNoMemory) continue;
     throw Error(Code::kTooLarge,
-                fmt::format("the KV cache may have {} bytes (kv_bytes, --kv-bytes), and they are in use; call next() again after another "
-                            "session ended",
+                fmt::format("the KV cache may have {} bytes (kv_bytes, --kv-bytes), and all of them are in use; raise the limit, or call "
+                            "next() again after another session ended",
                             session->model->options.kv_bytes));
   }
   if (stream.error) std::rethrow_exception(std::exchange(stream.error, nullptr));

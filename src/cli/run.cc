@@ -40,6 +40,7 @@ Json generation_json(const Model& model, const Generation& generation, const std
       {"finish", finish_name(generation.finish())},
       {"backend", model.backend()},
       {"device", model.device()},
+      {"reused_tokens", metrics.reused_tokens},
       {"timing",
        {{"load_ms", model.load_ms()},
         {"prefill_ms", metrics.prefill_ms},
@@ -51,8 +52,9 @@ Json generation_json(const Model& model, const Generation& generation, const std
 }
 
 void print_timing(const Model& model, const Metrics& metrics) {
-  print_message("{} on {}: {} prompt tokens in {:.0f} ms ({:.0f}/s), {} new tokens ({:.1f}/s), first after {:.0f} ms", model.backend(),
-                model.device(), metrics.prompt_tokens, metrics.prefill_ms, metrics.prefill_tokens_per_s(), metrics.generated_tokens,
+  const std::string reused = metrics.reused_tokens > 0 ? fmt::format(" after {} known ones", metrics.reused_tokens) : "";
+  print_message("{} on {}: {} prompt tokens{} in {:.0f} ms ({:.0f}/s), {} new tokens ({:.1f}/s), first after {:.0f} ms", model.backend(),
+                model.device(), metrics.prompt_tokens, reused, metrics.prefill_ms, metrics.prefill_tokens_per_s(), metrics.generated_tokens,
                 metrics.decode_tokens_per_s(), metrics.first_token_ms);
 }
 

@@ -44,6 +44,23 @@ def test_no_cache_gives_the_same_ids():
     assert with_cache["ids"] == without["ids"]
 
 
+def test_a_saved_prefix_is_not_computed_again(tmp_path):
+    prefix = "Once upon a time there was a king who had three sons, and"
+    n_saved = json.loads(succeed("run", FABLE, prefix, "--save-prefix", tmp_path / "prefix.kv", "--json"))["tokens"]
+    fresh = json.loads(succeed("run", FABLE, prefix + " the youngest", "-n", 8, "--json"))
+    reused = json.loads(succeed("run", FABLE, prefix + " the youngest", "-n", 8, "--json", "--prefix", tmp_path / "prefix.kv"))
+    assert fresh["reused_tokens"] == 0 and reused["reused_tokens"] == n_saved
+    assert reused["ids"] == fresh["ids"]
+    assert "saved with another model" in refusal("run", FORMS / "plain", "--ids", "1", "--prefix", tmp_path / "prefix.kv")
+
+
+def test_the_cache_stays_within_its_limit():
+    free = json.loads(succeed("run", FABLE, "The king", "-n", 40, "--json"))
+    assert json.loads(succeed("run", FABLE, "The king", "-n", 40, "--json", "--kv-bytes", "1MB"))["ids"] == free["ids"]
+    assert "in use" in refusal("run", FABLE, "The king", "-n", 300, "--ignore-eos", "--kv-bytes", "1MB")
+    assert "one page" in refusal("run", FABLE, "The king", "--kv-bytes", "1000")
+
+
 def test_a_seed_gives_the_same_text_and_a_stop_text_ends_it():
     options = ("-n", 12, "--temperature", 1.1, "--top-k", 40, "--seed", 5, "--json")
     first = json.loads(succeed("run", FABLE, "The king", *options))
