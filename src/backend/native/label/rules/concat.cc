@@ -146,8 +146,31 @@ void tensor_scatter(NodeLabeler& op) {
   op.emit_alias(1);
 }
 
-// Rows of a buffer, chosen by number: those after the past.
-void write_rows(NodeLabeler& op, size_t at) {
+// All coordinates of what is written, along the first axes of the buffer: each sequence, head and feature at its own place, and positions
+// after the past at axis `at`.
+void require_own_places(NodeLabeler& op, size_t n_coordinates, size_t at) {
+  const std::vector<Tensor>& indices = op.labeler().at_sizes(op.node().inputs[1]);
+  for (size_t s = 0; s < indices.size(); ++s) {
+    const Sizes& sizes = op.sizes()[s];
+    const Dims& dims = indices[s].dims();
+    Dims expected = sizes.of(op.axes(2));
+    expected.resize(n_coordinates);
+    expected.push_back(static_cast<int64_t>(n_coordinates));
+    if (dims != expected)
+      op.refuse(fmt::format("names its places by an index {}, where {} was expected", to_string(dims), to_string(expected)));
+    const std::vector<int64_t> numbers = onnx::as_ints(indices[s]);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const auto axis = static_cast<int>(i % n_coordinates);
+      const auto place = static_cast<int64_t>(i / n_coordinates);
+      const int64_t own = place / onnx::product(dims, axis + 1, indices[s].rank() - 1) % dims[static_cast<size_t>(axis)];
+      const int64_t wanted = static_cast<size_t>(axis) == at ? sizes.past + own : own;
+      if (numbers[i] != wanted) op.refuse(fmt::format("writes to place {} of axis {} where {} comes next", numbers[i], axis, wanted));
+    }
+  }
+}
+
+// Rows of a buffer, chosen by number: those after the past. `n_coordinates`: of the index of a ScatterND; 0: it names positions alone.
+void write_rows(NodeLabeler& op, size_t at, size_t n_coordinates) {
   if (op.node().string_or("reduction", "none") != "none") op.refuse("adds to what the buffer holds");
   if (op.is_row(1)) op.refuse("writes where rows say");
   const Axes& update = op.axes(2);
@@ -158,7 +181,11 @@ void write_rows(NodeLabeler& op, size_t at) {
   if (op.axes(0) != renamed(result, kTotal, kPast)) {
     op.refuse(fmt::format("the buffer {} does not line up with what is written, {}", to_string(op.axes(0)), to_string(update)));
   }
-  require_written_after_past(op, op.labeler().at_sizes(op.node().inputs[1]), at);
+  if (n_coordinates > 0) {
+    require_own_places(op, n_coordinates, at);
+  } else {
+    require_written_after_past(op, op.labeler().at_sizes(op.node().inputs[1]), at);
+  }
   op.labeler().result.appends.push_back({op.node().inputs[0], op.node().inputs[2]});
   op.set_output(0, std::move(result), op.dtype(2));
   op.emit_alias(2);
@@ -172,8 +199,14 @@ bool writes_into_past(NodeLabeler& op) {
 }
 
 void write_into_past(NodeLabeler& op) {
-  if (op.is("ScatterND")) return write_rows(op, 0);
-  write_rows(op, static_cast<size_t>(op.axis_at(op.node().int_or("axis", 0), op.axes(0).size())));
+  if (op.is("ScatterElements")) return write_rows(op, static_cast<size_t>(op.axis_at(op.node().int_or("axis", 0), op.axes(0).size())), 0);
+  const Axes index = op.fitted(1, {});
+  const auto n = index.empty() || has_symbol(index.back()) ? 0 : static_cast<size_t>(std::max<int64_t>(1, row_size(index.back())));
+  const Axes& buffer = op.axes(0);
+  const auto at = static_cast<size_t>(std::ranges::find_if(buffer, [](const Axis& axis) { return holds(axis, kPast); }) - buffer.begin());
+  if (at >= n || n > buffer.size())
+    op.refuse(fmt::format("writes into {} by {} coordinates, which do not name a position", to_string(buffer), n));
+  write_rows(op, at, n);
 }
 
 void add_concat_rules(RuleTable& table) {
