@@ -55,10 +55,6 @@ TEST_P(Decoders, GiveTheExpectedIdsOnTheReferenceEvaluator) {
 }
 
 TEST_P(Decoders, GiveTheExpectedIdsNatively) {
-  if (testing_support::why_not_native(GetParam().name)) {
-    EXPECT_THROW(testing_support::open_native(GetParam().folder), Error) << "compiles now: take it off the list";
-    return;
-  }
   expect_known_answers(testing_support::open_native(GetParam().folder), GetParam());
 }
 

@@ -1,7 +1,6 @@
 #include "support/models.h"
 
 #include <algorithm>
-#include <map>
 
 #include "api/environment.h"
 #include "backend/native/specialize/length_switch.h"
@@ -70,15 +69,6 @@ std::vector<KnownDecoder> known_decoders() {
 std::shared_ptr<backend::Backend> open_reference(const std::filesystem::path& folder) {
   const analysis::Signature signature = analysis::analyze(folder);
   return backend::make_reference_backend(signature, native::length_switch_of(signature));
-}
-
-std::optional<std::string> why_not_native(const std::string& model) {
-  static const std::map<std::string, std::string> kReasons = {
-      {"fixed-unclear-count", "only a run tells that its positions are one number"},
-      {"no-batch-anywhere", "tokens and stacked caches without a batch axis"},
-  };
-  const auto found = kReasons.find(model);
-  return found == kReasons.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::shared_ptr<backend::Backend> open_native(const std::filesystem::path& folder, const backend::NativeOptions& options) {

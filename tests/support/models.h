@@ -34,9 +34,6 @@ std::vector<KnownDecoder> known_decoders();
 
 std::shared_ptr<backend::Backend> open_reference(const std::filesystem::path& folder);
 
-// Models that the native compiler must refuse, or does not know yet: the sentence says why. The one list of them.
-std::optional<std::string> why_not_native(const std::string& model);
-
 // The native backend; options as in production but for those given.
 std::shared_ptr<backend::Backend> open_native(const std::filesystem::path& folder, const backend::NativeOptions& options = {});
 

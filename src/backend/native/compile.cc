@@ -68,6 +68,7 @@ Outcome<Program> attempt(const File& file, const CompileOptions& options, const 
   // numbers.
   Outcome<std::shared_ptr<FlatGraph>> flat = specialize(file, options.cached_branch);
   if (!flat) return flat.stop();
+  (*flat)->one_position = options.one_position;
   CompileState state(*flat, options);
   Outcome<LabeledGraph> labeled = label(state, state.flat->graph.outputs.at(*output), hints);
   if (!labeled) return labeled.stop();

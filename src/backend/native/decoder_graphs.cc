@@ -40,10 +40,17 @@ bool has_buffer(const File& file) {
   return has_state(file, [](const State& state) { return state.growth == analysis::Growth::kFixed && !state.cross; });
 }
 
-// Of its tokens, [batch, new].
+// Of its tokens, [batch, new]; tokens [new] are of one sequence.
 bool declares_one(const File& file, size_t axis) {
   const analysis::Port* tokens = file.input_of(analysis::Role::kTokenIds);
-  return tokens != nullptr && tokens->has_shape && tokens->dims.size() == 2 && tokens->dims[axis].value == 1;
+  if (tokens == nullptr || !tokens->has_shape) return false;
+  if (tokens->dims.size() == 1) return axis == 0 || tokens->dims[0].value == 1;
+  return tokens->dims.size() == 2 && tokens->dims[axis].value == 1;
+}
+
+// An input may have a position for each new token, or only the first one's.
+bool has_unclear_count(const File& file) {
+  return std::ranges::any_of(file.inputs, [](const analysis::Port& port) { return port.unclear_count; });
 }
 
 // The graph without a past alone says what a model is: a prompt at once, with its mask. Token by token is right only for a model whose
@@ -65,6 +72,13 @@ std::vector<Candidate> candidates(const Signature& signature, const DecoderOptio
   all.insert(all.end(), with_past.begin(), with_past.end());
   all.insert(all.end(), one_sequence.begin(), one_sequence.end());
   all.insert(all.end(), one_token.begin(), one_token.end());
+  // Numbers that begin at the wrong position, or are too many, make no program over rows: so either count may be tried.
+  const size_t n = all.size();
+  for (size_t i = 0; i < n; ++i) {
+    if (!has_unclear_count(*all[i].file)) continue;
+    all.push_back(all[i]);
+    all.back().options.one_position = true;
+  }
   for (Candidate& candidate : all) candidate.options.beyond = options.beyond;
   return all;
 }

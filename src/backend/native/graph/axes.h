@@ -70,6 +70,7 @@ struct CallForm {
   bool one_token = false;     // a call has one token of one sequence
   bool one_sequence = false;  // a call has one sequence
   int64_t buffer = 0;         // positions of a past of fixed size; 0: it grows
+  bool one_position = false;  // inputs of which the file does not say how many numbers they have get the first position alone
 };
 
 }  // namespace kvik::native

@@ -44,7 +44,7 @@ struct Labels {
 };
 
 inline CallForm call_form(const Labels& labels) {
-  return {labels.flat->has_past, labels.one_token, labels.one_sequence, labels.flat->buffer};
+  return {labels.flat->has_past, labels.one_token, labels.one_sequence, labels.flat->buffer, labels.flat->one_position};
 }
 
 }  // namespace kvik::native

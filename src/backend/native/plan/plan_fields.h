@@ -118,6 +118,7 @@ void field(A& a, PositionRecipe& recipe) {
   field(a, recipe.form.one_token);
   field(a, recipe.form.one_sequence);
   field(a, recipe.form.buffer);
+  field(a, recipe.form.one_position);
   field(a, recipe.encodes);
   field(a, recipe.vocab);
 }

@@ -63,7 +63,11 @@ Tensor feed_of(const FeedForm& form, const Port& port, const Sizes& sizes) {
   if (!backend::is_shape_role(port.role)) {
     refuse(fmt::format("'{}' ({}) is known only when a row is computed", port.name, analysis::role_name(port.role)));
   }
-  return backend::shape_feed(port, {.n_sequences = sizes.batch, .n_past = sizes.past, .n_new = sizes.fresh, .only_last_logits = false});
+  return backend::shape_feed(port, {.n_sequences = sizes.batch,
+                                    .n_past = sizes.past,
+                                    .n_new = sizes.fresh,
+                                    .only_last_logits = false,
+                                    .one_position = form.one_position});
 }
 
 }  // namespace

@@ -81,8 +81,11 @@ Tensor as_declared(const analysis::Port& port, const Tensor& tokens);
 struct FeedForm {
   bool encodes = false;   // of an encoder
   bool has_past = false;  // see FlatGraph
+  bool one_position = false;
 };
-inline FeedForm feed_form(const FlatGraph& flat) { return {flat.file->stage == analysis::Stage::kEncoder, flat.has_past}; }
+inline FeedForm feed_form(const FlatGraph& flat) {
+  return {flat.file->stage == analysis::Stage::kEncoder, flat.has_past, flat.one_position};
+}
 
 // The tensor for an input that does not depend on rows: masks, positions, lengths, switches. Refuses the others. Null: the positions that
 // an operator has built in.

@@ -16,7 +16,7 @@ constexpr int64_t kFirstRows = 256;  // that are computed together at least
 constexpr int64_t kMostRows = 4096;  // and at most, so that the step that asks for them does not wait long
 
 Tensor feed_of(const PositionRecipe& recipe, const PositionFeed& feed, const Sizes& sizes) {
-  const FeedForm form{recipe.encodes, recipe.form.has_past};
+  const FeedForm form{recipe.encodes, recipe.form.has_past, recipe.form.one_position};
   switch (feed.kind) {
     case PositionFeed::Kind::kPositions: return auxiliary_feed(form, nullptr, sizes);
     case PositionFeed::Kind::kPort: return auxiliary_feed(form, &feed.port, sizes);
