@@ -15,7 +15,7 @@ namespace kvik::bench {
 struct Settings {
   std::string model;
   LoadOptions load{.backend = BackendChoice::kNative, .weights = Weights::kQ8, .threads = 2};
-  std::vector<int> lengths = {512, 4096, 32768};
+  std::vector<int> lengths = {512, 4096, 32000};
   int n_computed = 4096;  // positions that are computed; the rest of a longer context are copies of their pages
   int n_rounds = 9;
   std::filesystem::path scratch = std::filesystem::temp_directory_path();

@@ -1,5 +1,5 @@
 // Fork, rewind, save and load at several lengths of a context, the memory of forks, and allocations per step.
-// usage: bench-kv MODEL [--lengths 512,4096,32768] [--computed 4096] [--weights auto|f32|f16|q8|q4] [--kv auto|f32|f16|q8] [--threads N]
+// usage: bench-kv MODEL [--lengths 512,4096,32000] [--computed 4096] [--weights auto|f32|f16|q8|q4] [--kv auto|f32|f16|q8] [--threads N]
 //                 [--rounds N] [--scratch FOLDER]
 #include <fmt/core.h>
 #include <sstream>
@@ -13,7 +13,7 @@ namespace kvik::bench {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: bench-kv MODEL [--lengths 512,4096,32768] [--computed 4096] [--weights auto|f32|f16|q8|q4] [--kv auto|f32|f16|q8] [--threads "
+    "usage: bench-kv MODEL [--lengths 512,4096,32000] [--computed 4096] [--weights auto|f32|f16|q8|q4] [--kv auto|f32|f16|q8] [--threads "
     "N] "
     "[--rounds N] [--scratch FOLDER]\n";
 
