@@ -44,6 +44,11 @@ struct KernelCall {
   const Tensor& input(size_t i) const;
   // An undefined tensor if the input is omitted.
   const Tensor& optional(size_t i) const;
+  // The same by a number of onnx/attention_operators.h: -1 is an input that the operator does not have.
+  bool has(int i) const { return i >= 0 && has(static_cast<size_t>(i)); }
+  const Tensor& input(int i) const { return input(static_cast<size_t>(i)); }
+  const Tensor& optional(int i) const { return optional(static_cast<size_t>(i)); }
+  bool wants(int output) const { return output >= 0 && wants(static_cast<size_t>(output)); }
   bool wants(size_t output) const { return output < node.outputs.size() && node.outputs[output] != kNoValue; }
   size_t n_outputs() const { return node.outputs.size(); }
 };

@@ -74,7 +74,7 @@ Tensor fresh_tensor(std::span<const float> rows, const Axes& axes, const Sizes& 
 // An operator that appends to the past itself gets the rows in two pieces.
 std::vector<Probe::Given> pieces(const AttentionContext& context, const OperatorDefinition& definition, const Sizes& sizes,
                                  std::span<const float> k, std::span<const float> v) {
-  const ValueId key = definition.node.inputs[1], value = definition.node.inputs[2];
+  const ValueId key = definition.key, value = definition.value;
   return {{definition.input(definition.past_key), past_tensor(k, definition, sizes, definition.key_dim)},
           {definition.input(definition.past_value), past_tensor(v, definition, sizes, definition.value_dim)},
           {key, fresh_tensor(k, context.labels[key].axes, sizes)},
@@ -99,7 +99,7 @@ std::vector<Probe::Given> in_buffer(const AttentionContext& context, const Opera
     }
     return spread(all, axes, buffer, front);
   };
-  const ValueId key = definition.node.inputs[1], value = definition.node.inputs[2];
+  const ValueId key = definition.key, value = definition.value;
   return {{key, padded(key, k)}, {value, padded(value, v)}};
 }
 
@@ -120,7 +120,7 @@ void set_operator_layout(const OperatorDefinition& definition, Attend& attend) {
 
 // Axes of the result, which has no label yet: as the queries', with values in the place of keys.
 Axes result_axes(const AttentionContext& context, const OperatorDefinition& definition) {
-  Axes axes = context.labels[definition.node.inputs[0]].axes;
+  Axes axes = context.labels[definition.query].axes;
   axes.back() = canonical({factor(axes.size() == 4 ? definition.value_dim : definition.n_heads * definition.value_dim)});
   return axes;
 }
@@ -130,7 +130,7 @@ Axes result_axes(const AttentionContext& context, const OperatorDefinition& defi
 FoundAttention match_operator(const AttentionContext& context, const onnx::Node& node) {
   const OperatorDefinition definition = operator_definition(context, node);
   require_no_rows(context, definition);
-  const bool from_source = holds(context.labels[node.inputs[1]].axes, Symbol::kSource);
+  const bool from_source = holds(context.labels[definition.key].axes, Symbol::kSource);
   const MaskPattern pattern = pattern_of(context, definition, from_source);
   FoundAttention found;
   found.attend = pattern.attend;
@@ -138,7 +138,7 @@ FoundAttention match_operator(const AttentionContext& context, const onnx::Node&
   if (!definition.sinks.empty()) found.attend.words += ", sink";
   found.limit = pattern.limit;
   found.new_tokens_see_all = pattern.new_tokens_see_all;
-  found.operands = {node.inputs[0], node.inputs[1], node.inputs[2]};
+  found.operands = {definition.query, definition.key, definition.value};
   set_operator_layout(definition, found.attend);
   AttentionNodes nodes = {.node = node,
                           .operands = found.operands,

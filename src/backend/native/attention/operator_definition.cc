@@ -24,19 +24,23 @@ void refuse_input(const Node& node, int i, std::string_view what) {
 int if_given(const Node& node, int i) { return has(node, i) ? i : -1; }
 
 // Rows of [batch, rows, heads * size] and of [batch, heads, rows, size] are laid out alike: heads, then elements.
-void find_sizes(const AttentionContext& context, OperatorDefinition& definition, int64_t n_heads, int64_t n_kv_heads) {
-  const auto axes = [&](size_t i) -> const Axes& { return context.labels[definition.node.inputs.at(i)].axes; };
-  for (size_t i = 0; i < 3; ++i) {
-    if (!has(definition.node, static_cast<int>(i)) || context.labels[definition.node.inputs[i]].kind != Label::Kind::kRow)
-      refuse(definition.node, "queries, keys and values were expected as its first three inputs, each made of rows");
+void find_sizes(const AttentionContext& context, OperatorDefinition& definition, const AttentionOperator& at) {
+  const auto axes = [&](int i) -> const Axes& { return context.labels[definition.input(i)].axes; };
+  for (const int i : {at.query, at.key, at.value}) {
+    if (!has(definition.node, i) || context.labels[definition.input(i)].kind != Label::Kind::kRow)
+      refuse(definition.node, fmt::format("its input {} was expected to be made of rows", i));
     if (axes(i).size() != 3 && axes(i).size() != 4)
       refuse(definition.node, fmt::format("its input {} has axes {}, 3 or 4 of them were expected", i, to_string(axes(i))));
   }
-  definition.n_heads = axes(0).size() == 4 ? row_size(axes(0)[1]) : n_heads;
-  definition.n_kv_heads = axes(1).size() == 4 ? row_size(axes(1)[1]) : n_kv_heads;
+  definition.query = definition.input(at.query);
+  definition.key = definition.input(at.key);
+  definition.value = definition.input(at.value);
+  const Axes &of_q = axes(at.query), &of_k = axes(at.key);
+  definition.n_heads = of_q.size() == 4 ? row_size(of_q[1]) : definition.node.int_or(at.query_heads, 0);
+  definition.n_kv_heads = of_k.size() == 4 ? row_size(of_k[1]) : definition.node.int_or(at.kv_heads, 0);
   if (definition.n_heads < 1 || definition.n_kv_heads < 1 || definition.n_heads % definition.n_kv_heads != 0)
     refuse(definition.node, fmt::format("{} query heads share {} key heads", definition.n_heads, definition.n_kv_heads));
-  const int64_t q = row_elements(axes(0)), k = row_elements(axes(1)), v = row_elements(axes(2));
+  const int64_t q = row_elements(of_q), k = row_elements(of_k), v = row_elements(axes(at.value));
   definition.key_dim = q / definition.n_heads;
   definition.value_dim = v / definition.n_kv_heads;
   if (definition.key_dim < 1 || definition.value_dim < 1 || q != definition.n_heads * definition.key_dim ||
@@ -64,7 +68,7 @@ std::vector<float> sinks_of(const AttentionContext& context, const OperatorDefin
 
 OperatorDefinition group_query(const AttentionContext& context, const Node& node, const AttentionOperator& at) {
   OperatorDefinition definition{.node = node};
-  find_sizes(context, definition, node.int_or("num_heads", 0), node.int_or("kv_num_heads", 0));
+  find_sizes(context, definition, at);
   if (node.int_or("do_rotary", 0) != 0) refuse(node, "it rotates queries and keys itself");
   if (node.string_or("k_quant_type", "NONE") != "NONE" || node.string_or("v_quant_type", "NONE") != "NONE")
     refuse(node, "it keeps a quantized cache");
@@ -101,7 +105,7 @@ void require_open_padding_mask(const AttentionContext& context, const Node& node
 
 OperatorDefinition multi_head(const AttentionContext& context, const Node& node, const AttentionOperator& at) {
   OperatorDefinition definition{.node = node};
-  find_sizes(context, definition, node.int_or("num_heads", 0), node.int_or("num_heads", 0));
+  find_sizes(context, definition, at);
   refuse_input(node, at.bias, "bias of queries, keys and values");
   require_open_padding_mask(context, node, at.padding_mask);
   refuse_input(node, at.cache_indirection, "cache indirection");
@@ -115,7 +119,7 @@ OperatorDefinition multi_head(const AttentionContext& context, const Node& node,
 
 OperatorDefinition standard(const AttentionContext& context, const Node& node, const AttentionOperator& at) {
   OperatorDefinition definition{.node = node};
-  find_sizes(context, definition, node.int_or("q_num_heads", 0), node.int_or("kv_num_heads", 0));
+  find_sizes(context, definition, at);
   definition.mask = if_given(node, at.score_mask);
   definition.mask_may_be_short = node.opset >= 24;
   definition.past_key = if_given(node, at.past_key);

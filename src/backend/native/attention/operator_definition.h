@@ -7,6 +7,7 @@ namespace kvik::native {
 // An attention operator by its definition: which input is what, and what its attributes say.
 struct OperatorDefinition {
   const onnx::Node& node;
+  onnx::ValueId query = onnx::kNoValue, key = onnx::kNoValue, value = onnx::kNoValue;
   int mask = -1;                       // input that says what is added to scores (or, of bools, what is seen); -1: none is given
   int past_key = -1, past_value = -1;  // inputs, where it appends to the past itself
   int valid_keys = -1;                 // input that says how many keys there are of each batch entry; queries are the last of them

@@ -76,7 +76,7 @@ bool projected_attention(NodeExpander& expander) {
   const onnx::AttentionOperator& at = signature_of(expander);
   if (expander.node().int_or("do_rotary", 0) != 0) expander.refuse("rotates by positions that it does not say");
   require_no_padding(expander, at.padding_mask);
-  const int64_t n_heads = expander.node().int_or("num_heads", 0);
+  const int64_t n_heads = expander.node().int_or(at.query_heads, 0);
   if (n_heads < 1) expander.refuse("does not say how many heads there are");
   const int64_t width = expander.last_size(at.projection);
   const std::vector<int64_t> parts = expander.node().ints_or("qkv_hidden_sizes", {width / 3, width / 3, width / 3});
@@ -170,7 +170,7 @@ bool group_query_attention(NodeExpander& expander) {
       at.last_key, [](const Sizes& sizes) { return sizes.total() - 1; }, "keys less one");
   expander.require_equal(
       at.total_length, [](const Sizes& sizes) { return sizes.total(); }, "number of keys");
-  const int64_t n_heads = expander.node().int_or("num_heads", 0), n_kv = expander.node().int_or("kv_num_heads", 0);
+  const int64_t n_heads = expander.node().int_or(at.query_heads, 0), n_kv = expander.node().int_or(at.kv_heads, 0);
   if (n_heads < 1 || n_kv < 1) expander.refuse("does not say how many heads there are");
   std::vector<ValueId> inputs = expander.node().inputs;
   const int64_t size = expander.last_size(at.query) / (packed ? n_heads + 2 * n_kv : n_heads);

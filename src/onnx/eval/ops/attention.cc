@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "onnx/attention_operators.h"
 #include "onnx/eval/groups.h"
 #include "onnx/eval/ops/attend.h"
 #include "onnx/eval/ops/numbers.h"
@@ -10,9 +11,10 @@
 namespace kvik::onnx {
 namespace {
 
+constexpr AttentionOperator kStandard = *attention_operator("", "Attention");
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-Heads operand(const KernelCall& call, size_t input, std::string_view heads_attribute, std::string_view name) {
+Heads operand(const KernelCall& call, int input, std::string_view heads_attribute, std::string_view name) {
   const Tensor& tensor = call.input(input);
   require_float(tensor, name);
   if (tensor.rank() == 4) return heads_of_4d(tensor, name);
@@ -85,10 +87,10 @@ Visibility visibility(const KernelCall& call, const Heads& q, const Heads& k, in
   require(result.left >= -1 && result.right >= -1 && result.left <= kFarthest && result.right <= kFarthest,
           "found a window of {} keys before and {} after; expected -1 or more", result.left, result.right);
   result.first_query.assign(static_cast<size_t>(q.batch), past_length);
-  if (!call.has(6)) return result;
-  require_dims(call.input(6), {q.batch}, "nonpad_kv_seqlen");
-  require(!call.has(4), "nonpad_kv_seqlen and past_key were both given; expected one of them");
-  result.valid_keys = integers_of(call.input(6));
+  if (!call.has(kStandard.valid_keys)) return result;
+  require_dims(call.input(kStandard.valid_keys), {q.batch}, "nonpad_kv_seqlen");
+  require(!call.has(kStandard.past_key), "nonpad_kv_seqlen and past_key were both given; expected one of them");
+  result.valid_keys = integers_of(call.input(kStandard.valid_keys));
   for (size_t b = 0; b < result.valid_keys.size(); ++b) {
     require(result.valid_keys[b] >= 0 && result.valid_keys[b] <= k.length, "nonpad_kv_seqlen[{}] is {}, there are {} keys", b,
             result.valid_keys[b], k.length);
@@ -119,18 +121,20 @@ struct KeptScores {
 };
 
 std::vector<Tensor> attention(const KernelCall& call) {
-  const Heads q = operand(call, 0, "q_num_heads", "Q");
-  Heads k = operand(call, 1, "kv_num_heads", "K");
-  Heads v = operand(call, 2, "kv_num_heads", "V");
-  require(call.has(4) == call.has(5), "one of past_key and past_value was given; expected both or none");
+  const Heads q = operand(call, kStandard.query, kStandard.query_heads, "Q");
+  Heads k = operand(call, kStandard.key, kStandard.kv_heads, "K");
+  Heads v = operand(call, kStandard.value, kStandard.kv_heads, "V");
+  require(call.has(kStandard.past_key) == call.has(kStandard.past_value),
+          "one of past_key and past_value was given; expected both or none");
   int64_t past_length = 0;
-  if (call.has(4)) {
-    const Heads past_key = heads_of_4d(call.input(4), "past_key"), past_value = heads_of_4d(call.input(5), "past_value");
+  if (call.has(kStandard.past_key)) {
+    const Heads past_key = heads_of_4d(call.input(kStandard.past_key), "past_key");
+    const Heads past_value = heads_of_4d(call.input(kStandard.past_value), "past_value");
     past_length = past_key.length;
     k = joined(past_key, k, "past_key and K");
     v = joined(past_value, v, "past_value and V");
   }
-  const Mask mask(call.optional(3), q, k.length, call.node.opset);
+  const Mask mask(call.optional(kStandard.score_mask), q, k.length, call.node.opset);
   const Visibility visible = visibility(call, q, k, past_length);
 
   AttendOptions options;
@@ -153,9 +157,9 @@ std::vector<Tensor> attention(const KernelCall& call) {
   }
   const Heads y = attend(q, k, v, options);
 
-  const DType dtype = call.input(0).dtype();
-  std::vector<Tensor> outputs = {call.input(0).rank() == 4 ? tensor_4d(dtype, y) : tensor_3d(dtype, y), tensor_4d(call.input(1).dtype(), k),
-                                 tensor_4d(call.input(2).dtype(), v)};
+  const DType dtype = call.input(kStandard.query).dtype();
+  std::vector<Tensor> outputs = {call.input(kStandard.query).rank() == 4 ? tensor_4d(dtype, y) : tensor_3d(dtype, y),
+                                 tensor_4d(call.input(kStandard.key).dtype(), k), tensor_4d(call.input(kStandard.value).dtype(), v)};
   if (call.wants(3)) outputs.push_back(tensor_4d(dtype, kept.scores));
   return outputs;
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "onnx/attention_operators.h"
 #include "onnx/eval/groups.h"
 #include "onnx/eval/ops/grouped_query.h"
 #include "onnx/eval/ops/kv_codec.h"
@@ -10,24 +11,7 @@
 namespace kvik::onnx {
 namespace {
 
-enum Input : size_t {
-  kQuery,
-  kKey,
-  kValue,
-  kPastKey,
-  kPastValue,
-  kSeqlensK,
-  kTotalLength,
-  kCosines,
-  kSines,
-  kPositionIds,
-  kBias,
-  kHeadSink,
-  kKeyScale,
-  kValueScale,
-  kQueryNorm,
-  kKeyNorm
-};
+constexpr AttentionOperator kGroupQuery = *attention_operator(kMicrosoft, "GroupQueryAttention");
 
 // Lengths of one sequence of the batch. A row is a position of the cache.
 struct Step {
@@ -78,9 +62,9 @@ Lengths lengths_of(const KernelCall& call, const GroupedOperands& x) {
   Lengths all;
   all.queries = x.q.length;
   all.fresh = x.k.length;
-  all.total = as_int(call.input(kTotalLength));
-  const bool has_past = call.has(kPastKey);
-  all.past = has_past && call.input(kPastKey).rank() == 4 ? call.input(kPastKey).dim(2) : 0;
+  all.total = as_int(call.input(kGroupQuery.total_length));
+  const bool has_past = call.has(kGroupQuery.past_key);
+  all.past = has_past && call.input(kGroupQuery.past_key).rank() == 4 ? call.input(kGroupQuery.past_key).dim(2) : 0;
   all.first_prompt = all.queries == all.total;
   require(all.total > 0 && all.total <= std::numeric_limits<int32_t>::max(), "total_sequence_length is {}; expected a positive number",
           all.total);
@@ -95,9 +79,9 @@ Lengths lengths_of(const KernelCall& call, const GroupedOperands& x) {
     require(window > 0 && has_past && all.past >= window && all.fresh > 0, "a cache for a window of {} keys has room for {}", window,
             all.past);
   }
-  const std::vector<int64_t> last = integers_of(call.input(kSeqlensK));
+  const std::vector<int64_t> last = integers_of(call.input(kGroupQuery.last_key));
   require(static_cast<int64_t>(last.size()) == x.q.batch, "seqlens_k has shape {}; expected one element for each of {} sequences",
-          to_string(call.input(kSeqlensK).dims()), x.q.batch);
+          to_string(call.input(kGroupQuery.last_key).dims()), x.q.batch);
   for (const int64_t index : last) {
     require(index >= 0 && index < std::numeric_limits<int32_t>::max() && (windowed || index < all.present),
             "seqlens_k contains {}; expected a number below {}", index, all.present);
@@ -114,12 +98,12 @@ Lengths lengths_of(const KernelCall& call, const GroupedOperands& x) {
 void rotate_heads(Heads& heads, const RotaryTable& table, const KernelCall& call, const Lengths& all) {
   std::vector<int64_t> given;
   int64_t stride = 0;
-  if (call.has(kPositionIds)) {
-    require_dims(call.input(kPositionIds), {heads.batch, -1}, "position_ids");
-    stride = call.input(kPositionIds).dim(1);
-    require(stride >= heads.length, "position_ids has shape {}; expected {} positions", to_string(call.input(kPositionIds).dims()),
+  if (call.has(kGroupQuery.positions)) {
+    require_dims(call.input(kGroupQuery.positions), {heads.batch, -1}, "position_ids");
+    stride = call.input(kGroupQuery.positions).dim(1);
+    require(stride >= heads.length, "position_ids has shape {}; expected {} positions", to_string(call.input(kGroupQuery.positions).dims()),
             heads.length);
-    given = integers_of(call.input(kPositionIds));
+    given = integers_of(call.input(kGroupQuery.positions));
   }
   for_rows(heads, [&](int64_t b, int64_t h, int64_t i) {
     int64_t position = all.steps[static_cast<size_t>(b)].first_position + i;
@@ -176,10 +160,11 @@ struct Cached {
 
 // Codec and rows of the key or of the value.
 Cached cached(const KernelCall& call, const Heads& fresh, const Lengths& all, bool is_key) {
-  const Tensor& past = call.optional(is_key ? kPastKey : kPastValue);
+  const Tensor& past = call.optional(is_key ? kGroupQuery.past_key : kGroupQuery.past_value);
   const KvCodec::Form form = {call.node.string_or(is_key ? "k_quant_type" : "v_quant_type", "NONE"),
-                              call.node.int_or("kv_cache_bit_width", 0), call.optional(is_key ? kKeyScale : kValueScale)};
-  DType dtype = call.input(kQuery).dtype();
+                              call.node.int_or("kv_cache_bit_width", 0),
+                              call.optional(is_key ? kGroupQuery.key_scale : kGroupQuery.value_scale)};
+  DType dtype = call.input(kGroupQuery.query).dtype();
   if (past.defined()) {
     dtype = past.dtype();
   } else if (form.quantization != "NONE") {
@@ -191,37 +176,40 @@ Cached cached(const KernelCall& call, const Heads& fresh, const Lengths& all, bo
   require(before.batch == fresh.batch && before.length == all.past, "{} has shape {}; expected a batch of {} and {} positions", name,
           to_string(past.dims()), fresh.batch, all.past);
   const Heads rows = all_rows(before, fresh, all);
-  const bool wanted = call.wants(is_key ? 1 : 2);
+  const bool wanted = call.wants(is_key ? kGroupQuery.present_key : kGroupQuery.present_value);
   return {codec.decode(codec.encode(rows), name), wanted ? codec.encode(present_rows(rows, all)) : Tensor()};
 }
 
 void prepare(GroupedOperands& x, const KernelCall& call, const Lengths& all) {
-  require(call.has(kQueryNorm) == call.has(kKeyNorm), "one of q_norm_weight and k_norm_weight was given; expected both or none");
+  require(call.has(kGroupQuery.query_norm) == call.has(kGroupQuery.key_norm),
+          "one of q_norm_weight and k_norm_weight was given; expected both or none");
   const double epsilon = call.node.float_or("qk_norm_epsilon", 1e-6f);
-  normalize_heads(x.q, call.optional(kQueryNorm), epsilon, "q_norm_weight");
-  normalize_heads(x.k, call.optional(kKeyNorm), epsilon, "k_norm_weight");
+  normalize_heads(x.q, call.optional(kGroupQuery.query_norm), epsilon, "q_norm_weight");
+  normalize_heads(x.k, call.optional(kGroupQuery.key_norm), epsilon, "k_norm_weight");
   if (call.node.int_or("do_rotary", 0) == 0) return;
-  const RotaryTable table(call.input(kCosines), call.input(kSines));
+  const RotaryTable table(call.input(kGroupQuery.cosines), call.input(kGroupQuery.sines));
   rotate_heads(x.q, table, call, all);
   rotate_heads(x.k, table, call, all);
 }
 
 std::vector<Tensor> group_query_attention(const KernelCall& call) {
   const Node& node = call.node;
-  const int64_t n_heads = positive_attribute(node, "num_heads"), n_kv_heads = positive_attribute(node, "kv_num_heads");
-  GroupedOperands x = grouped_operands(call.input(kQuery), call.optional(kKey), call.optional(kValue), n_heads, n_kv_heads);
-  require(call.has(kPastKey) == call.has(kPastValue), "one of past_key and past_value was given; expected both or none");
+  const int64_t n_heads = positive_attribute(node, kGroupQuery.query_heads), n_kv_heads = positive_attribute(node, kGroupQuery.kv_heads);
+  GroupedOperands x = grouped_operands(call.input(kGroupQuery.query), call.optional(kGroupQuery.key), call.optional(kGroupQuery.value),
+                                       n_heads, n_kv_heads);
+  require(call.has(kGroupQuery.past_key) == call.has(kGroupQuery.past_value),
+          "one of past_key and past_value was given; expected both or none");
   require(node.int_or("causal", 1) != 0 || node.int_or("local_window_size", -1) == -1, "a local window needs causal attention");
   const Lengths all = lengths_of(call, x);
   prepare(x, call, all);
   const Cached keys = cached(call, x.k, all, true), values = cached(call, x.v, all, false);
 
-  const AttentionBias bias(call.optional(kBias), x.q, all.total);
+  const AttentionBias bias(call.optional(kGroupQuery.score_mask), x.q, all.total);
   AttendOptions options;
   options.work = call.work;
   options.scale = attention_scale(node, x.q.size);
   options.softcap = node.float_or("softcap", 0.0f);
-  options.sinks = sinks_of(call.optional(kHeadSink), node.int_or("smooth_softmax", 0) != 0, n_heads);
+  options.sinks = sinks_of(call.optional(kGroupQuery.sinks), node.int_or("smooth_softmax", 0) != 0, n_heads);
   options.mask = [&](int64_t b, int64_t h, int64_t i, std::span<double> scores) {
     bias.add_to(b, h, i, scores);
     const Visible visible = visible_rows(node, all.steps[static_cast<size_t>(b)], i);
@@ -244,7 +232,7 @@ std::vector<Tensor> group_query_attention(const KernelCall& call) {
         row[j] = scores[j] == -std::numeric_limits<double>::infinity() ? 0.0 : scores[j];
     };
   }
-  const DType dtype = call.input(kQuery).dtype();
+  const DType dtype = call.input(kGroupQuery.query).dtype();
   std::vector<Tensor> outputs = {tensor_3d(dtype, attend(x.q, keys.rows, values.rows, options)), keys.present, values.present};
   if (call.wants(3)) outputs.push_back(tensor_4d(dtype, kept));
   return outputs;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "onnx/attention_operators.h"
 #include "onnx/eval/groups.h"
 #include "onnx/eval/ops/grouped_query.h"
 #include "onnx/eval/ops/matmul_plan.h"
@@ -76,6 +77,9 @@ Heads attend_multi_head(const MultiHead& x) {
 }
 
 namespace {
+
+constexpr AttentionOperator kFused = *attention_operator(kMicrosoft, "Attention");
+constexpr AttentionOperator kQuantized = *attention_operator(kMicrosoft, "QAttention");
 
 // Columns [first, first + n_heads * size) of projected tokens [batch, length, width], as heads.
 Heads columns(const std::vector<double>& projected, const Dims& dims, int64_t first, int64_t n_heads, int64_t size) {
@@ -157,7 +161,7 @@ std::vector<Tensor> finish(const KernelCall& call, MultiHead x, const PastInputs
   x.scale = attention_scale(node, x.q.size);
   x.mask_filter = node.float_or("mask_filter_value", -10000.0f);
   std::vector<Tensor> outputs = {tensor_3d(in.dtype, attend_multi_head(x))};
-  if (call.wants(1)) {
+  if (call.wants(kFused.present_key_value)) {
     require(x.k.size == x.v.size, "keys have {} and values {} elements; present needs equal sizes", x.k.size, x.v.size);
     outputs.push_back(stack(x.k, x.v, past, in.dtype));
   }
@@ -165,7 +169,7 @@ std::vector<Tensor> finish(const KernelCall& call, MultiHead x, const PastInputs
 }
 
 MultiHead split_projection(const Node& node, const std::vector<double>& projected, const Dims& dims) {
-  const int64_t n_heads = positive_attribute(node, "num_heads");
+  const int64_t n_heads = positive_attribute(node, kFused.query_heads);
   const std::vector<int64_t> sizes = node.ints_or("qkv_hidden_sizes", {dims[2] / 3, dims[2] / 3, dims[2] / 3});
   bool sound = sizes.size() == 3 && sizes[0] == sizes[1];
   int64_t sum = 0;
@@ -189,17 +193,17 @@ void add_bias(std::vector<double>& projected, const Tensor& bias, int64_t width)
 }
 
 std::vector<Tensor> fused_attention(const KernelCall& call) {
-  const Tensor &input = call.input(0), &weights = call.input(1);
+  const Tensor &input = call.input(kFused.rows), &weights = call.input(kFused.projection);
   require_float(input, "the input");
   require_rank(input, 3, "the input");
   require_dims(weights, {input.dim(2), -1}, "the weights");
   const MatMulPlan plan = plan_matmul(input.dims(), weights.dims(), call.work);
   std::vector<double> projected = multiply(plan, doubles_of(input), doubles_of(weights));
-  add_bias(projected, call.optional(2), plan.n);
+  add_bias(projected, call.optional(kFused.bias), plan.n);
   MultiHead x = split_projection(call.node, projected, plan.output);
-  x.mask = call.optional(3);
-  x.bias = call.optional(5);
-  return finish(call, std::move(x), {call.optional(4), call.optional(6), input.dtype()});
+  x.mask = call.optional(kFused.padding_mask);
+  x.bias = call.optional(kFused.score_mask);
+  return finish(call, std::move(x), {call.optional(kFused.past_key_value), call.optional(kFused.past_length), input.dtype()});
 }
 
 std::vector<double> minus_zero_point(const Tensor& tensor, const Tensor& zero_point, std::string_view name) {
@@ -213,23 +217,24 @@ std::vector<double> minus_zero_point(const Tensor& tensor, const Tensor& zero_po
 }
 
 std::vector<Tensor> quantized_attention(const KernelCall& call) {
-  const Tensor &input = call.input(0), &weights = call.input(1), &scale = call.input(4);
+  const Tensor &input = call.input(kQuantized.rows), &weights = call.input(kQuantized.projection);
+  const Tensor &scale = call.input(kQuantized.projection_scale), &bias = call.input(kQuantized.bias);
+  const Tensor& zero_point = call.optional(kQuantized.rows_zero_point);
   require_rank(input, 3, "the input");
   require_dims(weights, {input.dim(2), -1}, "the weights");
-  require(call.optional(6).size() <= 1, "the zero point of the input has shape {}; expected one element",
-          to_string(call.optional(6).dims()));
+  require(zero_point.size() <= 1, "the zero point of the input has shape {}; expected one element", to_string(zero_point.dims()));
   const MatMulPlan plan = plan_matmul(input.dims(), weights.dims(), call.work);
-  std::vector<double> projected =
-      multiply(plan, minus_zero_point(input, call.optional(6), "the input"), minus_zero_point(weights, call.optional(7), "the weights"));
+  std::vector<double> projected = multiply(plan, minus_zero_point(input, zero_point, "the input"),
+                                           minus_zero_point(weights, call.optional(kQuantized.projection_zero_point), "the weights"));
   const std::vector<double> scales = doubles_of(scale);
   require(scales.size() == 1 || scale.dims() == Dims{plan.n}, "the scale of the weights has shape {}; expected one per column",
           to_string(scale.dims()));
-  const double input_scale = as_double(call.input(3));
+  const double input_scale = as_double(call.input(kQuantized.rows_scale));
   for (size_t i = 0; i < projected.size(); ++i) projected[i] *= input_scale * scales[i % scales.size()];
-  add_bias(projected, call.input(2), plan.n);
+  add_bias(projected, bias, plan.n);
   MultiHead x = split_projection(call.node, projected, plan.output);
-  x.mask = call.optional(5);
-  return finish(call, std::move(x), {call.optional(8), Tensor(), call.input(2).dtype()});
+  x.mask = call.optional(kQuantized.padding_mask);
+  return finish(call, std::move(x), {call.optional(kQuantized.past_key_value), Tensor(), bias.dtype()});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "onnx/attention_operators.h"
 #include "onnx/eval/groups.h"
 #include "onnx/eval/ops/grouped_query.h"
 #include "onnx/eval/ops/microsoft_attention.h"
@@ -9,13 +10,8 @@
 namespace kvik::onnx {
 namespace {
 
-// Input positions of the two operators.
-struct Inputs {
-  size_t bias, mask, attention_bias, past_key, past_value, past_length, cache_indirection;
-  bool packed_3d;  // input 0 may be [batch, length, 3 * width]
-};
-constexpr Inputs kMultiHead = {3, 4, 5, 6, 7, 8, 9, false};
-constexpr Inputs kDecoderMasked = {10, 3, 4, 5, 6, 7, 9, true};
+constexpr AttentionOperator kMultiHead = *attention_operator(kMicrosoft, "MultiHeadAttention");
+constexpr AttentionOperator kDecoderMasked = *attention_operator(kMicrosoft, "DecoderMaskedMultiHeadAttention");
 
 struct Operands {
   Heads q, k, v;
@@ -34,8 +30,10 @@ Heads part_of(const Tensor& tensor, int64_t n_heads, int64_t part, int64_t n_par
   return result;
 }
 
-Operands operands(const KernelCall& call, int64_t n_heads, bool packed_3d) {
-  const Tensor &query = call.input(0), &key = call.optional(1), &value = call.optional(2);
+// packed_3d: the query may be [batch, length, 3 * width].
+Operands operands(const KernelCall& call, const AttentionOperator& at, bool packed_3d) {
+  const int64_t n_heads = positive_attribute(call.node, at.query_heads);
+  const Tensor &query = call.input(at.query), &key = call.optional(at.key), &value = call.optional(at.value);
   require_float(query, "the query");
   if (!key.defined()) {
     require(!value.defined(), "a value was given without a key");
@@ -108,7 +106,7 @@ Heads follow_beams(const Heads& own, const Tensor& indirection) {
   return result;
 }
 
-Past past_of(const KernelCall& call, const Inputs& at, const Operands& x) {
+Past past_of(const KernelCall& call, const AttentionOperator& at, const Operands& x) {
   Past past;
   require(call.has(at.past_key) == call.has(at.past_value), "one of past_key and past_value was given; expected both or none");
   if (!call.has(at.past_key)) {
@@ -144,12 +142,12 @@ Tensor present(const Heads& own, const Heads& fresh, int64_t capacity, DType dty
   return tensor_4d(dtype, buffer);
 }
 
-std::vector<Tensor> run(const KernelCall& call, const Inputs& at) {
+std::vector<Tensor> run(const KernelCall& call, const AttentionOperator& at, bool packed_3d) {
   const Node& node = call.node;
-  Operands in = operands(call, positive_attribute(node, "num_heads"), at.packed_3d);
+  Operands in = operands(call, at, packed_3d);
   add_biases(in, call.optional(at.bias));
   const Past past = past_of(call, at, in);
-  const DType dtype = call.input(0).dtype();
+  const DType dtype = call.input(at.query).dtype();
   for (double& value : in.k.data) value = rounded_to(dtype, value);  // as the cache stores them
   for (double& value : in.v.data) value = rounded_to(dtype, value);
   MultiHead x;
@@ -161,23 +159,23 @@ std::vector<Tensor> run(const KernelCall& call, const Inputs& at) {
   x.causal = node.int_or("unidirectional", 0) != 0;
   x.scale = attention_scale(node, x.q.size);
   x.mask_filter = node.float_or("mask_filter_value", -10000.0f);
-  x.mask = call.optional(at.mask);
-  x.bias = call.optional(at.attention_bias);
+  x.mask = call.optional(at.padding_mask);
+  x.bias = call.optional(at.score_mask);
   Heads scores;
   if (call.wants(3)) x.scores = &scores;
   std::vector<Tensor> outputs = {tensor_3d(dtype, attend_multi_head(x))};
-  outputs.push_back(call.wants(1) ? present(past.own_key, in.k, past.capacity, dtype) : Tensor());
-  outputs.push_back(call.wants(2) ? present(past.own_value, in.v, past.capacity, dtype) : Tensor());
+  outputs.push_back(call.wants(at.present_key) ? present(past.own_key, in.k, past.capacity, dtype) : Tensor());
+  outputs.push_back(call.wants(at.present_value) ? present(past.own_value, in.v, past.capacity, dtype) : Tensor());
   if (call.wants(3)) outputs.push_back(tensor_4d(dtype, scores));
   return outputs;
 }
 
-std::vector<Tensor> multi_head_attention(const KernelCall& call) { return run(call, kMultiHead); }
+std::vector<Tensor> multi_head_attention(const KernelCall& call) { return run(call, kMultiHead, false); }
 
 std::vector<Tensor> decoder_masked_multi_head_attention(const KernelCall& call) {
-  require(call.input(0).rank() == 3 && call.input(0).dim(1) == 1, "found a query of shape {}; expected one token",
-          to_string(call.input(0).dims()));
-  return run(call, kDecoderMasked);
+  const Tensor& query = call.input(kDecoderMasked.query);
+  require(query.rank() == 3 && query.dim(1) == 1, "found a query of shape {}; expected one token", to_string(query.dims()));
+  return run(call, kDecoderMasked, true);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "onnx/attention_operators.h"
 #include "onnx/eval/groups.h"
 #include "onnx/eval/ops/grouped_query.h"
 #include "onnx/eval/ops/numbers.h"
@@ -9,22 +10,7 @@
 namespace kvik::onnx {
 namespace {
 
-enum PagedInput : size_t {
-  kQuery,
-  kKey,
-  kValue,
-  kKeyCache,
-  kValueCache,
-  kStarts,
-  kPastLengths,
-  kBlockTable,
-  kCosines,
-  kSines,
-  kSlots,
-  kHeadSink,
-  kQueryNorm,
-  kKeyNorm
-};
+constexpr AttentionOperator kPaged = *attention_operator(kMicrosoft, "PagedAttention");
 
 // Tokens of all sequences are concatenated; block_table has the cache blocks of each sequence.
 struct Paging {
@@ -43,26 +29,26 @@ struct Paging {
 
 Paging paging_of(const KernelCall& call, int64_t tokens) {
   Paging p;
-  p.blocks = call.input(kKeyCache).dim(0);
-  p.block_size = call.input(kKeyCache).dim(1);
-  require_rank(call.input(kBlockTable), 2, "block_table");
-  p.sequences = call.input(kBlockTable).dim(0);
-  p.blocks_per_sequence = call.input(kBlockTable).dim(1);
+  p.blocks = call.input(kPaged.past_key).dim(0);
+  p.block_size = call.input(kPaged.past_key).dim(1);
+  require_rank(call.input(kPaged.block_table), 2, "block_table");
+  p.sequences = call.input(kPaged.block_table).dim(0);
+  p.blocks_per_sequence = call.input(kPaged.block_table).dim(1);
   require(p.block_size > 0 && p.sequences <= std::numeric_limits<int32_t>::max(), "the block size is {}; expected a positive number",
           p.block_size);
-  require_dims(call.input(kStarts), {p.sequences + 1}, "cumulative_sequence_length");
-  require_dims(call.input(kPastLengths), {p.sequences}, "past_seqlens");
-  p.starts = integers_of(call.input(kStarts));
-  p.past = integers_of(call.input(kPastLengths));
-  p.table = integers_of(call.input(kBlockTable));
+  require_dims(call.input(kPaged.query_starts), {p.sequences + 1}, "cumulative_sequence_length");
+  require_dims(call.input(kPaged.past_length), {p.sequences}, "past_seqlens");
+  p.starts = integers_of(call.input(kPaged.query_starts));
+  p.past = integers_of(call.input(kPaged.past_length));
+  p.table = integers_of(call.input(kPaged.block_table));
   require(p.starts.front() == 0 && p.starts.back() == tokens && std::ranges::is_sorted(p.starts),
           "cumulative_sequence_length must go from 0 to {}", tokens);
   for (const int64_t past : p.past) {
     require(past >= 0 && past <= std::numeric_limits<int32_t>::max(), "past_seqlens contains {}; expected a length", past);
   }
-  if (call.has(kSlots)) {
-    require_dims(call.input(kSlots), {tokens}, "slot_mapping");
-    p.slots = integers_of(call.input(kSlots));
+  if (call.has(kPaged.slots)) {
+    require_dims(call.input(kPaged.slots), {tokens}, "slot_mapping");
+    p.slots = integers_of(call.input(kPaged.slots));
     for (const int64_t slot : p.slots) require(slot >= -1 && slot < p.blocks * p.block_size, "slot_mapping contains {}", slot);
   }
   return p;
@@ -139,22 +125,23 @@ void require_plain(const Node& node) {
 std::vector<Tensor> paged_attention(const KernelCall& call) {
   const Node& node = call.node;
   require_plain(node);
-  const int64_t n_heads = positive_attribute(node, "num_heads"), n_kv_heads = positive_attribute(node, "kv_num_heads");
-  GroupedOperands x = grouped_operands(as_sequence(call.input(kQuery), "the query"), as_sequence(call.optional(kKey), "the key"),
-                                       as_sequence(call.optional(kValue), "the value"), n_heads, n_kv_heads);
-  require_rank(call.input(kKeyCache), 4, "key_cache");
+  const int64_t n_heads = positive_attribute(node, kPaged.query_heads), n_kv_heads = positive_attribute(node, kPaged.kv_heads);
+  GroupedOperands x =
+      grouped_operands(as_sequence(call.input(kPaged.query), "the query"), as_sequence(call.optional(kPaged.key), "the key"),
+                       as_sequence(call.optional(kPaged.value), "the value"), n_heads, n_kv_heads);
+  require_rank(call.input(kPaged.past_key), 4, "key_cache");
   require(x.k.length == x.q.length && x.q.size > 0, "found {} queries and {} keys; expected equal numbers", x.q.length, x.k.length);
   const Paging p = paging_of(call, x.q.length);
   const double epsilon = node.float_or("qk_norm_epsilon", 1e-6f);
-  normalize_heads(x.q, call.optional(kQueryNorm), epsilon, "q_norm_weight");
-  normalize_heads(x.k, call.optional(kKeyNorm), epsilon, "k_norm_weight");
+  normalize_heads(x.q, call.optional(kPaged.query_norm), epsilon, "q_norm_weight");
+  normalize_heads(x.k, call.optional(kPaged.key_norm), epsilon, "k_norm_weight");
   if (node.int_or("do_rotary", 0) != 0) {
-    const RotaryTable table(call.input(kCosines), call.input(kSines));
+    const RotaryTable table(call.input(kPaged.cosines), call.input(kPaged.sines));
     rotate_tokens(x.q, table, p, node.int_or("rotary_interleaved", 0) != 0);
     rotate_tokens(x.k, table, p, node.int_or("rotary_interleaved", 0) != 0);
   }
-  Cache keys = cache_of(call.input(kKeyCache), x.k, call.input(kKeyCache), "key_cache");
-  Cache values = cache_of(call.input(kValueCache), x.v, call.input(kKeyCache), "value_cache");
+  Cache keys = cache_of(call.input(kPaged.past_key), x.k, call.input(kPaged.past_key), "key_cache");
+  Cache values = cache_of(call.input(kPaged.past_value), x.v, call.input(kPaged.past_key), "value_cache");
   write(keys, x.k, p);
   write(values, x.v, p);
   const int64_t window = node.int_or("local_window_size", -1);
@@ -162,7 +149,7 @@ std::vector<Tensor> paged_attention(const KernelCall& call) {
   options.work = call.work;
   options.scale = attention_scale(node, x.q.size);
   options.softcap = node.float_or("softcap", 0.0f);
-  options.sinks = sinks_of(call.optional(kHeadSink), false, n_heads);
+  options.sinks = sinks_of(call.optional(kPaged.sinks), false, n_heads);
   Heads y(1, n_heads, x.q.length, x.q.size);
   for (int64_t s = 0; s < p.sequences; ++s) {
     const int64_t first = p.starts[static_cast<size_t>(s)];
@@ -176,9 +163,9 @@ std::vector<Tensor> paged_attention(const KernelCall& call) {
     const Heads out = attend(tokens_of(x.q, first, p.new_tokens(s)), read(keys, p, s, call.work), read(values, p, s, call.work), options);
     for_rows(out, [&](int64_t, int64_t h, int64_t i) { std::ranges::copy(out.row(0, h, i), y.row(0, h, first + i).begin()); });
   }
-  const Tensor output = tensor_3d(call.input(kQuery).dtype(), y);
-  return {output.reshaped({output.dim(1), output.dim(2)}), tensor_of(keys.dtype, call.input(kKeyCache).dims(), keys.data),
-          tensor_of(values.dtype, call.input(kValueCache).dims(), values.data)};
+  const Tensor output = tensor_3d(call.input(kPaged.query).dtype(), y);
+  return {output.reshaped({output.dim(1), output.dim(2)}), tensor_of(keys.dtype, call.input(kPaged.past_key).dims(), keys.data),
+          tensor_of(values.dtype, call.input(kPaged.past_value).dims(), values.data)};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "onnx/attention_operators.h"
 #include "onnx/eval/groups.h"
 #include "onnx/eval/ops/grouped_query.h"
 #include "onnx/eval/ops/numbers.h"
@@ -64,15 +65,19 @@ Heads updated(const Tensor& past, const Heads& fresh, const std::vector<int64_t>
   return buffer;
 }
 
+constexpr AttentionOperator kSparse = *attention_operator(kMicrosoft, "SparseAttention");
+
 std::vector<Tensor> sparse_attention(const KernelCall& call) {
   const Node& node = call.node;
-  const int64_t n_heads = positive_attribute(node, "num_heads"), n_kv_heads = positive_attribute(node, "kv_num_heads");
-  GroupedOperands x = grouped_operands(call.input(0), call.optional(1), call.optional(2), n_heads, n_kv_heads);
+  const int64_t n_heads = positive_attribute(node, kSparse.query_heads), n_kv_heads = positive_attribute(node, kSparse.kv_heads);
+  GroupedOperands x =
+      grouped_operands(call.input(kSparse.query), call.optional(kSparse.key), call.optional(kSparse.value), n_heads, n_kv_heads);
   require(x.k.length == x.q.length, "found {} queries and {} keys; expected equal numbers", x.q.length, x.k.length);
-  const BlockMask blocks(call.input(5), call.input(6), positive_attribute(node, "sparse_block_size"));
-  require_dims(call.input(8), {x.q.batch}, "key_total_sequence_lengths");
-  const std::vector<int64_t> totals = integers_of(call.input(8));
-  const bool prompt = as_int(call.input(7)) == x.q.length;
+  const BlockMask blocks(call.input(kSparse.block_row_starts), call.input(kSparse.block_columns),
+                         positive_attribute(node, "sparse_block_size"));
+  require_dims(call.input(kSparse.key_lengths), {x.q.batch}, "key_total_sequence_lengths");
+  const std::vector<int64_t> totals = integers_of(call.input(kSparse.key_lengths));
+  const bool prompt = as_int(call.input(kSparse.total_length)) == x.q.length;
   std::vector<int64_t> past;
   for (const int64_t total : totals) {
     require(total > 0 && total <= std::numeric_limits<int32_t>::max() && (prompt ? total <= x.q.length : total >= x.q.length),
@@ -80,13 +85,14 @@ std::vector<Tensor> sparse_attention(const KernelCall& call) {
     past.push_back(prompt ? 0 : total - x.q.length);
   }
   if (node.int_or("do_rotary", 0) != 0) {
-    const RotaryTable table(call.input(9), call.input(10));
+    const RotaryTable table(call.input(kSparse.cosines), call.input(kSparse.sines));
     require(table.positions() > 0, "the table of angles is empty");
     rotate_from(x.q, table, past, node.int_or("rotary_interleaved", 0) != 0);
     rotate_from(x.k, table, past, node.int_or("rotary_interleaved", 0) != 0);
   }
-  const Heads keys = updated(call.input(3), x.k, past, "past_key"), values = updated(call.input(4), x.v, past, "past_value");
-  call.work.take({x.q.batch, n_heads, x.q.length, keys.length, call.input(6).dim(1)});  // linear search for blocks
+  const Heads keys = updated(call.input(kSparse.past_key), x.k, past, "past_key"),
+              values = updated(call.input(kSparse.past_value), x.v, past, "past_value");
+  call.work.take({x.q.batch, n_heads, x.q.length, keys.length, call.input(kSparse.block_columns).dim(1)});  // linear search for blocks
   AttendOptions options;
   options.work = call.work;
   options.scale = attention_scale(node, x.q.size);
@@ -97,8 +103,8 @@ std::vector<Tensor> sparse_attention(const KernelCall& call) {
       if (key > query || !blocks.sees(h, query, key)) scores[j] = kHidden;
     }
   };
-  return {tensor_3d(call.input(0).dtype(), attend(x.q, keys, values, options)), tensor_4d(call.input(3).dtype(), keys),
-          tensor_4d(call.input(4).dtype(), values)};
+  return {tensor_3d(call.input(kSparse.query).dtype(), attend(x.q, keys, values, options)),
+          tensor_4d(call.input(kSparse.past_key).dtype(), keys), tensor_4d(call.input(kSparse.past_value).dtype(), values)};
 }
 
 }  // namespace

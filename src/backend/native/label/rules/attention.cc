@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include "backend/native/label/rules.h"
+#include "onnx/attention_operators.h"
 
 // Attention in one operator, and rotary positions in one.
 namespace kvik::native {
 namespace {
 
 using enum Symbol;
+using onnx::AttentionOperator;
 
 struct Heads {
   int64_t n_query = 0, n_kv = 0, key_dim = 0, value_dim = 0;
@@ -15,10 +17,13 @@ struct Heads {
 
 int64_t last_size(const Axes& axes) { return axes.empty() ? 0 : row_size(axes.back()); }
 
+// Of an input that the operator has.
+const Axes& axes_of(NodeLabeler& op, int input) { return op.axes(static_cast<size_t>(input)); }
+
 // [batch, rows, heads * size] or [batch, heads, rows, size].
-Heads heads_of(NodeLabeler& op, int64_t n_query, int64_t n_kv) {
-  const Axes &q = op.axes(0), &k = op.axes(1), &v = op.axes(2);
-  Heads heads{n_query, n_kv};
+Heads heads_of(NodeLabeler& op, const AttentionOperator& at) {
+  const Axes &q = axes_of(op, at.query), &k = axes_of(op, at.key), &v = axes_of(op, at.value);
+  Heads heads{op.node().int_or(at.query_heads, 0), op.node().int_or(at.kv_heads, 0)};
   if (q.size() == 4) heads.n_query = row_size(q[1]);
   if (k.size() == 4) heads.n_kv = row_size(k[1]);
   if (heads.n_query < 1 || heads.n_kv < 1) op.refuse("does not say how many heads there are");
@@ -28,34 +33,30 @@ Heads heads_of(NodeLabeler& op, int64_t n_query, int64_t n_kv) {
   return heads;
 }
 
-Axes result_axes(NodeLabeler& op, const Heads& heads) {
-  Axes result = op.axes(0);
+Axes result_axes(NodeLabeler& op, const AttentionOperator& at, const Heads& heads) {
+  Axes result = axes_of(op, at.query);
   if (result.size() != 3 && result.size() != 4) op.refuse("queries have " + std::to_string(result.size()) + " axes");
   result.back() = {factor(result.size() == 4 ? heads.value_dim : heads.n_query * heads.value_dim)};
   return result;
 }
 
-void set_outputs(NodeLabeler& op, const Heads& heads) {
-  op.set_attended_output(0, result_axes(op, heads), op.dtype(0));
+void set_outputs(NodeLabeler& op, const AttentionOperator& at, const Heads& heads) {
+  const DType dtype = op.dtype(static_cast<size_t>(at.query));
+  op.set_attended_output(0, result_axes(op, at, heads), dtype);
   const Axis batch = op.one_token() ? Axis{} : Axis{factor(kBatch)};
   const auto cache = [&](int64_t size) { return Axes{batch, {factor(heads.n_kv)}, {factor(kTotal)}, {factor(size)}}; };
-  op.set_output(1, cache(heads.key_dim), op.dtype(0));
-  op.set_output(2, cache(heads.value_dim), op.dtype(0));
+  op.set_output(static_cast<size_t>(at.present_key), cache(heads.key_dim), dtype);
+  op.set_output(static_cast<size_t>(at.present_value), cache(heads.value_dim), dtype);
 }
 
-void attend(NodeLabeler& op, int64_t n_query, int64_t n_kv) {
-  for (size_t i = 0; i < 3; ++i) {
-    if (!op.is_row(i)) op.refuse(fmt::format("input {} is not computed from rows", i));
+void attend(NodeLabeler& op) {
+  const AttentionOperator& at = *onnx::attention_operator(op.node().domain, op.node().op);
+  for (const int i : {at.query, at.key, at.value}) {
+    if (!op.is_row(static_cast<size_t>(i))) op.refuse(fmt::format("input {} is not computed from rows", i));
   }
-  set_outputs(op, heads_of(op, n_query, n_kv));
+  set_outputs(op, at, heads_of(op, at));
   op.add_attention(-1);
 }
-
-void group_query_attention(NodeLabeler& op) { attend(op, op.node().int_or("num_heads", 0), op.node().int_or("kv_num_heads", 0)); }
-
-void multi_head_attention(NodeLabeler& op) { attend(op, op.node().int_or("num_heads", 0), op.node().int_or("num_heads", 0)); }
-
-void standard_attention(NodeLabeler& op) { attend(op, op.node().int_or("q_num_heads", 0), op.node().int_or("kv_num_heads", 0)); }
 
 // Positions, and tables of cosines that are given by row, belong to the rows of x.
 void rotate(NodeLabeler& op, size_t first_by_row) {
@@ -83,9 +84,9 @@ void rotary(NodeLabeler& op) { rotate(op, 1); }
 }  // namespace
 
 void add_attention_rules(RuleTable& table) {
-  table.add(kMicrosoft, "GroupQueryAttention", group_query_attention);
-  table.add(kMicrosoft, "MultiHeadAttention", multi_head_attention);
-  table.add("Attention", standard_attention);
+  table.add(kMicrosoft, "GroupQueryAttention", attend);
+  table.add(kMicrosoft, "MultiHeadAttention", attend);
+  table.add("Attention", attend);
   table.add("RotaryEmbedding", rotary);
   table.add(kMicrosoft, "RotaryEmbedding", rotary);
 }
