@@ -76,6 +76,14 @@ Input spell_mish(Speller& s) { return s.binary(Binary::kMul, s.x(), s.unary(Unar
 Input spell_swish(Speller& s) { return swish(s, s.attribute("alpha", 1.0f)); }
 Input spell_quick_gelu(Speller& s) { return swish(s, s.attribute("alpha", 1.702f)); }
 
+// A * sigmoid(alpha * A) * B; a fusion makes one op of it.
+bool lower_swiglu(Lowering& lowering, const LowerItem& item) {
+  if (lowering.dtype(item, 0) != DType::kF32 || lowering.dtype(item, 1) != DType::kF32) return false;
+  Speller speller(lowering, item);
+  lowering.set(item, 0, speller.binary(Binary::kMul, spell_swish(speller), lowering.input(item, 1)));
+  return true;
+}
+
 }  // namespace
 
 void add_activation_rules(LowerRules& rules) {
@@ -89,6 +97,7 @@ void add_activation_rules(LowerRules& rules) {
   rules[{"", "Softsign"}] = lower_spelled<spell_softsign>;
   rules[{"", "Mish"}] = lower_spelled<spell_mish>;
   rules[{"", "Swish"}] = lower_spelled<spell_swish>;
+  rules[{"", "SwiGLU"}] = lower_swiglu;
   rules[{"com.microsoft", "QuickGelu"}] = lower_spelled<spell_quick_gelu>;
 }
 

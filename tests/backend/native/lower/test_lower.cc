@@ -78,6 +78,11 @@ TEST(Lower, ActivationsWithoutAKernelAreSpelledOut) {
   expect_as_reference({"Sum", {row({3, 7}), weights({3, 7}), row({1, 3, 7})}});
 }
 
+TEST(Lower, AGatedActivationIsAnActivationAndAProduct) {
+  expect_as_reference({"SwiGLU", {row({3, 7}), row({3, 7})}, {}, "", 28});
+  expect_as_reference({"SwiGLU", {row({3, 7}), weights({3, 7})}, {{"alpha", 1.7f}}, "", 28});
+}
+
 TEST(Lower, SumsOverLeadingAxesAreSumsOfParts) {
   for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"})
     expect_as_reference({op, {row({1, 3, 7}), numbers({1})}, {{"keepdims", int64_t{0}}}});

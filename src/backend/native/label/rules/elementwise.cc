@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <fmt/format.h>
 
 #include "backend/native/label/rules.h"
 
@@ -31,6 +32,16 @@ void selects(NodeLabeler& op) { set_all(op, op.dtype(1)); }
 void cast(NodeLabeler& op) { set_all(op, static_cast<DType>(op.node().int_or("to", 1))); }
 void like_second(NodeLabeler& op) {
   op.set_output(0, op.axes(0), op.dtype(1));
+  op.emit();
+}
+
+// Gate and value are not broadcast.
+void gated(NodeLabeler& op) {
+  const Axes axes = line_up(op);
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    if (op.fitted(i, axes) != axes) op.refuse(fmt::format("gate and value have different axes; together they have {}", to_string(axes)));
+  }
+  op.set_output(0, axes, op.dtype(0));
   op.emit();
 }
 
@@ -69,6 +80,7 @@ void add_elementwise_rules(RuleTable& table) {
   for (const std::string_view op : kSameType) table.add(op, same_type);
   for (const std::string_view op : kBool) table.add(op, gives_bool);
   for (const std::string_view op : kMicrosoftSameType) table.add(kMicrosoft, op, same_type);
+  table.add("SwiGLU", gated);
   table.add("Where", selects);
   table.add("Cast", cast);
   table.add("CastLike", like_second);
