@@ -71,6 +71,20 @@ void require_no_padding(NodeExpander& expander, int i) {
       i, [&](const Sizes& sizes) { return has_past ? sizes.total() : sizes.fresh; }, "number of keys");
 }
 
+// Rows by one matrix for queries, keys and values: of floats, or of codes with their scales.
+ValueId projected_rows(NodeExpander& expander, const onnx::AttentionOperator& at) {
+  const ValueId rows = expander.input(at.rows), matrix = expander.input(at.projection);
+  if (at.projection_scale >= 0) {
+    return expander.add({.op = "MatMulIntegerToFloat",
+                         .inputs = {rows, matrix, expander.input(at.rows_scale), expander.input(at.projection_scale),
+                                    expander.input(at.rows_zero_point), expander.input(at.projection_zero_point), expander.input(at.bias)},
+                         .domain = kMicrosoft,
+                         .opset = 1});
+  }
+  const ValueId product = expander.add({.op = "MatMul", .inputs = {rows, matrix}});
+  return expander.has(at.bias) ? expander.add({.op = "Add", .inputs = {product, expander.input(at.bias)}}) : product;
+}
+
 // Rows by one matrix for queries, keys and values, then the attention of the standard. The past holds keys and values in one tensor.
 bool projected_attention(NodeExpander& expander) {
   const onnx::AttentionOperator& at = signature_of(expander);
@@ -81,10 +95,8 @@ bool projected_attention(NodeExpander& expander) {
   const int64_t width = expander.last_size(at.projection);
   const std::vector<int64_t> parts = expander.node().ints_or("qkv_hidden_sizes", {width / 3, width / 3, width / 3});
   if (parts.size() != 3) expander.refuse("does not name three sizes");
-  ValueId rows = expander.add({.op = "MatMul", .inputs = {expander.input(at.rows), expander.input(at.projection)}});
-  if (expander.has(at.bias)) rows = expander.add({.op = "Add", .inputs = {rows, expander.input(at.bias)}});
-  const std::vector<ValueId> qkv =
-      expander.add({.op = "Split", .inputs = {rows, expander.ints(parts)}, .attributes = {{"axis", int64_t{-1}}}}, 3);
+  const std::vector<ValueId> qkv = expander.add(
+      {.op = "Split", .inputs = {projected_rows(expander, at), expander.ints(parts)}, .attributes = {{"axis", int64_t{-1}}}}, 3);
   std::vector<ValueId> inputs = {qkv[0], qkv[1], qkv[2], expander.input(at.score_mask)};
   if (expander.has(at.past_key_value)) {
     inputs.push_back(expander.add({.op = "Gather", .inputs = {expander.input(at.past_key_value), expander.scalar(0)}}));
@@ -275,6 +287,7 @@ bool expand_composite_op(CompileState& state, onnx::NodeId id) {
   static const std::map<std::pair<std::string_view, std::string_view>, Spell> known = {
       {{kMicrosoft, "EmbedLayerNormalization"}, embed_layer_norm},
       {{kMicrosoft, "Attention"}, projected_attention},
+      {{kMicrosoft, "QAttention"}, projected_attention},
       {{kMicrosoft, "MultiHeadAttention"}, multi_head_attention},
       {{kMicrosoft, "GroupQueryAttention"}, group_query_attention},
       {{kMicrosoft, "FusedMatMul"}, factor_of_product},
