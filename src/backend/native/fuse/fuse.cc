@@ -21,6 +21,7 @@ std::span<const FusePass> fuse_passes() {
       {"activation", "activations from elementwise operations", fuse_activation},
       {"rotary", "rotary positions from products with cosines and sines", fuse_rotary},
       {"scale", "factors of queries and keys into the scale of their attention", fuse_scale},
+      {"late_repeat", "elements computed before they are repeated, not after", fuse_late_repeat},
       {"kv_heads", "keys and values of repeated heads kept once", fuse_kv_heads},
       {"gate", "an activation times another value", fuse_gate},
       {"matmul_bias", "constants added to products as their bias", fuse_matmul_bias},

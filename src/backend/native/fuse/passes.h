@@ -15,6 +15,7 @@ int fuse_norm(Plan& plan);
 int fuse_activation(Plan& plan);
 int fuse_rotary(Plan& plan);
 int fuse_scale(Plan& plan);
+int fuse_late_repeat(Plan& plan);
 int fuse_kv_heads(Plan& plan);
 int fuse_gate(Plan& plan);
 int fuse_matmul_bias(Plan& plan);

@@ -9,6 +9,7 @@
 #include "backend/native/stages.h"
 #include "kvik/error.h"
 #include "plan_runner.h"
+#include "support/paths.h"
 #include "support/programs.h"
 
 namespace kvik::native {
@@ -80,6 +81,15 @@ std::string test_name(const testing::TestParamInfo<ModelFolder>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FusedModels, testing::ValuesIn(kvik::testing_support::model_folders()), test_name);
+
+// A static quantizer rounds keys and values after their heads are repeated.
+TEST(FuseLateRepeat, RoundedKeysOfSharedHeadsAreKeptOnce) {
+  const analysis::Signature signature = analysis::analyze(kvik::testing_support::fixtures() / "forms" / "quantized-attention-int8");
+  const Program program = take(compile_decoder(signature));
+  const std::vector<std::string> without = {"late_repeat"};
+  EXPECT_EQ(make_plan(program, without)->attends.at(0).n_kv_heads, 4);
+  EXPECT_EQ(make_plan(program, {})->attends.at(0).n_kv_heads, 2);
+}
 
 }  // namespace
 }  // namespace kvik::native

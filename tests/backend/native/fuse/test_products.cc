@@ -94,6 +94,37 @@ TEST(FuseKvHeads, KeysAndValuesOfDifferentHeadsStay) {
   EXPECT_EQ(fuse_kv_heads(across), 0);
 }
 
+// A rounding to steps of 0.5, in three operations.
+Input rounded_to_halves(PlanBuilder& b, const Input& x) { return b.mul(b.unary(Unary::kRound, b.mul(x, b.number(2.0f))), b.number(0.5f)); }
+
+TEST(FuseLateRepeat, RepeatedHeadsAreRoundedOnceAndKeptOnce) {
+  PlanBuilder b(4);
+  const std::vector<int64_t> twice = {0, 1, 0, 1, 2, 3, 2, 3};
+  const Input k = rounded_to_halves(b, b.move({b.matmul(b.x(), 4)}, twice)), v = b.move({b.matmul(b.x(), 4)}, twice);
+  Plan plan = b.done(b.attend(b.matmul(b.x(), 8), k, v));
+  plan.attends[0].n_heads = plan.attends[0].n_kv_heads = 4;
+  plan.attends[0].key_dim = plan.attends[0].value_dim = 2;
+  EXPECT_EQ(fuse_and_compare(fuse_late_repeat, plan), 3);
+  EXPECT_EQ(count(plan, "binary"), 2);
+  for (const Op& op : plan.ops) EXPECT_TRUE(op.as<UnaryOp>() == nullptr || op.in[0].size == 4);
+  EXPECT_EQ(fuse_kv_heads(plan), 1);
+  EXPECT_EQ(plan.attends[0].n_kv_heads, 2);
+}
+
+TEST(FuseLateRepeat, OtherMovesAndRepeatsThatOthersReadStay) {
+  PlanBuilder b(4);
+  Plan permuted = b.done(rounded_to_halves(b, b.move({b.x()}, {3, 2, 1, 0})));
+  EXPECT_EQ(fuse_and_compare(fuse_late_repeat, permuted), 0);
+  PlanBuilder other(2);
+  const Input repeated = other.move({other.x()}, {0, 1, 0, 1});
+  Plan read_twice = other.done(other.add(other.unary(Unary::kRound, repeated), repeated));
+  EXPECT_EQ(fuse_and_compare(fuse_late_repeat, read_twice), 0);
+  PlanBuilder third(2);
+  const Input apart = third.mul(third.move({third.x()}, {0, 1, 0, 1}), third.constant({1, 2, 3, 4}));
+  Plan by_element = third.done(apart);
+  EXPECT_EQ(fuse_and_compare(fuse_late_repeat, by_element), 0);
+}
+
 TEST(FuseMatmulBias, AnAddedConstantIsTheBias) {
   PlanBuilder b(4);
   const Input biased = b.matmul(b.x(), 3, b.constant({1, 1, 1}));
