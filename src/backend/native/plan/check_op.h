@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include "backend/native/plan/plan.h"
 
 namespace kvik::native {
@@ -11,23 +13,28 @@ bool is_index(int64_t i, const std::vector<T>& of) {
   return i >= 0 && i < static_cast<int64_t>(of.size());
 }
 
-// The part of check_plan() that looks at ops, in order: what each reads and makes.
+// The part of check_plan() that looks at ops, in order: what each reads and makes. Messages name values, constants and tables as
+// `kvik inspect --plan` prints them: %3, c3, t3.
 class OpCheck {
  public:
   explicit OpCheck(const Plan& plan);
   void run();
 
  private:
-  [[noreturn]] void fail(const char* what) const;
-  void require(bool holds, const char* what) const {
-    if (!holds) fail(what);
+  [[noreturn]] void fail(const std::string& what) const;
+  // The sentence says what was found and what was expected. Its arguments are evaluated even if the check holds.
+  template <class... Args>
+  void require(bool holds, fmt::format_string<Args...> text, Args&&... args) const {
+    if (!holds) fail(fmt::format(text, std::forward<Args>(args)...));
   }
 
   void check_given();
+  void add_given(const char* what, ValueIndex value, std::initializer_list<DType> dtypes, Op::Section section);
   void check_links();
   void check_input(const Input& input) const;
   void check_output() const;
 
+  int64_t whole_size(const Input& input) const;  // of what the input is a part of; its index names something
   DType dtype(const Input& input) const;
   // Input i is there and is f32 of this size; -1: any size.
   void floats(size_t i, int64_t size = -1) const;
@@ -35,10 +42,13 @@ class OpCheck {
   int64_t size(size_t i) const { return op_->in[i].size; }
   void counts(size_t n_inputs, size_t n_outputs) const;
   int64_t out_floats(size_t i = 0) const;  // output i is there and is f32: its size
+  void out_floats_are(int64_t size, size_t i = 0) const;
   void groups(int64_t n_groups, int64_t n) const;
   void spread(size_t i, Spread how, int64_t n_groups, int64_t n) const;
   const PlanWeight& weight(int i) const;
   const PlanAttention& attention(int i) const;
+  const Plan::PlanRegister& state_register(int i) const;
+  void require_section(Op::Section expected) const;
 
   void check(const Embed& args) const;
   void check(const Matmul& args) const;
