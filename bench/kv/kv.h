@@ -45,6 +45,17 @@ inline double median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
+// Branches of a context: tokens one after the other, as nodes of a tree.
+struct Branches {
+  int n = 4;
+  int depth = 4;
+  std::vector<TokenId> tokens{};
+  std::vector<int> parents{};
+
+  int node(int branch, int at) const { return branch * depth + at; }
+};
+Branches make_branches();
+
 // Throws if the status is not kDone.
 void require_done(AppendStatus status);
 // Seeded; ids below 1000, which every model of interest has.
@@ -55,6 +66,8 @@ std::vector<Context> make_contexts(const Model& model, const Settings& settings)
 
 // Each prints a table with a column per context.
 void bench_times(const Model& model, std::vector<Context>& contexts, int n_rounds);
+void bench_prefix(const Model& model, std::vector<Context>& contexts, int n_rounds);
+void bench_tree(const Model& model, std::vector<Context>& contexts, int n_rounds);
 void bench_memory(const Model& model, std::vector<Context>& contexts);
 void bench_allocations(const Model& model, const Context& context);
 

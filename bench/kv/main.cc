@@ -1,4 +1,4 @@
-// Fork, rewind, save and load at several lengths of a context, the memory of forks, and allocations per step.
+// Fork, rewind, save, load, prefix hits and tree steps at several lengths of a context, the memory of forks, and allocations per step.
 // usage: bench-kv MODEL [--lengths 512,4096,32000] [--computed 4096] [--weights auto|f32|f16|q8|q4] [--kv auto|f32|f16|q8] [--threads N]
 //                 [--rounds N] [--scratch FOLDER]
 #include <fmt/core.h>
@@ -87,6 +87,8 @@ void run(Settings settings) {
              settings.load.threads, static_cast<double>(model.cache_bytes_per_token()) / 1e3, settings.n_rounds);
   std::vector<Context> contexts = make_contexts(model, settings);
   bench_times(model, contexts, settings.n_rounds);
+  bench_prefix(model, contexts, settings.n_rounds);
+  bench_tree(model, contexts, settings.n_rounds);
   bench_memory(model, contexts);
   bench_allocations(model, contexts.front());
 }

@@ -21,7 +21,7 @@ double fork_bytes(const Session& session, int n) {
   return malloc_bytes() - before;
 }
 
-constexpr int kSteps = 100;  // three pages or more
+constexpr int kSteps = 40;  // more than a page
 
 // Of the calls that `start` returns; the second time, when the first has taken pages and buffers.
 template <class Start>
@@ -64,6 +64,14 @@ void bench_allocations(const Model& model, const Context& context) {
     for (Session& fork : forks) pointers.push_back(&fork);
     return [&model, forks = std::move(forks), pointers = std::move(pointers), tokens = std::vector<TokenId>(4, token)] {
       require_done(model.step(pointers, tokens));
+    };
+  });
+
+  const Branches branches = make_branches();
+  print_allocations("append_tree() and keep()", [&] {
+    return [&, session = context.session.fork()]() mutable {
+      require_done(session.append_tree(branches.tokens, branches.parents).status());
+      session.keep(branches.node(branches.n - 1, branches.depth - 1));
     };
   });
 
