@@ -97,6 +97,7 @@ struct Metrics {
   size_t cache_bytes = 0;
   double prefill_tokens_per_s() const { return prefill_ms > 0 ? prompt_tokens * 1e3 / prefill_ms : 0; }
   double decode_tokens_per_s() const { return decode_ms > 0 ? decode_tokens * 1e3 / decode_ms : 0; }
+  double tokens_per_run() const { return decode_runs > 0 ? static_cast<double>(decode_tokens) / decode_runs : 0; }
 };
 
 // Memory of the KV cache of a model, and what it saved.

@@ -40,6 +40,7 @@ typedef enum kvik_device { KVIK_DEVICE_CPU, KVIK_DEVICE_CUDA } kvik_device;
 typedef enum kvik_weights { KVIK_WEIGHTS_AUTO, KVIK_WEIGHTS_F32, KVIK_WEIGHTS_F16, KVIK_WEIGHTS_Q8, KVIK_WEIGHTS_Q4 } kvik_weights;
 typedef enum kvik_kv { KVIK_KV_AUTO, KVIK_KV_F32, KVIK_KV_F16, KVIK_KV_Q8 } kvik_kv;
 typedef enum kvik_log_level { KVIK_LOG_LEVEL_DEBUG, KVIK_LOG_LEVEL_INFO, KVIK_LOG_LEVEL_WARNING, KVIK_LOG_LEVEL_ERROR } kvik_log_level;
+typedef enum kvik_speculate { KVIK_SPECULATE_OFF, KVIK_SPECULATE_LOOKUP } kvik_speculate;
 typedef enum kvik_early_stopping { KVIK_EARLY_STOPPING_FALSE, KVIK_EARLY_STOPPING_TRUE, KVIK_EARLY_STOPPING_NEVER } kvik_early_stopping;
 
 // Structs begin with their size, so that they can grow: fill option structs with their _init, and set `size` of structs that a call fills.
@@ -107,6 +108,8 @@ typedef bool (*kvik_on_piece)(void* user, const char* text, size_t n_bytes);
 typedef void (*kvik_on_progress)(void* user, int32_t done, int32_t total);
 typedef bool (*kvik_on_cancelled)(void* user);  // true: stop; polled between steps
 
+typedef struct kvik_model kvik_model;
+
 typedef struct kvik_generate_options {
   size_t size;
   const kvik_sampling* sampling;  // NULL: as the model's files say
@@ -124,6 +127,8 @@ typedef struct kvik_generate_options {
   kvik_on_progress progress;  // of the prompt
   kvik_on_cancelled cancelled;
   void* user;
+  const kvik_model* draft;  // a smaller model with the same vocabulary that proposes tokens; NULL: none
+  int32_t speculate;        // kvik_speculate
 } kvik_generate_options;
 void kvik_generate_options_init(kvik_generate_options* options, size_t size);
 
@@ -160,7 +165,6 @@ typedef struct kvik_transcribe_options {
 } kvik_transcribe_options;
 void kvik_transcribe_options_init(kvik_transcribe_options* options, size_t size);
 
-typedef struct kvik_model kvik_model;
 typedef struct kvik_session kvik_session;
 typedef struct kvik_generation kvik_generation;
 typedef struct kvik_translations kvik_translations;
@@ -215,6 +219,10 @@ typedef struct kvik_generated {
   double decode_ms;
   int32_t computed_prompt_tokens;
   int32_t reused_prompt_tokens;
+  int32_t decode_tokens;    // in decode_ms: all but the first
+  int32_t decode_runs;      // of the model, for decode_tokens: fewer with speculation
+  int32_t proposed_tokens;  // by speculation
+  int32_t accepted_tokens;  // of those
 } kvik_generated;
 kvik_status kvik_generation_get(const kvik_generation* generation, kvik_generated* generated);
 

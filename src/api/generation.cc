@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "api/generation_state.h"
+#include "api/speculation_setup.h"
 #include "api/target_setup.h"
 
 namespace kvik {
@@ -32,6 +33,7 @@ Generation::State::State(std::shared_ptr<Session::State> continued, std::span<co
     throw Error(Code::kTooLarge, fmt::format("the prompt has {} tokens; the context has room for {}", prompt.size(), capacity));
   if (setup.searches_beams() && !options.use_cache)
     throw Error(Code::kBadArgument, "use_cache = false (--no-cache) and beams exclude each other: beams are forks of the cache");
+  api::check_speculation(*session->model, options, setup);
   session->end_generation();
   session->generation = this;
   if (!compute_prompt(options)) return;
@@ -94,6 +96,10 @@ void Generation::State::begin(const GenerateOptions& options) {
   sampling = static_cast<engine::SampleStrategy*>(strategy.get());
   ids.reserve(std::min<size_t>(static_cast<size_t>(setup.max_new_tokens), 4096));
   session->stream.strategy = std::move(strategy);
+  size_t longest = target.beams.max_length;
+  if (const int capacity = session->sequence().capacity(); capacity > 0) longest = std::min(longest, static_cast<size_t>(capacity) + 1);
+  session->stream.speculation = api::make_speculation(model, options, longest);
+  if (session->stream.speculation != nullptr) session->stream.speculation->begin(prompt_ids);
   session->stream.recompute = !options.use_cache;
 }
 
@@ -181,6 +187,9 @@ Metrics Generation::metrics() const {
           .reused_tokens = prompt.n_reused,
           .decode_tokens = steps.n_decoded,
           .generated_tokens = static_cast<int>(state_->ids.size()),
+          .decode_runs = steps.n_runs,
+          .proposed_tokens = steps.n_proposed,
+          .accepted_tokens = steps.n_accepted,
           .cache_bytes = cache_bytes};
 }
 

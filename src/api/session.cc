@@ -29,6 +29,7 @@ void Session::State::end_generation() {
   if (generation == nullptr) return;
   generation = nullptr;
   stream.strategy = nullptr;
+  stream.speculation = nullptr;
   stream.finish.reset();
   stream.recompute = false;
   sequence().drop_pending();
@@ -114,6 +115,9 @@ Metrics Session::metrics() const {
           .reused_tokens = timing.n_reused,
           .decode_tokens = timing.n_decoded,
           .generated_tokens = timing.n_generated,
+          .decode_runs = timing.n_runs,
+          .proposed_tokens = timing.n_proposed,
+          .accepted_tokens = timing.n_accepted,
           .cache_bytes = state_->sequence().cache_bytes()};
 }
 

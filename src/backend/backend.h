@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -92,8 +93,9 @@ class Logits {
   void resize(int n_rows, int vocab) {
     n_rows_ = n_rows;
     vocab_ = vocab;
-    values_.resize(static_cast<size_t>(n_rows) * static_cast<size_t>(vocab));
+    values_.resize(std::max(values_.size(), offset(n_rows)));  // rows that come back need not be cleared
   }
+  void reserve(int n_rows, int vocab) { values_.reserve(static_cast<size_t>(n_rows) * static_cast<size_t>(vocab)); }
   int n_rows() const { return n_rows_; }
   int vocab() const { return vocab_; }
   std::span<float> row(int i) { return std::span(values_).subspan(offset(i), static_cast<size_t>(vocab_)); }

@@ -16,6 +16,7 @@ namespace {
 struct ChatOptions {
   ModelOptions model;
   GenerateOptions generate;
+  SpeculationOptions speculation;
   std::string system;
 };
 
@@ -37,7 +38,9 @@ class Chat {
         options_(options),
         terminal_(terminal),
         session_(model_.session()),
+        generate_(options.generate),
         interactive_(isatty(STDIN_FILENO) != 0) {
+    apply(options.speculation, options.model, terminal, generate_);
     clear();
   }
 
@@ -108,7 +111,7 @@ class Chat {
 
   void answer(const std::string& question) {
     messages_.push_back({{"role", "user"}, {"content", question}});
-    GenerateOptions generate = options_.generate;
+    GenerateOptions generate = generate_;
     generate.cancelled = [] { return Interrupt::happened(); };
     Progress progress(terminal_, "reading");
     generate.progress = [&](int done, int total) { progress.show(done, total); };
@@ -205,15 +208,16 @@ class Chat {
   void stats() const {
     print_message(
         "{} tokens in the context ({:.1f} MB), {} of the last prompt were computed and {} reused; first token after {:.0f} ms, then {:.1f} "
-        "tokens/s",
+        "tokens/s{}",
         session_.length(), static_cast<double>(session_.metrics().cache_bytes) / 1e6, metrics_.prompt_tokens, metrics_.reused_tokens,
-        metrics_.first_token_ms, metrics_.decode_tokens_per_s());
+        metrics_.first_token_ms, metrics_.decode_tokens_per_s(), describe_speculation(metrics_));
   }
 
   Model model_;
   const ChatOptions& options_;
   const Terminal& terminal_;
   Session session_;
+  GenerateOptions generate_;
   bool interactive_;
   StandardInput input_;
   Json messages_;
@@ -228,6 +232,7 @@ void add_chat(Commands commands) {
   auto options = std::make_shared<ChatOptions>();
   add_model_options(*command, options->model, commands.terminal);
   command->add_option("--system", options->system, "System message")->option_text("TEXT");
+  add_speculation_options(*command, options->speculation);
   add_generation_options(*command, options->generate);
   command->callback(
       [=] { commands.run = [=] { return Chat(load_model(options->model, commands.terminal), *options, commands.terminal).run(); }; });

@@ -14,6 +14,7 @@ namespace {
 struct RunOptions {
   ModelOptions model;
   GenerateOptions generate;
+  SpeculationOptions speculation;
   std::string prompt;
   std::string ids;
   bool has_ids = false;
@@ -51,11 +52,15 @@ Json generation_json(const Model& model, const Generation& generation, const std
       {"memory", {{"weights_bytes", model.weights_bytes()}, {"kv_bytes", metrics.cache_bytes}, {"peak_rss_bytes", peak_resident_bytes()}}}};
 }
 
+Json speculation_json(const Metrics& metrics) {
+  return {{"proposed", metrics.proposed_tokens}, {"accepted", metrics.accepted_tokens}, {"tokens_per_run", metrics.tokens_per_run()}};
+}
+
 void print_timing(const Model& model, const Metrics& metrics) {
   const std::string reused = metrics.reused_tokens > 0 ? fmt::format(" after {} known ones", metrics.reused_tokens) : "";
-  print_message("{} on {}: {} prompt tokens{} in {:.0f} ms ({:.0f}/s), {} new tokens ({:.1f}/s), first after {:.0f} ms", model.backend(),
+  print_message("{} on {}: {} prompt tokens{} in {:.0f} ms ({:.0f}/s), {} new tokens ({:.1f}/s), first after {:.0f} ms{}", model.backend(),
                 model.device(), metrics.prompt_tokens, reused, metrics.prefill_ms, metrics.prefill_tokens_per_s(), metrics.generated_tokens,
-                metrics.decode_tokens_per_s(), metrics.first_token_ms);
+                metrics.decode_tokens_per_s(), metrics.first_token_ms, describe_speculation(metrics));
 }
 
 int save_prefix(const Model& model, std::span<const TokenId> prompt, const RunOptions& options, const Terminal& terminal) {
@@ -85,6 +90,7 @@ int generate_text(const RunOptions& options, const Terminal& terminal) {
   terminal.log().info("generating");
   GenerateOptions generate = options.generate;
   generate.use_cache = !options.no_cache;
+  apply(options.speculation, options.model, terminal, generate);
   generate.cancelled = [] { return Interrupt::happened(); };
   Progress progress(terminal, "reading the prompt");
   generate.progress = [&](int done, int total) { progress.show(done, total); };
@@ -98,7 +104,9 @@ int generate_text(const RunOptions& options, const Terminal& terminal) {
     flush_output();
   }
   if (terminal.json) {
-    print_result("{}\n", generation_json(model, generation, text).dump(-1, ' ', false, Json::error_handler_t::replace));
+    Json result = generation_json(model, generation, text);
+    if (options.speculation.any()) result["speculation"] = speculation_json(generation.metrics());
+    print_result("{}\n", result.dump(-1, ' ', false, Json::error_handler_t::replace));
     return 0;
   }
   if (!model.has_tokenizer()) print_result("{}", fmt::join(generation.ids(), ","));
@@ -123,6 +131,7 @@ void add_run(Commands commands) {
   command->add_option("--save-prefix", options->save_prefix, "Compute the prompt, save it for --prefix and generate nothing")
       ->option_text("FILE");
   command->add_flag("--no-cache", options->no_cache, "Recompute everything at each step, for comparison");
+  add_speculation_options(*command, options->speculation);
   add_generation_options(*command, options->generate);
   command->callback([=] {
     options->has_ids = ids->count() > 0;

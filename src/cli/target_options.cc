@@ -117,6 +117,33 @@ void add_generation_options(CLI::App& command, TranslateOptions& options) {
   add_sampling_options(command, options.sampling, true);
 }
 
+void add_speculation_options(CLI::App& command, SpeculationOptions& options) {
+  command
+      .add_option("--speculate", options.speculate,
+                  "Compute several tokens per run: lookup proposes those found in the context; the output stays the same")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Speculate>{{"off", Speculate::kOff}, {"lookup", Speculate::kLookup}},
+                                          CLI::ignore_case)
+                      .description(""))
+      ->option_text("lookup|off");
+  command.add_option("--draft", options.draft, "A smaller model with the same vocabulary that proposes tokens; the output stays the same")
+      ->option_text("MODEL");
+}
+
+void apply(const SpeculationOptions& options, const ModelOptions& model, const Terminal& terminal, GenerateOptions& generate) {
+  generate.speculate = options.speculate;
+  if (options.draft.empty()) return;
+  ModelOptions draft = model;
+  draft.model = options.draft;
+  draft.load.variant.reset();
+  generate.draft = std::make_shared<const Model>(load_model(draft, terminal));
+}
+
+std::string describe_speculation(const Metrics& metrics) {
+  if (metrics.proposed_tokens == 0) return "";
+  return fmt::format(", {} of {} proposed tokens accepted ({:.1f} tokens per run)", metrics.accepted_tokens, metrics.proposed_tokens,
+                     metrics.tokens_per_run());
+}
+
 std::string shown(const Model& model, const Hypothesis& hypothesis) {
   return model.has_tokenizer() ? hypothesis.text : fmt::format("{}", fmt::join(hypothesis.ids, ","));
 }

@@ -13,6 +13,18 @@ namespace kvik::cli {
 void add_generation_options(CLI::App& command, GenerateOptions& options);
 void add_generation_options(CLI::App& command, TranslateOptions& options);
 
+// --speculate and --draft, of commands that continue prompts.
+struct SpeculationOptions {
+  Speculate speculate = Speculate::kOff;
+  std::string draft;  // path or name; empty: none
+  bool any() const { return speculate != Speculate::kOff || !draft.empty(); }
+};
+void add_speculation_options(CLI::App& command, SpeculationOptions& options);
+// Loads the draft model, with the options of the model that it proposes for.
+void apply(const SpeculationOptions& options, const ModelOptions& model, const Terminal& terminal, GenerateOptions& generate);
+// ", 12 of 20 proposed tokens accepted (1.8 tokens per run)"; empty if none were proposed.
+std::string describe_speculation(const Metrics& metrics);
+
 // One flag per line of sampling_fields(). `with_encoder`: also those that only make sense with a source.
 void add_sampling_options(CLI::App& command, Sampling& sampling, bool with_encoder);
 

@@ -23,9 +23,26 @@ Error Decoder::no_memory() const {
 }
 
 StepStatus Decoder::step(std::span<Stream* const> streams) {
+  for (Stream* stream : streams) {
+    if (stream->speculation != nullptr) propose(*stream);
+  }
   Job job{.streams = streams, .joins = backend_->traits().exact};
   submit(job);
   return job.status;
+}
+
+// On the caller's thread and before it waits for its turn: a draft model has a decode loop of its own, which may even be this one.
+void Decoder::propose(Stream& stream) const {
+  const backend::Traits& traits = backend_->traits();
+  if (stream.finish || stream.branches.size() != 1 || stream.strategy == nullptr || stream.strategy->wants_every_row()) return;
+  Sequence& branch = stream.branches.front();
+  if (!traits.exact || !traits.can_rewind || branch.pending().size() != 1 || branch.next_is_ahead()) return;
+  branch.reserve_ahead(static_cast<size_t>(stream.speculation->most_tokens()));
+  const bool rewinds = branch.n_ahead() > 0;
+  branch.drop_ahead();
+  // A window has moved past what the rewind made visible again: recomputing all of it costs more than proposals save.
+  if (rewinds && branch.must_restart()) stream.speculation->turn_off();
+  stream.speculation->propose(branch);
 }
 
 backend::RunStatus Decoder::run(std::span<const backend::Row> rows, std::span<backend::Cache* const> caches, backend::Logits& logits) {
@@ -67,21 +84,51 @@ StepStatus Decoder::step_together(std::span<Stream* const> streams) {
   LogitsBuffer::Ref logits;
   if (!rows_.empty()) {
     logits = pool_.take();
-    if (backend_->run(rows_, caches_, logits.logits()) == backend::RunStatus::kNoMemory) return StepStatus::kNoMemory;
+    reserve_logits(logits);
+    backend::RunStatus status = run_planned(logits);
+    if (status == backend::RunStatus::kNoMemory && n_proposed_ > 0) {
+      for (Stream* stream : streams) {
+        if (stream->speculation != nullptr) stream->speculation->withdraw();
+      }
+      plan(streams);
+      status = run_planned(logits);
+    }
+    if (status == backend::RunStatus::kNoMemory) return StepStatus::kNoMemory;
   }
   return commit(streams, logits);
 }
 
+// So that the deepest proposal of a stream is not the one that allocates.
+void Decoder::reserve_logits(const LogitsBuffer::Ref& logits) const {
+  int n_rows = shares_.back().first_logits + shares_.back().n_logits - n_proposed_;
+  for (const Share& share : shares_) n_rows += share.stream->speculation != nullptr ? share.stream->speculation->most_tokens() : 0;
+  logits.logits().reserve(n_rows, backend_->traits().vocab);
+}
+
+backend::RunStatus Decoder::run_planned(const LogitsBuffer::Ref& logits) {
+  const Clock::time_point start = Clock::now();
+  const backend::RunStatus status = backend_->run(rows_, caches_, logits.logits());
+  run_ms_ = ms_since(start);
+  return status;
+}
+
 // Changes nothing but what is pending: single steps of all streams, then as much of their prompts as there is room for, beginning with
-// another stream each time. A sequence that crosses a length switch becomes pending as a whole, for its final length.
+// another stream each time. A sequence that crosses a length switch becomes pending as a whole, for its final length. While a stream has
+// tokens that were computed ahead and are chosen now there are no rows at all: the next run then has rows of every stream.
 void Decoder::plan(std::span<Stream* const> streams) {
   shares_.clear();
   rows_.clear();
   caches_.clear();
+  n_proposed_ = 0;
+  has_prompts_ = false;
+  for (const Stream* stream : streams) {
+    if (!stream->finish && std::ranges::any_of(stream->branches, &Sequence::next_is_ahead)) return;
+  }
   for (Stream* stream : streams) {
     if (stream->finish) continue;
     for (size_t i = 0; i < stream->branches.size(); ++i) {
       Sequence& branch = stream->branches[i];
+      if (!branch.pending().empty()) branch.drop_ahead();
       const bool reads_logits = stream->strategy != nullptr && !stream->strategy->wants_every_row();
       if (reads_logits) branch.need_logits();
       if (branch.must_restart()) branch.restart();
@@ -96,6 +143,7 @@ void Decoder::plan(std::span<Stream* const> streams) {
     for (size_t i = 0; !stream.finish && i < stream.branches.size() && room > 0; ++i) {
       const size_t n_pending = stream.branches[i].pending().size();
       if (n_pending < 2) continue;
+      has_prompts_ = true;
       const size_t n_rows = std::max(std::min(n_pending, room), fewest_rows(stream.branches[i]));
       plan_branch(stream, i, n_rows);
       room -= std::min(room, n_rows);
@@ -125,7 +173,13 @@ void Decoder::plan_branch(Stream& stream, size_t branch, size_t n_rows) {
     rows_.push_back({pending[i], position, static_cast<int>(caches_.size()), wants_logits});
     n_logits += wants_logits ? 1 : 0;
   }
-  shares_.push_back({&stream, branch, first_logits, n_logits});
+  int n_proposed = 0;
+  if (stream.speculation != nullptr && stream.branches.size() == 1 && sequence.room_ahead() >= stream.speculation->proposed().size()) {
+    for (const TokenId token : stream.speculation->proposed())
+      rows_.push_back({token, n_tokens + n_proposed++, static_cast<int>(caches_.size()), true});
+  }
+  n_proposed_ += n_proposed;
+  shares_.push_back({&stream, branch, first_logits, n_logits + n_proposed, n_proposed});
   caches_.push_back(&cache);
 }
 
@@ -133,6 +187,12 @@ StepStatus Decoder::commit(std::span<Stream* const> streams, const LogitsBuffer:
   for (const Share& share : shares_) commit_rows(share, logits);
   bool worked = !shares_.empty();
   for (Stream* stream : streams) {
+    for (size_t i = 0; !stream->finish && i < stream->branches.size(); ++i) {
+      if (!stream->branches[i].next_is_ahead()) continue;
+      stream->branches[i].accept_ahead();
+      ++stream->timing.n_accepted;
+      if (stream->speculation != nullptr) stream->speculation->add_accepted();
+    }
     if (stream->finish || stream->strategy == nullptr || !is_computed(*stream)) continue;
     worked = true;
     try {
@@ -152,7 +212,16 @@ void Decoder::commit_rows(const Share& share, const LogitsBuffer::Ref& logits) {
     const int first_position = sequence.running_cache().length() - share.n_logits;
     for (int i = 0; i < share.n_logits; ++i) strategy->see(first_position + i, logits.logits().row(share.first_logits + i));
   }
-  sequence.commit(share.n_logits > 0 ? LogitsRow(logits, share.first_logits + share.n_logits - 1) : LogitsRow());
+  const int n_logits = share.n_logits - share.n_proposed, last = share.first_logits + n_logits - 1;
+  Timing& timing = share.stream->timing;
+  if (Speculation* const speculation = share.stream->speculation.get(); speculation != nullptr) {
+    speculation->add_run(has_prompts_ ? 0 : run_ms_);
+    if (share.n_proposed > 0) sequence.commit_ahead(speculation->proposed(), logits, last + 1);
+    speculation->withdraw();
+  }
+  timing.n_proposed += share.n_proposed;
+  if (strategy != nullptr && share.branch == 0 && timing.n_generated > 0) ++timing.n_runs;
+  sequence.commit(n_logits > 0 ? LogitsRow(logits, last) : LogitsRow());
 }
 
 void Decoder::advance(Stream& stream) {
@@ -161,7 +230,7 @@ void Decoder::advance(Stream& stream) {
   if (timing.n_generated++ == 0) {
     timing.first_token_ms = ms_since(stream.started);
   } else {
-    timing.decode_ms += ms_since(step_began_);
+    timing.decode_ms += ms_since(step_began_) + (stream.speculation != nullptr ? stream.speculation->take_search_ms() : 0);
     ++timing.n_decoded;
   }
   if (continuations.empty()) {
@@ -240,6 +309,7 @@ AppendStatus Decoder::append(Stream& stream, std::span<const TokenId> tokens, co
   const bool is_step = n_before > 0 && tokens.size() == 1;
   (is_step ? stream.timing.decode_ms : stream.timing.prefill_ms) += ms_since(start);
   (is_step ? stream.timing.n_decoded : stream.timing.n_prompt) += static_cast<int>(tokens.size()) - n_reused;
+  stream.timing.n_runs += is_step ? 1 : 0;
   stream.timing.n_reused += n_reused;
   if (!is_step) sequence.share_prefix(true);
   return AppendStatus::kDone;
@@ -289,7 +359,7 @@ AppendStatus Decoder::append_each(std::span<Stream* const> streams, std::span<co
     roll_back();
     throw;
   }
-  for (Stream* stream : streams) stream->timing.decode_ms += ms_since(start), ++stream->timing.n_decoded;
+  for (Stream* stream : streams) stream->timing.decode_ms += ms_since(start), ++stream->timing.n_decoded, ++stream->timing.n_runs;
   return AppendStatus::kDone;
 }
 

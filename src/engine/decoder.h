@@ -11,6 +11,7 @@
 #include "engine/job_queue.h"
 #include "engine/sequence.h"
 #include "engine/source_cache.h"
+#include "engine/speculation.h"
 #include "engine/strategy.h"
 #include "kvik/error.h"
 
@@ -24,17 +25,21 @@ struct Timing {
   int n_reused = 0;   // found in the cache
   int n_decoded = 0;  // in decode_ms
   int n_generated = 0;
+  int n_runs = 0;      // for n_decoded
+  int n_proposed = 0;  // by speculation
+  int n_accepted = 0;  // of these
 };
 
 // One request: sequences that branch off one context, a strategy that continues them, and what became of it.
 struct Stream {
   Stream(Sequence sequence, std::unique_ptr<Strategy> how) : strategy(std::move(how)) { branches.push_back(std::move(sequence)); }
 
-  std::vector<Sequence> branches;      // one until the strategy forks it
-  std::unique_ptr<Strategy> strategy;  // null: only computes what is pending
-  bool recompute = false;              // everything at every step, for comparison
-  std::optional<Finish> finish;        // set: the decode loop passes it over
-  std::exception_ptr error;            // why its strategy could not go on; other streams are not disturbed
+  std::vector<Sequence> branches;            // one until the strategy forks it
+  std::unique_ptr<Strategy> strategy;        // null: only computes what is pending
+  std::unique_ptr<Speculation> speculation;  // null: none. Used while there is one branch, if the backend is exact and can rewind
+  bool recompute = false;                    // everything at every step, for comparison
+  std::optional<Finish> finish;              // set: the decode loop passes it over
+  std::exception_ptr error;                  // why its strategy could not go on; other streams are not disturbed
   Timing timing;
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
@@ -83,6 +88,7 @@ class Decoder {
     size_t branch;
     int first_logits;
     int n_logits;
+    int n_proposed;  // of the last rows
   };
 
   // A step of some streams, or rows that were planned elsewhere; what became of it.
@@ -101,6 +107,9 @@ class Decoder {
   void do_alone(Job& job) noexcept;
   void submit(Job& job);
   StepStatus step_together(std::span<Stream* const> streams);
+  void propose(Stream& stream) const;
+  void reserve_logits(const LogitsBuffer::Ref& logits) const;
+  backend::RunStatus run_planned(const LogitsBuffer::Ref& logits);
   void plan(std::span<Stream* const> streams);
   size_t fewest_rows(const Sequence& sequence) const;
   void plan_branch(Stream& stream, size_t branch, size_t n_rows);
@@ -117,6 +126,9 @@ class Decoder {
   size_t n_steps_ = 0;
   std::chrono::steady_clock::time_point step_began_;
   std::vector<Share> shares_;
+  int n_proposed_ = 0;
+  bool has_prompts_ = false;  // rows that are not of single steps
+  double run_ms_ = 0;
   std::vector<backend::Row> rows_;
   std::vector<backend::Cache*> caches_;
   LogitsPool pool_;

@@ -106,6 +106,7 @@ bool Sequence::must_restart() const {
 }
 
 void Sequence::keep_until_computed() {
+  drop_ahead();
   if (next_cache_ == nullptr) next_cache_ = backend().fork(*cache_);
 }
 
@@ -114,6 +115,36 @@ void Sequence::undo(int length, LogitsRow logits) {
   if (length < this->length()) backend().rewind(*cache_, length);
   drop_pending();
   logits_ = std::move(logits);
+}
+
+size_t Sequence::room_ahead() const {
+  if (next_cache_ != nullptr || pending().size() != 1 || must_restart()) return 0;
+  size_t most = tokens_.max_size();
+  if (capacity_ > 0) most = static_cast<size_t>(capacity_);
+  const auto switch_after = static_cast<size_t>(backend().traits().switch_after);
+  if (switch_after > 0 && tokens_.size() <= switch_after) most = std::min(most, switch_after);
+  return most - std::min(most, tokens_.size());
+}
+
+void Sequence::commit_ahead(std::span<const TokenId> tokens, const LogitsBuffer::Ref& logits, int first_row) {
+  ahead_.tokens.assign(tokens.begin(), tokens.end());
+  ahead_.first = 0;
+  ahead_.logits = logits;
+  ahead_.first_row = first_row;
+}
+
+void Sequence::accept_ahead() {
+  logits_ = LogitsRow(ahead_.logits, ahead_.first_row + static_cast<int>(ahead_.first));
+  ++ahead_.first;
+  if (n_ahead() == 0) drop_ahead();
+  share_prefix(false);
+}
+
+void Sequence::drop_ahead() {
+  if (n_ahead() > 0) backend().rewind(*cache_, length());
+  ahead_.tokens.clear();
+  ahead_.first = 0;
+  ahead_.logits = {};
 }
 
 void Sequence::commit(LogitsRow logits) {
@@ -126,6 +157,7 @@ void Sequence::commit(LogitsRow logits) {
 }
 
 int Sequence::use_known_prefix() {
+  drop_ahead();
   if (!reuses_prefixes_ || pending().size() < 2) return 0;
   const int n_held = running_cache().length();
   std::unique_ptr<backend::Cache> found =
@@ -136,6 +168,7 @@ int Sequence::use_known_prefix() {
 }
 
 void Sequence::share_prefix(bool whole) {
+  if (whole) drop_ahead();  // the last page is shared as it is
   if (reuses_prefixes_) backend().share_prefix(*cache_, tokens(), whole);
 }
 
@@ -148,6 +181,7 @@ void Sequence::adopt(std::unique_ptr<backend::Cache> cache, std::span<const Toke
 }
 
 AppendStatus Sequence::make_continuable() {
+  drop_ahead();
   if (backend().can_continue(*cache_, length())) return AppendStatus::kDone;
   Sequence recomputed = fork();
   recomputed.drop_pending();
@@ -169,6 +203,7 @@ AppendStatus Sequence::compute_pending() {
 Sequence Sequence::fork() const {
   Sequence copy(decoder_, capacity_, source_);
   copy.cache_ = backend().fork(*cache_);
+  if (n_ahead() > 0) backend().rewind(*copy.cache_, length());
   copy.tokens_ = tokens_;
   copy.logits_ = logits_;
   copy.reuses_prefixes_ = reuses_prefixes_;
@@ -198,6 +233,12 @@ void Sequence::rewind(int length) {
   drop_pending();
   if (length == this->length()) return;
   share_prefix(true);
+  truncate(length);
+}
+
+void Sequence::truncate(int length) {
+  drop_pending();
+  if (length == this->length()) return;
   if (length == 0) {
     cache_ = backend().new_cache(source_);  // what cannot be rewound can still begin again
   } else {
@@ -207,7 +248,10 @@ void Sequence::rewind(int length) {
   logits_ = {};
 }
 
-void Sequence::restart() { next_cache_ = backend().new_cache(source_, static_cast<int>(tokens_.size())); }
+void Sequence::restart() {
+  drop_ahead();
+  next_cache_ = backend().new_cache(source_, static_cast<int>(tokens_.size()));
+}
 
 void Sequence::reserve(size_t n_tokens) {
   constexpr size_t kMost = size_t{1} << 20;

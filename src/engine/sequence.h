@@ -34,11 +34,13 @@ class Sequence {
   Sequence(Sequence&&) = default;
   Sequence& operator=(Sequence&&) = default;
 
-  int length() const { return cache_->length(); }                                                              // computed positions
+  int length() const { return cache_->length() - n_ahead(); }                                                  // computed positions
   int capacity() const { return capacity_; }                                                                   // 0: unknown
   std::span<const TokenId> tokens() const { return std::span(tokens_).first(static_cast<size_t>(length())); }  // computed ones
   std::span<const TokenId> all_tokens() const { return tokens_; }
-  std::span<const TokenId> pending() const { return std::span(tokens_).subspan(static_cast<size_t>(running_cache().length())); }
+  std::span<const TokenId> pending() const {
+    return std::span(tokens_).subspan(static_cast<size_t>(next_cache_ != nullptr ? next_cache_->length() : length()));
+  }
   size_t cache_bytes() const { return cache_->size_bytes(); }
   backend::Backend& backend() const;
   Decoder& decoder() const { return *decoder_; }
@@ -59,6 +61,7 @@ class Sequence {
 
   Sequence fork() const;
   void rewind(int length);
+  void truncate(int length);  // as rewind(), but other sequences are not offered what is dropped
 
   // What it takes to continue elsewhere: the tokens, the known logits and these. Recomputes what a rewind made useless.
   std::vector<Tensor> contents();
@@ -75,6 +78,7 @@ class Sequence {
     tokens_.push_back(token);
   }
   void drop_pending() {
+    drop_ahead();
     tokens_.resize(static_cast<size_t>(length()));
     next_cache_ = nullptr;
   }
@@ -92,12 +96,23 @@ class Sequence {
   void undo(int length, LogitsRow logits);
   bool must_restart() const;  // the cache cannot continue to what is pending
 
+  // ---- speculation: tokens that a run computed behind the sequence before they were chosen. No function above shows them.
+  int n_ahead() const { return static_cast<int>(ahead_.tokens.size() - ahead_.first); }
+  size_t room_ahead() const;  // how many tokens the next run may compute behind the pending one
+  // Whether the pending token is the first one ahead; accept_ahead() then takes its position and logits, and no run is needed.
+  bool next_is_ahead() const { return n_ahead() > 0 && !pending().empty() && pending().front() == ahead_.tokens[ahead_.first]; }
+  void accept_ahead();
+  void drop_ahead();
+  void reserve_ahead(size_t n_tokens) { ahead_.tokens.reserve(n_tokens); }
+
  private:
   friend class Decoder;
   friend class Tree;
   static constexpr size_t kTokensAhead = 1024;  // so that a thousand steps allocate once
   backend::Cache& running_cache() const { return next_cache_ != nullptr ? *next_cache_ : *cache_; }  // of the next run
-  void commit(LogitsRow logits);   // after a run; `logits`: of its last row, if wanted
+  void commit(LogitsRow logits);  // after a run; `logits`: of the last token, if wanted
+  // Before that, if the run had rows for these tokens behind the last one: `first_row` is the first of theirs.
+  void commit_ahead(std::span<const TokenId> tokens, const LogitsBuffer::Ref& logits, int first_row);
   AppendStatus compute_pending();  // kDone or kNoMemory
 
   std::shared_ptr<Decoder> decoder_;
@@ -108,6 +123,13 @@ class Sequence {
   int capacity_ = 0;
   std::vector<TokenId> tokens_;
   LogitsRow logits_;  // of the last computed position; shared by forks; empty if not known
+  struct Ahead {
+    std::vector<TokenId> tokens;
+    size_t first = 0;  // the tokens before it were accepted
+    LogitsBuffer::Ref logits;
+    int first_row = 0;  // of tokens[0]
+  };
+  Ahead ahead_;  // the last positions of cache_
 };
 
 }  // namespace kvik::engine

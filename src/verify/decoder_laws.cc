@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "engine/decoder.h"
+#include "engine/sample_strategy.h"
 #include "engine/tree.h"
 #include "kvik/error.h"
 
@@ -13,6 +14,23 @@ namespace {
 using LogitsRow = std::vector<float>;
 using engine::Decoder;
 using engine::Sequence;
+
+// Proposes the tokens that are known to follow, wrong ones at every position that `wrong_every` divides.
+class KnownTokens final : public engine::Proposer {
+ public:
+  KnownTokens(std::vector<TokenId> known, size_t wrong_every, int vocab)
+      : known_(std::move(known)), wrong_every_(wrong_every), vocab_(vocab) {}
+  std::optional<engine::Evidence> match(std::span<const TokenId>) override { return engine::Evidence::kMatch; }
+  void propose(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& proposed) override {
+    for (size_t i = tokens.size(); i < std::min(tokens.size() + n, known_.size()); ++i)
+      proposed.push_back(i % wrong_every_ == 0 ? (known_[i] + 1) % vocab_ : known_[i]);
+  }
+
+ private:
+  std::vector<TokenId> known_;
+  size_t wrong_every_;
+  int vocab_;
+};
 
 class Verifier {
  public:
@@ -36,6 +54,7 @@ class Verifier {
     law("sessions side by side", [&] { side_by_side(); });
     law("batch = alone", [&] { batch_is_alone(); });
     if (backend_->traits().exact && backend_->traits().can_rewind) law("prefix hit = miss", [&] { prefix_hit_is_miss(); });
+    if (backend_->traits().exact && backend_->traits().can_rewind) law("speculative = plain", [&] { speculative_is_plain(); });
     const backend::Traits& traits = backend_->traits();
     const bool switches = traits.switch_after > 0 && static_cast<int64_t>(prompt_.size()) + 2 > traits.switch_after;
     if (traits.exact && traits.can_branch && !switches) {
@@ -194,6 +213,57 @@ class Verifier {
         feed(second, {&other, 1});
         second.rewind(static_cast<int>(n));
         compare(second, fresh_[n - 1], fmt::format("rewound to {} tokens that were found", n));
+      }
+    }
+  }
+
+  // Tokens and logits after each step that chose one.
+  struct Steps {
+    std::vector<TokenId> tokens;
+    std::vector<LogitsRow> rows;
+  };
+  Steps generate(const Sampling& sampling, size_t max_length, std::unique_ptr<engine::Proposer> proposer) const {
+    const backend::Traits& traits = backend_->traits();
+    const auto sampler =
+        std::make_shared<sample::Sampler>(sampling, sample::TokenRules{static_cast<size_t>(traits.vocab), {}, traits.unsupported_tokens});
+    engine::SampleOptions how{.stop = {{}, max_length, nullptr}, .prompt_length = prompt_.size(), .scores = false, .seed = 1};
+    engine::Stream stream(new_sequence(), std::make_unique<engine::SampleStrategy>(sampler, std::move(how)));
+    if (proposer != nullptr) {
+      std::vector<std::unique_ptr<engine::Proposer>> proposers;
+      proposers.push_back(std::move(proposer));
+      stream.speculation = std::make_unique<engine::Speculation>(
+          std::move(proposers), engine::SpeculationOptions{.max_length = max_length, .most_tokens = 4, .adapt = false});
+    }
+    Sequence& sequence = stream.branches.front();
+    for (const TokenId token : prompt_) sequence.push(token);
+    Steps steps;
+    engine::Stream* const alone[] = {&stream};
+    for (int n_before = 0; !stream.finish; n_before = stream.timing.n_generated) {
+      if (decoder_->step(alone) == engine::StepStatus::kNoMemory) throw Error(Code::kTooLarge, "there is no memory for the cache");
+      if (stream.timing.n_generated > n_before) steps.rows.emplace_back(sequence.known_logits().begin(), sequence.known_logits().end());
+    }
+    if (stream.error) std::rethrow_exception(stream.error);
+    steps.tokens.assign(prompt_.begin(), prompt_.end());
+    const std::vector<TokenId> ids = stream.strategy->targets().front().ids;
+    steps.tokens.insert(steps.tokens.end(), ids.begin(), ids.end());
+    return steps;
+  }
+
+  // Proposals that are all wrong, all right, and wrong now and then.
+  void speculative_is_plain() {
+    constexpr size_t kSteps = 12;
+    for (const Sampling& sampling : {Sampling{.temperature = 0.0}, Sampling{.temperature = 1.0, .repetition_penalty = 1.1}}) {
+      const size_t max_length = prompt_.size() + kSteps;
+      const Steps plain = generate(sampling, max_length, nullptr);
+      for (const size_t wrong_every : {size_t{1}, size_t{2}, size_t{3}, size_t{5}, max_length + 1}) {
+        const Steps found =
+            generate(sampling, max_length, std::make_unique<KnownTokens>(plain.tokens, wrong_every, backend_->traits().vocab));
+        const std::string where = fmt::format("{}, every proposed token whose position {} divides is wrong",
+                                              *sampling.temperature > 0 ? "sampled" : "greedy", wrong_every);
+        book_.compare_ids(found.tokens, plain.tokens, where);
+        book_.require(found.rows.size() == plain.rows.size(), where);
+        for (size_t i = 0; i < std::min(found.rows.size(), plain.rows.size()); ++i)
+          compare(found.rows[i], plain.rows[i], fmt::format("{}, step {}", where, i + 1));
       }
     }
   }

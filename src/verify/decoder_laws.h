@@ -21,8 +21,8 @@ struct DecoderLaws {
 // A file that quantizes its activations over all rows of a run does this itself, and no law can hold more closely.
 double batch_sensitivity(const std::shared_ptr<backend::Backend>& backend, std::span<const TokenId> prompt);
 
-// Tries on a decoder: cached = uncached, any split of the prompt, reset, rewind, fork, save, sessions side by side, batch = alone, and
-// that every peer agrees.
+// Tries on a decoder: cached = uncached, any split of the prompt, reset, rewind, fork, save, sessions side by side, batch = alone, prefix
+// hit = miss, speculative = plain, trees, and that every peer agrees.
 std::vector<Law> verify_decoder(std::shared_ptr<backend::Backend> backend, const DecoderLaws& options, const Watch& watch = {});
 
 }  // namespace kvik::laws

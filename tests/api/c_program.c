@@ -462,6 +462,29 @@ const char* c_refuses_sessions_in_use(const char* fable) {
   return NULL;
 }
 
+const char* c_speculates(const char* fable) {
+  kvik_model* model = load(fable);
+  kvik_generated found[3] = {{.size = sizeof found[0]}, {.size = sizeof found[0]}, {.size = sizeof found[0]}};
+  kvik_generation* generations[3] = {NULL, NULL, NULL};
+  for (int i = 0; i < 3; ++i) {
+    kvik_generate_options options = greedy(24);
+    CHECK(options.speculate == KVIK_SPECULATE_OFF && options.draft == NULL);
+    if (i == 1) options.speculate = KVIK_SPECULATE_LOOKUP;
+    if (i == 2) options.draft = model;
+    OK(kvik_generate(model, "Once upon a time", &options, &generations[i]));
+    OK(kvik_generation_get(generations[i], &found[i]));
+    CHECK(found[i].n_ids == found[0].n_ids && memcmp(found[i].ids, found[0].ids, found[0].n_ids * sizeof(int32_t)) == 0);
+    CHECK(found[i].decode_tokens == (int32_t)found[i].n_ids - 1 && found[i].decode_runs <= found[i].decode_tokens);
+    CHECK(found[i].accepted_tokens == found[i].decode_tokens - found[i].decode_runs);
+  }
+  for (int i = 0; i < 3; ++i) kvik_generation_free(generations[i]);
+  kvik_generate_options options = greedy(4);
+  options.speculate = 7;
+  CHECK(kvik_generate(model, "a", &options, NULL) == KVIK_STATUS_BAD_ARGUMENT && strstr(kvik_last_error(), "speculate") != NULL);
+  kvik_model_free(model);
+  return NULL;
+}
+
 const char* c_structs_grow(const char* fable) {
   kvik_model* model = load(fable);
   // An older program's struct ends earlier; what is beyond has its default and is not touched.

@@ -17,6 +17,7 @@ const char* c_copies_into_buffers(const char* fable);
 const char* c_refuses_null(const char* fable);
 const char* c_refuses_what_cannot_be(const char* fable);
 const char* c_refuses_sessions_in_use(const char* fable);
+const char* c_speculates(const char* fable);
 const char* c_structs_grow(const char* fable);
 
 #ifdef __cplusplus

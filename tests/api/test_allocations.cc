@@ -42,6 +42,25 @@ TEST_F(Allocations, AGenerationStepMakesNone) {
   }
 }
 
+// Its text repeats itself, so that many proposals are accepted and some are not.
+TEST_F(Allocations, AStepWithProposalsMakesNone) {
+  (void)model_.generate(std::vector<TokenId>(kSteps, prompt_.front()), {.max_tokens = 0});  // more rows and positions than any step
+  for (const std::shared_ptr<const Model>& draft : {std::shared_ptr<const Model>(), std::make_shared<const Model>(model_)}) {
+    const Speculate speculate = draft == nullptr ? Speculate::kLookup : Speculate::kOff;
+    const auto run = [&] {
+      Generation generation = model_.generate(prompt_, {.max_tokens = kSteps, .ignore_eos = true, .speculate = speculate, .draft = draft});
+      for (int i = 0; i < 4; ++i) generation.next();
+      const int64_t before = testing_support::n_allocations();
+      int n_steps = 4;
+      while (n_steps < kSteps - 1 && generation.next()) ++n_steps;
+      EXPECT_EQ(n_steps, kSteps - 1);
+      EXPECT_GT(generation.metrics().proposed_tokens, 0);
+      return testing_support::n_allocations() - before;
+    };
+    EXPECT_EQ(after_warm_up(run), 0) << (draft == nullptr ? "lookup" : "draft");
+  }
+}
+
 TEST_F(Allocations, ASessionStepMakesNone) {
   const auto run = [&] {
     Session session = model_.session();

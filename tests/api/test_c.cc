@@ -25,6 +25,7 @@ TEST(C, BuffersAreFilledWholeOrNotAtAll) { EXPECT_STREQ(c_copies_into_buffers(fo
 TEST(C, NullIsAnErrorEverywhere) { EXPECT_STREQ(c_refuses_null(folder_of("fable").c_str()), nullptr); }
 TEST(C, InvalidArgumentsAreErrors) { EXPECT_STREQ(c_refuses_what_cannot_be(folder_of("fable").c_str()), nullptr); }
 TEST(C, ASessionInUseIsLeftAlone) { EXPECT_STREQ(c_refuses_sessions_in_use(folder_of("fable").c_str()), nullptr); }
+TEST(C, SpeculationGivesTheSameIds) { EXPECT_STREQ(c_speculates(folder_of("fable").c_str()), nullptr); }
 TEST(C, StructsMayGrow) { EXPECT_STREQ(c_structs_grow(folder_of("fable").c_str()), nullptr); }
 
 TEST(C, EachThreadHasItsOwnLastError) {

@@ -93,7 +93,11 @@ kvik_status kvik_generation_get(const kvik_generation* generation, kvik_generate
                   .first_token_ms = whole.metrics.first_token_ms,
                   .decode_ms = whole.metrics.decode_ms,
                   .computed_prompt_tokens = whole.metrics.prompt_tokens,
-                  .reused_prompt_tokens = whole.metrics.reused_tokens},
+                  .reused_prompt_tokens = whole.metrics.reused_tokens,
+                  .decode_tokens = whole.metrics.decode_tokens,
+                  .decode_runs = whole.metrics.decode_runs,
+                  .proposed_tokens = whole.metrics.proposed_tokens,
+                  .accepted_tokens = whole.metrics.accepted_tokens},
                  "generated");
   });
 }

@@ -12,6 +12,7 @@ static_assert(static_cast<int>(KVIK_DEVICE_CUDA) == static_cast<int>(Device::kCu
 static_assert(static_cast<int>(KVIK_WEIGHTS_Q4) == static_cast<int>(Weights::kQ4));
 static_assert(static_cast<int>(KVIK_KV_Q8) == static_cast<int>(KvStorage::kQ8));
 static_assert(static_cast<int>(KVIK_LOG_LEVEL_ERROR) == static_cast<int>(LogLevel::kError));
+static_assert(static_cast<int>(KVIK_SPECULATE_LOOKUP) == static_cast<int>(Speculate::kLookup));
 static_assert(static_cast<int>(KVIK_EARLY_STOPPING_NEVER) == static_cast<int>(EarlyStopping::kNever));
 
 // The numbers of kvik_sampling are those of sampling_fields(), in that order, one after another.
@@ -146,6 +147,8 @@ GenerateOptions generate_options(const kvik_generate_options& ours) {
   GenerateOptions options;
   set_shared(options, ours);
   options.use_cache = !ours.recompute;
+  options.speculate = static_cast<Speculate>(ours.speculate);
+  if (ours.draft != nullptr) options.draft = std::make_shared<const Model>(ours.draft->model);
   return options;
 }
 

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "engine/propose.h"
+
+namespace kvik::engine {
+
+// Decides how many tokens are worth proposing, from what was accepted and what runs have cost so far. Proposals that fail are paid from
+// an account: a small share of the time of plain runs, and what proposals have saved. If it is empty there are none until it has
+// recovered, so that all proposals together cost about that share at most.
+class Payoff {
+ public:
+  // False: no proposal would be paid for now, so there is no need to look for one.
+  bool may_propose() const;
+  // How many of at most n tokens to propose; 0: it would not pay.
+  size_t depth(Evidence evidence, size_t n) const;
+
+  // A run took `run_ms` (0: not comparable, because it also computed something else), and looking for proposals before it `search_ms`.
+  void add_plain_run(double run_ms, double search_ms);
+  void add_run(Evidence evidence, size_t n_proposed, size_t n_accepted, double run_ms, double search_ms);
+
+ private:
+  struct Kind {
+    double accepted;       // probability that the next proposed token is accepted
+    double search_ms = 0;  // per proposed token
+  };
+  double row_ms(size_t n) const;
+  double cost_ms(const Kind& kind, size_t n) const;
+  static double expected_tokens(const Kind& kind, size_t n);
+  void pay(double ms);
+
+  double plain_ms_ = 0;                                  // of a run without proposals
+  std::array<double, 5> row_ms_ = {-1, -1, -1, -1, -1};  // of a proposed token, if there are 1, 2, up to 4, up to 8 or more; -1: not known
+  int n_plain_ = 0;
+  int n_since_plain_ = 0;
+  double account_ms_ = 0;
+  std::array<Kind, kEvidenceKinds> kinds_ = {{{0.3}, {0.6}, {0.8}, {0.8}, {0.6}}};
+};
+
+}  // namespace kvik::engine

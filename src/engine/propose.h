@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/token.h"
+
+namespace kvik::engine {
+
+// Why a proposal may be right. What was accepted of each kind decides how much of it is proposed.
+enum class Evidence {
+  kShortMatch,    // the last few tokens occurred before
+  kMatch,         // more of them
+  kLongMatch,     // many of them
+  kOtherSession,  // all tokens so far have occurred in another session
+  kDraft,         // a smaller model
+};
+inline constexpr size_t kEvidenceKinds = 5;
+
+// Guesses the tokens that follow a sequence, which only grows from one call to the next. Used by one thread at a time.
+class Proposer {
+ public:
+  virtual ~Proposer() = default;
+
+  // Once, before all else: the sequence begins with these tokens.
+  virtual void begin(std::span<const TokenId> /*tokens*/) {}
+
+  // Whether it has an idea what follows these tokens; cheap.
+  virtual std::optional<Evidence> match(std::span<const TokenId> tokens) = 0;
+
+  // After a match for the same tokens: appends at most n tokens that may follow.
+  virtual void propose(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& proposed) = 0;
+};
+
+}  // namespace kvik::engine

@@ -1,0 +1,158 @@
+#include <gmock/gmock.h>
+#include <random>
+
+#include "engine/draft.h"
+#include "engine/lookup.h"
+#include "engine/payoff.h"
+#include "support/models.h"
+
+namespace kvik::engine {
+namespace {
+
+using testing::ElementsAre;
+using Tokens = std::vector<TokenId>;
+
+Tokens proposed_by(Proposer& proposer, const Tokens& tokens, size_t n) {
+  Tokens proposed;
+  if (proposer.match(tokens)) proposer.propose(tokens, n, proposed);
+  return proposed;
+}
+
+TEST(Lookup, ProposesWhatFollowedTheLongestMatchOfTheEnd) {
+  LookupProposer lookup(nullptr, 100);
+  //                                 1 2 3 → 7          2 3 → 8 (newer, but shorter)
+  EXPECT_THAT(proposed_by(lookup, {1, 2, 3, 7, 9, 5, 2, 3, 8, 4, 1, 2, 3}, 3), ElementsAre(7, 9, 5));
+}
+
+TEST(Lookup, PrefersTheNewestOfEquallyLongMatches) {
+  LookupProposer lookup(nullptr, 100);
+  EXPECT_THAT(proposed_by(lookup, {1, 2, 7, 5, 1, 2, 8, 6, 1, 2}, 2), ElementsAre(8, 6));
+}
+
+TEST(Lookup, ContinuesARepetitionBeyondTheEnd) {
+  LookupProposer lookup(nullptr, 100);
+  EXPECT_THAT(proposed_by(lookup, {4, 1, 2, 3, 1, 2, 3, 1, 2}, 7), ElementsAre(3, 1, 2, 3, 1, 2, 3));
+}
+
+TEST(Lookup, HasNoIdeaWithoutAMatch) {
+  LookupProposer lookup(nullptr, 100);
+  EXPECT_THAT(proposed_by(lookup, {1}, 4), ElementsAre());
+  EXPECT_THAT(proposed_by(lookup, {1, 2}, 4), ElementsAre());
+  EXPECT_THAT(proposed_by(lookup, {1, 2, 3, 4, 5, 2}, 4), ElementsAre());
+}
+
+TEST(Lookup, StepByStepIsAsAllAtOnce) {
+  std::mt19937 random(5);
+  Tokens tokens;
+  LookupProposer stepwise(nullptr, 300);
+  for (int i = 0; i < 300; ++i) {
+    tokens.push_back(static_cast<TokenId>(random() % 4));
+    LookupProposer at_once(nullptr, 300);
+    ASSERT_EQ(proposed_by(stepwise, tokens, 5), proposed_by(at_once, tokens, 5)) << i;
+  }
+}
+
+TEST(Lookup, FollowsWhatAnotherSequenceComputed) {
+  const std::shared_ptr<backend::Backend> backend = testing_support::open_native(testing_support::fixtures() / "forms" / "plain");
+  Tokens story;
+  for (int i = 0; i < 29; ++i) story.push_back(static_cast<TokenId>((i * i + 3) % 24));
+  Sequence told(backend, 0);
+  told.reuse_prefixes();
+  ASSERT_EQ(told.append(story), AppendStatus::kDone);
+  LookupProposer lookup(backend, 100);
+  Tokens tokens(story.begin(), story.begin() + 3);
+  ASSERT_EQ(lookup.match(tokens), Evidence::kOtherSession);
+  for (size_t n = 3; n + 4 <= story.size(); ++n) {
+    EXPECT_EQ(proposed_by(lookup, tokens, 4),
+              Tokens(story.begin() + static_cast<ptrdiff_t>(n), story.begin() + static_cast<ptrdiff_t>(n + 4)));
+    tokens.push_back(story[n]);
+  }
+  tokens.back() = (tokens.back() + 1) % 24;  // goes another way
+  EXPECT_NE(lookup.match(tokens), Evidence::kOtherSession);
+}
+
+TEST(Draft, ProposesTheLikeliestContinuation) {
+  const std::shared_ptr<backend::Backend> backend = testing_support::open_native(testing_support::fixtures() / "forms" / "plain");
+  const auto decoder = std::make_shared<Decoder>(backend);
+  DraftProposer draft(decoder, 0, false);
+  Tokens tokens = {3, 10, 17};
+  const auto likeliest = [&](Tokens after, size_t n) {
+    Tokens next;
+    for (size_t i = 0; i < n; ++i) {
+      Sequence sequence(backend, 0);
+      EXPECT_EQ(sequence.append(after), AppendStatus::kDone);
+      next.push_back(static_cast<TokenId>(std::ranges::max_element(sequence.logits()) - sequence.logits().begin()));
+      after.push_back(next.back());
+    }
+    return next;
+  };
+  EXPECT_EQ(proposed_by(draft, tokens, 4), likeliest(tokens, 4));
+  const Tokens all = likeliest(tokens, 5);
+  tokens.insert(tokens.end(), all.begin(), all.end());  // all accepted, and one more
+  EXPECT_EQ(proposed_by(draft, tokens, 3), likeliest(tokens, 3));
+  tokens.insert(tokens.end(), {1, 5});  // rejected
+  EXPECT_EQ(proposed_by(draft, tokens, 3), likeliest(tokens, 3));
+}
+
+TEST(Draft, AFullContextEndsItsProposals) {
+  const auto decoder = std::make_shared<Decoder>(testing_support::open_native(testing_support::fixtures() / "forms" / "plain"));
+  DraftProposer draft(decoder, 6, false);
+  EXPECT_EQ(proposed_by(draft, {1, 2, 3, 4}, 8).size(), 3u);
+  EXPECT_EQ(proposed_by(draft, {1, 2, 3, 4, 5, 6}, 8).size(), 1u);
+  EXPECT_EQ(proposed_by(draft, {1, 2, 3, 4, 5, 6, 7}, 8).size(), 0u);
+}
+
+// Runs of 10 ms with 2 ms per proposed token; `accepts(t)` is the probability that a proposed token is right at time t.
+struct Simulation {
+  double plain_ms = 0, with_ms = 0;
+  int n_proposed = 0;
+
+  explicit Simulation(int n_tokens, const std::function<double(int)>& accepts, double row_ms = 2) {
+    std::mt19937 random(3);
+    Payoff payoff;
+    for (int t = 0; t < n_tokens;) {
+      const size_t k = payoff.depth(Evidence::kMatch, 15);
+      size_t n_accepted = 0;
+      while (n_accepted < k && std::uniform_real_distribution<>()(random) < accepts(t)) ++n_accepted;
+      const double ms = 10 + row_ms * static_cast<double>(k);
+      k == 0 ? payoff.add_plain_run(ms, 0) : payoff.add_run(Evidence::kMatch, k, n_accepted, ms, 0);
+      n_proposed += static_cast<int>(k);
+      with_ms += ms;
+      plain_ms += 10 * static_cast<double>(1 + n_accepted);
+      t += 1 + static_cast<int>(n_accepted);
+    }
+  }
+};
+
+TEST(Payoff, ProposalsThatAreNeverRightCostLessThanTwoPercent) {
+  for (const double row_ms : {0.5, 2.0, 10.0}) {
+    const Simulation wrong(
+        500, [](int) { return 0.0; }, row_ms);
+    EXPECT_LT(wrong.with_ms, 1.02 * wrong.plain_ms) << row_ms;
+    EXPECT_GT(wrong.n_proposed, 0);
+  }
+}
+
+TEST(Payoff, ProposalsThatAreAlwaysRightAreAsDeepAsAllowed) {
+  const Simulation right(2000, [](int) { return 1.0; });
+  EXPECT_LT(right.with_ms, 0.30 * right.plain_ms);
+}
+
+TEST(Payoff, ProposalsThatAreOftenRightPayOff) {
+  const Simulation often(2000, [](int) { return 0.7; });
+  EXPECT_LT(often.with_ms, 0.75 * often.plain_ms);
+}
+
+TEST(Payoff, TriesAgainAfterATimeWithoutSuccess) {
+  const Simulation later(4000, [](int t) { return t < 2000 ? 0.0 : 0.95; });
+  EXPECT_LT(later.with_ms - 20000, 0.5 * (later.plain_ms - 20000));
+}
+
+TEST(Payoff, ProposalsThatCostAsMuchAsTheySaveAreNotMade) {
+  const Simulation even(
+      2000, [](int) { return 0.5; }, 10);
+  EXPECT_LT(even.with_ms, 1.02 * even.plain_ms);
+}
+
+}  // namespace
+}  // namespace kvik::engine
