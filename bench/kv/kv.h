@@ -49,8 +49,8 @@ inline double median(std::vector<double> values) {
 struct Branches {
   int n = 4;
   int depth = 4;
-  std::vector<TokenId> tokens{};
-  std::vector<int> parents{};
+  std::vector<TokenId> tokens;
+  std::vector<int> parents;
 
   int node(int branch, int at) const { return branch * depth + at; }
 };

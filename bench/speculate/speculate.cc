@@ -2,6 +2,7 @@
 // usage: bench-speculate MODEL [--tokenizer FOLDER] [--source FILE] [--tokens N] [--rounds N] [--weights auto|f32|f16|q8|q4] [--threads N]
 //                        [--own-time yes]
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <fmt/core.h>
 #include <fstream>
@@ -11,7 +12,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <time.h>
 #include <utility>
 #include <vector>
 
@@ -42,7 +42,7 @@ struct Task {
   std::string name;
   Ids prompt;
   GenerateOptions options;
-  Ids expected{};  // empty: not known
+  Ids expected;  // empty: not known
 };
 
 // ---- tasks
