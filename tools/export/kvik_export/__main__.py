@@ -35,6 +35,14 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--source", type=Path, default=ROOT.parent / "shared" / "models" / name, help="folder with model.safetensors")
         command.add_argument("--out", type=Path, default=ROOT / "models" / name)
 
+    command = commands.add_parser("connect-four", help="the embedded policy of connect four: plays, trains and exports (minutes)")
+    command.add_argument("--out", type=Path, default=ROOT / "models" / "connect-four")
+    for option, value, what in (
+        ("games", 12000, "games of the teacher"), ("random-games", 24, "random games per move it rates"),
+        ("passes", 16, "of training over the games and their mirror images"), ("seed", 1, ""),
+    ):
+        command.add_argument(f"--{option}", type=int, default=value, help=f"{what} (default: %(default)s)".strip())
+
     command = commands.add_parser("convert", help="any Hugging Face decoder or encoder-decoder folder")
     command.add_argument("source", type=Path, help="folder with config.json and weights")
     command.add_argument("out", type=Path, help="a new folder")
@@ -69,6 +77,11 @@ def _run(arguments: argparse.Namespace) -> None:
         from . import embedded
 
         {"fable": embedded.export_fable, "en-zh": embedded.export_en_zh}[arguments.command](arguments.source, arguments.out)
+        return
+    if arguments.command == "connect-four":
+        from . import policy
+
+        policy.export_connect_four(arguments.out, arguments.games, arguments.random_games, arguments.passes, arguments.seed)
         return
 
     from . import byhand, convert

@@ -1,4 +1,4 @@
-"""Exports the two embedded models from their trained weights and checks them on their expected outputs."""
+"""Exports fable and en-zh from their trained weights and checks them on their expected outputs."""
 
 from __future__ import annotations
 
