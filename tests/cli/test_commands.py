@@ -300,6 +300,8 @@ def test_the_examples_do_what_they_say():
     assert "5012 forks" in search
     likelihoods = [float(line.split()[0]) for line in search.splitlines()[:3]]
     assert likelihoods == sorted(likelihoods, reverse=True)
+    game = example("tree_search", 100, 1, model=ROOT / "models" / "connect-four")
+    assert re.search(r"(X wins|O wins|a draw) after \d+ moves", game) and "equal bit for bit" in game
     known = [json.loads(line) for line in (ROOT / "tests/fixtures/models-expected/en-zh/expected.jsonl").read_text().splitlines()[:3]]
     lines = example("translate", model=ROOT / "models" / "en-zh", text="\n".join(entry["source"] for entry in known)).splitlines()
     assert [line.rsplit("  (", 1)[0] for line in lines] == [entry["beam4_text"] for entry in known]
