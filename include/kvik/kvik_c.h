@@ -26,8 +26,8 @@ typedef enum kvik_status {
   KVIK_STATUS_TOO_LARGE = 5,         // exceeds memory or a stated limit
   KVIK_STATUS_INTERNAL = 6,          // a bug in Kvik
   KVIK_STATUS_CONTEXT_FULL = 7,      // a session has no room for so many tokens; nothing was appended
-  KVIK_STATUS_NO_MEMORY = 8,         // kv_bytes are in use by other sessions; nothing was appended, try again after one of them ended
   KVIK_STATUS_BUFFER_TOO_SMALL = 8,  // the required size was written, and nothing else
+  KVIK_STATUS_NO_MEMORY = 9,         // kv_bytes are in use by other sessions; nothing was appended, try again after one of them ended
 } kvik_status;
 
 // A message about the last call of this thread that did not return KVIK_STATUS_OK; empty if all did. Valid until the next such call.

@@ -133,8 +133,8 @@ Generation Model::generate(Session& session, std::span<const TokenId> prompt, co
 }
 
 AppendStatus Model::step(std::span<Session* const> sessions, std::span<const TokenId> tokens) const {
-  std::vector<engine::Stream*> streams;
-  streams.reserve(sessions.size());
+  thread_local std::vector<engine::Stream*> streams;  // so that a step allocates nothing
+  streams.clear();
   for (size_t i = 0; i < sessions.size(); ++i) {
     if (sessions[i] == nullptr || sessions[i]->state_ == nullptr || sessions[i]->state_->model != state_)
       throw Error(Code::kBadArgument, fmt::format("session {} of a step is null, was moved from, or belongs to another model", i));

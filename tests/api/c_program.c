@@ -165,6 +165,26 @@ const char* c_keeps_a_path_of_a_tree(const char* fable) {
   return NULL;
 }
 
+const char* c_runs_out_of_memory(const char* fable) {
+  kvik_load_options options;
+  kvik_load_options_init(&options, sizeof options);
+  options.kv_bytes = 300000;  // one page of 32 positions
+  kvik_model* model = NULL;
+  OK(kvik_model_load(fable, &options, &model));
+  kvik_session* session = NULL;
+  OK(kvik_session_new(model, &session));
+  int32_t ids[40], length = 0;
+  for (int32_t i = 0; i < 40; ++i) ids[i] = 100 + i;
+  OK(kvik_session_append(session, ids, 20));
+  CHECK(kvik_session_append(session, ids, 40) == KVIK_STATUS_NO_MEMORY && strstr(kvik_last_error(), "kv_bytes") != NULL);
+  CHECK(kvik_step(model, &session, ids, 1, NULL, 0) == KVIK_STATUS_OK);
+  OK(kvik_session_length(session, &length));
+  CHECK(length == 21);
+  kvik_session_free(session);
+  kvik_model_free(model);
+  return NULL;
+}
+
 const char* c_forks_and_rewinds(const char* fable) {
   kvik_model* model = load(fable);
   kvik_session *session = NULL, *branch = NULL;

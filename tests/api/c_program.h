@@ -10,6 +10,7 @@ const char* c_callbacks_stop(const char* fable);
 const char* c_continues_a_session(const char* fable);
 const char* c_forks_and_rewinds(const char* fable);
 const char* c_keeps_a_path_of_a_tree(const char* fable);
+const char* c_runs_out_of_memory(const char* fable);
 const char* c_saves_and_loads(const char* fable, const char* file);
 const char* c_steps_many_sessions(const char* fable);
 const char* c_translates(const char* translator);

@@ -14,6 +14,7 @@ TEST(C, GeneratesThePiecesOfTheWholeText) { EXPECT_STREQ(c_generates(folder_of("
 TEST(C, CallbacksAndStopTextsEndAGeneration) { EXPECT_STREQ(c_callbacks_stop(folder_of("fable").c_str()), nullptr); }
 TEST(C, AGenerationContinuesASession) { EXPECT_STREQ(c_continues_a_session(folder_of("fable").c_str()), nullptr); }
 TEST(C, SessionsForkAndRewind) { EXPECT_STREQ(c_forks_and_rewinds(folder_of("fable").c_str()), nullptr); }
+TEST(C, AFullCacheIsAStatus) { EXPECT_STREQ(c_runs_out_of_memory(folder_of("fable").c_str()), nullptr); }
 TEST(C, APathOfATreeIsKept) { EXPECT_STREQ(c_keeps_a_path_of_a_tree(folder_of("fable").c_str()), nullptr); }
 TEST(C, ASavedSessionContinuesWithTheSameBits) {
   const testing_support::TemporaryFolder folder;
