@@ -61,6 +61,25 @@ def test_weights_use_the_memory_of_their_format():
     assert sizes["f32"] == 2 * sizes["f16"] > 3 * sizes["q8"] and sizes["q8"] > sizes["q4"]
 
 
+def test_speculation_gives_the_same_ids():
+    run = ["run", FABLE, "Once upon a time", "-n", 60, "--ignore-eos"]
+    for sampling in ([], ["--temperature", 1, "--seed", 4]):
+        plain = answer(*run, *sampling)
+        for proposer in (["--speculate", "lookup"], ["--draft", FABLE], ["--speculate", "lookup", "--draft", FABLE]):
+            told = answer(*run, *sampling, *proposer)
+            assert told["ids"] == plain["ids"] and told["text"] == plain["text"], proposer
+            found = told["speculation"]
+            assert found["proposed"] >= found["accepted"] >= 0 and found["tokens_per_run"] >= 1
+    assert "speculation" not in plain
+
+
+def test_what_excludes_speculation_is_refused():
+    assert "beams" in refusal("run", FABLE, "a", "--speculate", "lookup", "--beams", 2)
+    assert "--no-cache" in refusal("run", FABLE, "a", "--speculate", "lookup", "--no-cache")
+    assert "same vocabulary" in refusal("run", FABLE, "a", "--draft", ROOT / "tests/fixtures/forms/plain")
+    assert kvik("run", FABLE, "a", "--speculate", "guess").returncode == 2
+
+
 def test_every_fusion_can_be_turned_off():
     plan = answer("inspect", FABLE)["plan"]
     assert plan["fused"] and not plan["unfused"] and plan["attention"] == {"causal": 8}

@@ -90,8 +90,10 @@ TEST(Draft, ProposesTheLikeliestContinuation) {
   const Tokens all = likeliest(tokens, 5);
   tokens.insert(tokens.end(), all.begin(), all.end());  // all accepted, and one more
   EXPECT_EQ(proposed_by(draft, tokens, 3), likeliest(tokens, 3));
-  tokens.insert(tokens.end(), {1, 5});  // rejected
-  EXPECT_EQ(proposed_by(draft, tokens, 3), likeliest(tokens, 3));
+  for (const TokenId other : {1, 9, 20}) {  // all rejected
+    tokens.insert(tokens.end(), {other, other + 2});
+    EXPECT_EQ(proposed_by(draft, tokens, 3), likeliest(tokens, 3));
+  }
 }
 
 TEST(Draft, AFullContextEndsItsProposals) {
