@@ -6,10 +6,10 @@
 #include <string_view>
 
 #include "kvik/error.h"
-#include "text/byte_alphabet.h"
 #include "text/stop.h"
 #include "text/stream.h"
 #include "text/tokenizer.h"
+#include "text/unicode/byte_alphabet.h"
 
 namespace {
 

@@ -6,18 +6,19 @@
 namespace kvik {
 
 enum class Code {
-  kBadArgument,  // the caller asked for something that cannot be
-  kBadModel,     // a model, tokenizer or config file contradicts itself or its format
-  kUnsupported,  // well formed, but beyond what this build can do
+  kBadArgument,  // an argument or option is invalid
+  kBadModel,     // a model, tokenizer or config file is malformed
+  kUnsupported,  // well formed, but not supported by this build
   kIo,           // a file could not be found, read or written
-  kTooLarge,     // would not fit in memory or in a stated limit
-  kInternal,     // a fault of ours
+  kTooLarge,     // does not fit in memory or exceeds a limit
+  kInternal,     // a bug in Kvik
 };
 
-// The one exception of the library: a sentence that says what was found, what was expected and what to do.
+// The only exception that the library throws: one sentence that says what was found, what was expected and what to do. It may quote names
+// out of files; control characters in them are escaped, so that the sentence is safe to log or print.
 class Error : public std::runtime_error {
  public:
-  Error(Code code, const std::string& sentence) : std::runtime_error(sentence), code_(code) {}
+  Error(Code code, const std::string& sentence);
   Code code() const { return code_; }
 
  private:

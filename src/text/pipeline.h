@@ -6,13 +6,13 @@
 #include <unordered_set>
 #include <vector>
 
-#include "text/added_tokens.h"
-#include "text/decoder.h"
-#include "text/model.h"
-#include "text/normalizer.h"
-#include "text/postprocessor.h"
-#include "text/pretokenizer.h"
-#include "text/scratch.h"
+#include "text/models/model.h"
+#include "text/models/scratch.h"
+#include "text/steps/added_tokens.h"
+#include "text/steps/decoder.h"
+#include "text/steps/normalizer.h"
+#include "text/steps/postprocessor.h"
+#include "text/steps/pretokenizer.h"
 #include "text/tokenizer_core.h"
 
 namespace kvik::text {

@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 #include "kvik/error.h"
-#include "text/decoder.h"
+#include "text/steps/decoder.h"
 
 namespace kvik::text {
 namespace {

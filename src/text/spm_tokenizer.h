@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "text/added_tokens.h"
-#include "text/scratch.h"
-#include "text/spm_model.h"
+#include "text/models/scratch.h"
+#include "text/models/spm_model.h"
+#include "text/steps/added_tokens.h"
 #include "text/tokenizer_core.h"
 
 namespace kvik::text {

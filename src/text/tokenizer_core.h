@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/token.h"
+#include "text/models/vocabulary.h"
 #include "text/tokenizer.h"
-#include "text/vocabulary.h"
 
 namespace kvik::text {
 

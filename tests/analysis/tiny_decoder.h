@@ -10,7 +10,7 @@
 
 namespace kvik::testing_support {
 
-// A decoder written node by node, for what no exporter at hand does. 2 heads of 4, vocabulary 40.
+// A decoder written node by node, for what no available exporter does. 2 heads of 4, vocabulary 40.
 struct TinyDecoder {
   int n_layers = 1;
   std::string past_dim = "past", present_dim = "past + new";  // as declared, whatever the graph does

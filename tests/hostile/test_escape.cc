@@ -3,6 +3,7 @@
 
 #include "base/escape.h"
 #include "base/utf8.h"
+#include "kvik/error.h"
 #include "kvik/kvik_c.h"
 
 namespace kvik {
@@ -32,6 +33,8 @@ TEST(Escape, TwiceIsTheSameAsOnce) {
   EXPECT_EQ(escape_controls(once), once);
   EXPECT_TRUE(utf8::is_valid(once));
 }
+
+TEST(Escape, MessagesOfErrorsAreEscaped) { EXPECT_STREQ(Error(Code::kIo, "no\x1b[2Jsuch\nfile").what(), "no\\x1b[2Jsuch\\nfile"); }
 
 TEST(Escape, MessagesOfTheCApiAreEscaped) {
   kvik_model* model = nullptr;

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "kvik/error.h"
-#include "text/growth_limit.h"
-#include "text/spm_model.h"
+#include "text/models/spm_model.h"
 #include "text/tokenizer.h"
+#include "text/unicode/growth_limit.h"
 
 namespace kvik::text {
 namespace {

@@ -37,10 +37,10 @@ std::shared_ptr<backend::Backend> open_reference(const std::filesystem::path& fo
 // The native backend; options as in production but for those given.
 std::shared_ptr<backend::Backend> open_native(const std::filesystem::path& folder, const backend::NativeOptions& options = {});
 
-// Null where ONNX Runtime's library is not at hand; ./dev test always has it.
+// Null where ONNX Runtime's library is not installed; ./dev test installs it.
 std::shared_ptr<backend::Backend> open_ort(const std::filesystem::path& folder);
 
 }  // namespace kvik::testing_support
 
 #define KVIK_NEEDS_ORT(backend) \
-  if ((backend) == nullptr) GTEST_SKIP() << "ONNX Runtime is not at hand; ./dev test brings it"
+  if ((backend) == nullptr) GTEST_SKIP() << "ONNX Runtime is not installed; ./dev test installs it"

@@ -4,7 +4,7 @@
 
 #include "kvik/error.h"
 #include "support/paths.h"
-#include "text/spm_model.h"
+#include "text/models/spm_model.h"
 #include "text/tokenizer.h"
 
 namespace kvik::text {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "kvik/error.h"
-#include "text/regex.h"
-#include "text/regex_syntax.h"
+#include "text/regex/regex.h"
+#include "text/regex/regex_syntax.h"
 
 namespace kvik::text {
 namespace {

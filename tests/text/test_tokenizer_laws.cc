@@ -9,7 +9,7 @@
 #include "support/paths.h"
 #include "text/stream.h"
 #include "text/tokenizer.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace kvik::text {
 namespace {

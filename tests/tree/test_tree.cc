@@ -57,6 +57,27 @@ TEST(Tree, IncludesPointOneWay) {
   }
 }
 
+// Files of src/text itself are between steps/ and load/. template/ stands alone: only src/text itself includes it.
+TEST(Tree, IncludesOfTheTokenizersPointOneWay) {
+  const std::vector<std::string> order = {"unicode", "regex", "models", "steps", "", "load"};
+  const auto rank = [&](const std::string& folder) { return std::find(order.begin(), order.end(), folder) - order.begin(); };
+  static const std::regex kInclude("#include \"text/(?:([a-z]+)/)?[a-z_]+\\.h\"");
+  int n_includes = 0;
+  for (const Source& source : sources_below("src/text")) {
+    const std::string first = std::next(source.path.begin(), 2)->string();
+    const std::string folder = first == source.path.filename() ? "" : first;
+    for (std::sregex_iterator match(source.text.begin(), source.text.end(), kInclude), end; match != end; ++match, ++n_includes) {
+      const std::string included = (*match)[1];
+      if (included == "template") {
+        EXPECT_THAT(folder, testing::AnyOf("", "template")) << source.path;
+      } else {
+        EXPECT_LE(rank(included), rank(folder)) << source.path << " includes text/" << included;
+      }
+    }
+  }
+  EXPECT_GT(n_includes, 100);
+}
+
 // The folders of the native compiler in reading order: data and probing, then one per stage. docs/architecture.md explains them.
 const std::vector<std::string> kCompilerOrder = {"graph",  "plan",  "probe", "specialize", "label",  "attention",
                                                  "tables", "lower", "fuse",  "place",      "execute"};

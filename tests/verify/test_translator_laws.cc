@@ -1,4 +1,4 @@
-// The laws of encoder-decoders hold on every one at hand, and a backend that breaks one is found out.
+// The laws of encoder-decoders hold on every test model, and a backend that breaks one is found out.
 #include <gmock/gmock.h>
 
 #include "engine/translators.h"

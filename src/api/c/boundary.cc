@@ -2,8 +2,6 @@
 
 #include <new>
 
-#include "base/escape.h"
-
 namespace kvik::c {
 namespace {
 
@@ -16,7 +14,7 @@ static_assert(static_cast<int>(KVIK_STATUS_INTERNAL) == static_cast<int>(Code::k
 
 kvik_status fail(kvik_status status, const char* message) noexcept {
   try {
-    last_message = escape_controls(message);  // it may quote a path or a name out of a file
+    last_message = message;
     last_error = last_message.c_str();
   } catch (...) { last_error = "out of memory"; }
   return status;
@@ -28,7 +26,7 @@ kvik_status fail_with_current_exception() noexcept {
   } catch (const Error& e) {
     return fail(static_cast<kvik_status>(static_cast<int>(e.code()) + 1), e.what());
   } catch (const std::bad_alloc&) { return fail(KVIK_STATUS_TOO_LARGE, "out of memory"); } catch (const std::exception& e) {
-    return fail(KVIK_STATUS_INTERNAL, e.what());
+    return fail(KVIK_STATUS_INTERNAL, e.what());  // thrown by a callback
   } catch (...) { return fail(KVIK_STATUS_INTERNAL, "an exception of an unknown kind came out of a callback"); }
 }
 

@@ -1,6 +1,6 @@
 // Models with one thing changed: whatever the reference evaluator still runs must be refused by the compiler or computed right. A mutant is
 // judged if the reference runs it to finite numbers; mutants are drawn until enough have been judged.
-// KVIK_MUTANTS=N judges N of every model at hand, and 3,000 in all, instead of a few of some.
+// KVIK_MUTANTS=N judges N of every test model, and 3,000 in all, instead of a few of some.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

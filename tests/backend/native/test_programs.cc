@@ -1,4 +1,4 @@
-// Every model at hand becomes the program over rows that is expected, or is refused for the reason that is expected; and the program
+// Every test model becomes the program over rows that is expected, or is refused for the reason that is expected; and the program
 // computes what the graph computes.
 #include <algorithm>
 #include <fmt/format.h>
