@@ -35,20 +35,23 @@ enum class EarlyStopping {
 enum class BackendChoice { kAuto, kNative, kOrt, kReference };
 enum class Device { kCpu, kCuda };
 enum class Weights { kAuto, kF32, kF16, kQ8, kQ4 };  // kAuto: as stored
-enum class KvStorage { kAuto, kF32, kF16, kQ8 };     // kAuto: f16 if the file's own cache has 16 bits, else f32
+enum class KvStorage { kAuto, kF32, kF16, kQ8 };     // kAuto: f16 if weights are q8 or q4 or the file's own cache has 16 bits, else f32
+
+class Profile;
 
 struct LoadOptions {
   BackendChoice backend = BackendChoice::kAuto;
   Device device = Device::kCpu;
   Weights weights = Weights::kAuto;  // native backend only; others use what the file has
   KvStorage kv = KvStorage::kAuto;   // native backend only; others use what the file has
-  std::string isa = "auto";          // native backend only: "scalar", "avx2", "avx512", …; "auto": the fastest of this machine
+  std::string isa = "auto";          // native backend only: "scalar", "avx2", "avx512", "amx", …; "auto": the fastest of this machine
   std::vector<std::string> no_fuse;  // native backend only: names of fusions to turn off
   int threads = 0;                   // 0: one per core
   int context = 0;                   // most positions of a session; 0: as many as the model has
   size_t kv_bytes = 0;         // native backend only: most memory of the KV cache, all sessions and known prefixes together; 0: no limit
   bool reuse_prefixes = true;  // native backend only: start behind tokens that any session of the model has computed before
   std::optional<std::string> variant;  // which precision if a folder has several: "fp16", "q4", … (suffix of the file name)
+  std::shared_ptr<Profile> profile;    // of kvik/profile.h: gets the time that each kind of operation takes
   std::filesystem::path ort_library;   // ONNX Runtime's shared library; empty: searched for
   std::function<void(LogLevel, std::string_view message)> log;  // called from any thread
 };

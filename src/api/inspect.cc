@@ -109,7 +109,7 @@ std::vector<PlanInfo> native_plans(const analysis::Signature& signature, const L
     return {plan_info("encoder", *plan, native.weights, kv)};
   }
   const native::Stages stages = native::take(native::compile_stages(signature, {native.context, native.no_fuse}));
-  const cpu::KvFormat kv = native::kv_format_of(signature, native.kv);
+  const cpu::KvFormat kv = native::kv_format_of(signature, native.kv, native.weights);
   std::vector<PlanInfo> plans;
   const auto add = [&](const char* stage, const std::shared_ptr<const native::Plan>& plan, const std::string& refused) {
     if (plan != nullptr) plans.push_back(plan_info(stage, *plan, native.weights, kv));

@@ -10,6 +10,7 @@
 #include "backend/ort/ort_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "base/memory_info.h"
+#include "kvik/profile.h"
 #include "kvik/error.h"
 
 namespace kvik::api {
@@ -99,6 +100,7 @@ backend::NativeOptions native_options(const LoadOptions& options) {
   native.no_fuse = options.no_fuse;
   native.context = options.context;
   native.kv_bytes = options.kv_bytes;
+  if (options.profile != nullptr) native.recorder = options.profile->recorder();
   return native;
 }
 

@@ -8,6 +8,7 @@
 #include "engine/score.h"
 #include "engine/speech_tokens.h"
 #include "kv/cache_file.h"
+#include "kvik/profile.h"
 #include "onnx/identity.h"
 #include "text/template/json.h"
 
@@ -51,7 +52,8 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
   state->options = options;
   state->signature = analysis::analyze(found.path(), {options.variant}, log);
   for (const std::string& problem : state->signature.problems) log.warning(problem);
-  state->decoder = std::make_shared<engine::Decoder>(api::open_backend(state->signature, options, environment, log));
+  state->decoder = std::make_shared<engine::Decoder>(api::open_backend(state->signature, options, environment, log),
+                                                     options.profile != nullptr ? options.profile->recorder() : nullptr);
   state->config = engine::read_generation_config(state->signature);
   if (text::Tokenizer::is_in(found.folder)) state->tokenizer = text::Tokenizer::load(found.folder);
   complete_config(state->config, state->signature, state->tokenizer.get());

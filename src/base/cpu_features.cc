@@ -8,6 +8,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace kvik {
@@ -50,7 +52,14 @@ CpuFeatures detect() {
   return f;
 }
 
+bool request_tiles() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA
+  return detect().amx_tile && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 #else
+
+bool request_tiles() { return false; }
 
 CpuFeatures detect() {
   CpuFeatures f;
@@ -65,6 +74,11 @@ CpuFeatures detect() {
 }  // namespace
 
 CpuFeatures detect_cpu_features() { return detect(); }
+
+bool enable_amx() {
+  static const bool enabled = request_tiles();
+  return enabled;
+}
 
 std::string describe(const CpuFeatures& f) {
   std::string text;

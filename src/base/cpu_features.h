@@ -19,6 +19,9 @@ struct CpuFeatures {
 // Queries the processor; cheap enough at startup, not in a loop.
 CpuFeatures detect_cpu_features();
 
+// Asks the operating system to save tile registers, for all threads of the process. False: AMX instructions would fault.
+bool enable_amx();
+
 // "avx2 avx512 avx512_vnni", for logs; "none" if there are none.
 std::string describe(const CpuFeatures& features);
 

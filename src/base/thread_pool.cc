@@ -4,11 +4,15 @@
 #include <limits>
 #include <utility>
 
+#include "base/recorder.h"
+
 namespace kvik {
 namespace {
 
 // About 50 us: longer than the gap between two operations of a step, shorter than a time slice.
 constexpr int kSpins = 2000;
+
+static_assert(ThreadPool::kMaxThreads <= Recorder::kMaxThreads);
 
 void relax() {
 #if defined(__x86_64__)
@@ -48,8 +52,10 @@ void await(const std::atomic<uint32_t>& word, Ready ready) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int n_threads)
-    : n_threads_(std::clamp(n_threads, 1, kMaxThreads)), shares_(std::make_unique<Share[]>(static_cast<size_t>(n_threads_))) {
+ThreadPool::ThreadPool(int n_threads, Recorder* recorder)
+    : n_threads_(std::clamp(n_threads, 1, kMaxThreads)),
+      recorder_(recorder),
+      shares_(std::make_unique<Share[]>(static_cast<size_t>(n_threads_))) {
   threads_.reserve(static_cast<size_t>(n_threads_ - 1));
   for (int t = 1; t < n_threads_; ++t) threads_.emplace_back([this, t] { worker_loop(t); });
 }
@@ -99,7 +105,7 @@ void ThreadPool::run_some(int64_t n_items, Work work) {
   job_.store(job, std::memory_order_release);
   job_.notify_all();
 
-  work_from(0);
+  work_recorded(0);
   const auto all = static_cast<uint32_t>(n_items);
   await(finished_, [&] { return finished_.load(std::memory_order_acquire) == all; });
   if (!failed_.load(std::memory_order_acquire)) return;
@@ -107,15 +113,27 @@ void ThreadPool::run_some(int64_t n_items, Work work) {
   std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-void ThreadPool::work_from(int first_share) {
-  const InsideItem guard;
-  for (int i = 0; i < n_threads_; ++i) {
-    const int share = first_share + i < n_threads_ ? first_share + i : first_share + i - n_threads_;
-    while (claim_and_run(share)) {}
-  }
+void ThreadPool::work_recorded(int thread) {
+  const int64_t begin_ns = recorder_ != nullptr ? Recorder::now_ns() : 0;
+  if (work_from(thread) && recorder_ != nullptr) recorder_->add_worker(thread, begin_ns);
 }
 
-bool ThreadPool::claim_and_run(int share) {
+// Finished items are counted once per share: a counter that every thread changes after every item would cost more than small items.
+bool ThreadPool::work_from(int first_share) {
+  const InsideItem guard;
+  bool worked = false;
+  for (int i = 0; i < n_threads_; ++i) {
+    const int share = first_share + i < n_threads_ ? first_share + i : first_share + i - n_threads_;
+    uint32_t n_run = 0, n_items = 0;
+    while (claim_and_run(share, n_items)) ++n_run;
+    if (n_run == 0) continue;
+    worked = true;
+    if (finished_.fetch_add(n_run, std::memory_order_acq_rel) + n_run == n_items) finished_.notify_all();
+  }
+  return worked;
+}
+
+bool ThreadPool::claim_and_run(int share, uint32_t& job_items) {
   std::atomic<uint64_t>& word = shares_[static_cast<size_t>(share)].word;
   uint64_t seen = word.load(std::memory_order_acquire);
   while (unclaimed_of(seen) != 0) {
@@ -124,7 +142,7 @@ bool ThreadPool::claim_and_run(int share) {
     const int64_t n_items = n_items_.load(std::memory_order_relaxed);
     if (!word.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
     run_item(work, share_begin(n_items, share + 1, n_threads_) - unclaimed_of(seen));
-    if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(n_items)) finished_.notify_all();
+    job_items = static_cast<uint32_t>(n_items);
     return true;
   }
   return false;
@@ -144,7 +162,7 @@ void ThreadPool::worker_loop(int thread) {
     await(job_, [&] { return job_.load(std::memory_order_acquire) != seen; });
     if (stopping_.load()) return;
     seen = job_.load(std::memory_order_acquire);
-    work_from(thread);
+    work_recorded(thread);
   }
 }
 

@@ -11,6 +11,8 @@
 
 namespace kvik {
 
+class Recorder;
+
 // A work-stealing thread pool. A job is n items; every thread owns a share of them and steals from the others once its own are done.
 // A job ends when its items are finished, not when all threads have arrived: a preempted thread delays at most the one item it has
 // begun, and a sleeping thread delays nothing. Which thread computes an item is unspecified.
@@ -20,7 +22,8 @@ namespace kvik {
 class ThreadPool {
  public:
   // n_threads counts the caller: 1 starts no thread at all. At most kMaxThreads; less than 1 counts as 1.
-  explicit ThreadPool(int n_threads);
+  // `recorder`: gets the time that each thread works; may be null, and outlives the pool.
+  explicit ThreadPool(int n_threads, Recorder* recorder = nullptr);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -62,12 +65,14 @@ class ThreadPool {
   void run(int64_t n_items, Work work);
   void run_alone(int64_t n_items, Work work);
   void run_some(int64_t n_items, Work work);
-  void work_from(int first_share);
-  bool claim_and_run(int share);
+  bool work_from(int first_share);  // whether there was any work
+  void work_recorded(int thread);
+  bool claim_and_run(int share, uint32_t& job_items);
   void run_item(const Work& work, int64_t item);
   void worker_loop(int thread);
 
   const int n_threads_;
+  Recorder* const recorder_;
   std::mutex one_job_;
   std::vector<std::thread> threads_;
   std::unique_ptr<Share[]> shares_;

@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "base/log.h"
+#include "kvik/profile.h"
 
 namespace kvik::cli {
 
@@ -13,7 +15,10 @@ struct Terminal {
   bool json = false;
   bool quiet = false;
   LogLevel log_level = LogLevel::kWarning;
-  bool color = false;  // standard output is a terminal, and NO_COLOR is not set
+  bool profile = false;                // --profile
+  std::string trace;                   // --trace FILE
+  std::shared_ptr<Profile> recording;  // if one of them was given
+  bool color = false;                  // standard output is a terminal, and NO_COLOR is not set
 
   // Prints what the library logs at log_level or above on standard error.
   Log log() const;

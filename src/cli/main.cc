@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/profile_report.h"
 #include "cli/usage.h"
 #include "kvik/error.h"
 #include "kvik/version.h"
@@ -50,7 +51,10 @@ int parse_and_run(int argc, char** argv) {
     print_text(help.str());
     return kSuccess;
   }
-  return chosen();
+  if (terminal.profile || !terminal.trace.empty()) terminal.recording = std::make_shared<Profile>(!terminal.trace.empty());
+  const int status = chosen();
+  report_profile(terminal);
+  return status;
 }
 
 // Everything that can fail, until the last byte of the result is written.

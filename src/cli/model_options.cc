@@ -26,15 +26,15 @@ void add_native_options(CLI::App& command, LoadOptions& load) {
       command, "--weights", load.weights,
       {{"auto", Weights::kAuto}, {"f32", Weights::kF32}, {"f16", Weights::kF16}, {"q8", Weights::kQ8}, {"q4", Weights::kQ4}},
       "Weights format (native backend; auto: as stored)");
-  add_choice<KvStorage>(command, "--kv", load.kv,
-                        {{"auto", KvStorage::kAuto}, {"f32", KvStorage::kF32}, {"f16", KvStorage::kF16}, {"q8", KvStorage::kQ8}},
-                        "KV cache format (native backend; auto: f16 if the file keeps its cache in 16 bits, else f32)");
+  add_choice<KvStorage>(
+      command, "--kv", load.kv, {{"auto", KvStorage::kAuto}, {"f32", KvStorage::kF32}, {"f16", KvStorage::kF16}, {"q8", KvStorage::kQ8}},
+      "KV cache format (native backend; auto: f16 with q8 and q4 weights or if the file keeps its cache in 16 bits, else f32)");
   command.add_option("--kv-bytes", load.kv_bytes, "Memory limit of the KV cache, e.g. 2GB; 0: none (native backend)")
       ->transform(CLI::AsSizeValue(false).description(""))
       ->option_text("N");
   command.add_option("--isa", load.isa, "Instruction set to use (native backend)")
-      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512", "neon"}).description(""))
-      ->option_text("auto|scalar|avx2|avx512|neon");
+      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512", "amx", "neon"}).description(""))
+      ->option_text("auto|scalar|avx2|avx512|amx|neon");
   command.add_option("--no-fuse", load.no_fuse, "Turn off one fusion of the native backend, for comparison (repeatable)")
       ->option_text("NAME");
 }
@@ -62,6 +62,10 @@ void add_load_options(CLI::App& command, ModelOptions& options, Terminal& termin
   command.add_option("--ort-lib", options.load.ort_library, "Shared library of ONNX Runtime; also KVIK_ORT_LIB")->option_text("FILE");
   command.add_option("--variant", options.load.variant, "Precision to load if a folder has several: fp16, q4, quantized …")
       ->option_text("NAME");
+  command.add_flag("--profile", terminal.profile,
+                   "Print the time, bytes and share of bandwidth of each kind of operation on standard error");
+  command.add_option("--trace", terminal.trace, "Write a timeline of operations and threads that chrome://tracing and Perfetto open")
+      ->option_text("FILE");
   add_common_options(command, terminal);
 }
 
@@ -69,6 +73,7 @@ Model load_model(const ModelOptions& options, const Terminal& terminal) {
   LoadOptions load = options.load;
   const Log log = terminal.log();
   load.log = [log](LogLevel level, std::string_view message) { log.log(level, message); };
+  load.profile = terminal.recording;
   return Model::load(options.model, load);
 }
 

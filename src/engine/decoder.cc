@@ -16,6 +16,13 @@ bool is_computed(const Stream& stream) {
 
 }  // namespace
 
+Decoder::Decoder(std::shared_ptr<backend::Backend> backend, std::shared_ptr<Recorder> recorder)
+    : backend_(std::move(backend)), recorder_(std::move(recorder)) {
+  if (recorder_ == nullptr) return;
+  choose_kind_ = recorder_->kind("choose token");
+  if (backend_->traits().name != "native") run_kind_ = recorder_->kind("run");  // native operations are recorded one by one
+}
+
 Error Decoder::no_memory() const {
   return Error(Code::kTooLarge,
                fmt::format("the KV cache may have {} bytes, and they are in use; end a session or raise kv_bytes (--kv-bytes)",
@@ -107,6 +114,7 @@ void Decoder::reserve_logits(const LogitsBuffer::Ref& logits) const {
 
 backend::RunStatus Decoder::run_planned(const LogitsBuffer::Ref& logits) {
   const Clock::time_point start = Clock::now();
+  const RecordedScope recorded(run_kind_ > 0 ? recorder_.get() : nullptr, run_kind_);
   const backend::RunStatus status = backend_->run(rows_, caches_, logits.logits());
   run_ms_ = ms_since(start);
   return status;
@@ -184,6 +192,7 @@ void Decoder::plan_branch(Stream& stream, size_t branch, size_t n_rows) {
 }
 
 StepStatus Decoder::commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits) {
+  const RecordedScope recorded(recorder_.get(), choose_kind_);
   for (const Share& share : shares_) commit_rows(share, logits);
   bool worked = !shares_.empty();
   for (Stream* stream : streams) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/recorder.h"
 #include "engine/job_queue.h"
 #include "engine/sequence.h"
 #include "engine/source_cache.h"
@@ -55,7 +56,8 @@ enum class [[nodiscard]] StepStatus{
 // those that wait together share the next run if the backend is exact, so that their results do not depend on it.
 class Decoder {
  public:
-  explicit Decoder(std::shared_ptr<backend::Backend> backend) : backend_(std::move(backend)) {}
+  // `recorder`: gets the time that runs and the choice of tokens take; may be null.
+  explicit Decoder(std::shared_ptr<backend::Backend> backend, std::shared_ptr<Recorder> recorder = nullptr);
 
   backend::Backend& backend() const { return *backend_; }
   const std::shared_ptr<backend::Backend>& shared_backend() const { return backend_; }
@@ -119,6 +121,8 @@ class Decoder {
   void continue_branches(Stream& stream, std::span<const sample::Continuation> continuations);
 
   std::shared_ptr<backend::Backend> backend_;
+  std::shared_ptr<Recorder> recorder_;
+  int choose_kind_ = 0, run_kind_ = 0;
   SourceCache source_cache_;
   JobQueue<Job> queue_;
   // Of the job that runs:

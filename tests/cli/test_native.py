@@ -107,3 +107,18 @@ def test_a_weight_with_nan_is_named(tmp_path):
     weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
     onnx.save(model, tmp_path / "model.onnx")
     assert f"'{weight.name}' holds a number that is not finite" in refusal("run", tmp_path, "--ids", "1,2,3", "-n", 1)
+
+
+def test_profile_and_trace_say_where_the_time_goes(tmp_path):
+    done = kvik("run", FABLE, "Once upon a time", "-n", 12, "--weights", "q8", "--profile", "--trace", tmp_path / "t.json")
+    assert done.returncode == 0, done.stderr
+    table = done.stderr.splitlines()
+    assert any(line.startswith("matmul q8 ") for line in table) and any(line.startswith("attend ") for line in table), done.stderr
+    assert any(line.startswith("choose token") for line in table) and "memory reads" in table[-1]
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert {"attend", "choose token"} <= {event["name"] for event in events}
+    assert done.stdout == kvik("run", FABLE, "Once upon a time", "-n", 12, "--weights", "q8").stdout
+
+
+def test_a_trace_that_cannot_be_written_is_an_error(tmp_path):
+    assert "t.json" in refusal("run", FABLE, "Once", "-n", 2, "--trace", tmp_path / "missing" / "t.json")

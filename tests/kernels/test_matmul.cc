@@ -9,7 +9,7 @@
 namespace kvik::cpu {
 namespace {
 
-constexpr int64_t kRows = 13;
+constexpr int64_t kRows = 35;  // two whole tiles of the widest kernels and a part of one
 constexpr float kUntouched = -12345.0f;
 
 // Computes rows [first, first + n) and columns of the panels [begin, end) with one table.
@@ -41,7 +41,7 @@ std::vector<float> expect_one_result(const Case& c) {
   for (float v : expected) EXPECT_FALSE(v == kUntouched);
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(same_bits(with_bias[i], expected[i] + bias[i % static_cast<size_t>(c.n)]));
   for (const CpuKernels* kernels : available()) {
-    for (int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13}) {
+    for (int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 22, 35}) {
       const int64_t cut = numbers.below(static_cast<uint32_t>(c.layout.n_panels + 1));
       EXPECT_TRUE(same_bits(run_rows(c, *kernels, rows, cut, nullptr), expected))
           << c.name << ' ' << kernels->name << ", " << rows << " rows, cut " << cut << ", " << c.k << " x " << c.n;
@@ -73,7 +73,8 @@ void expect_right(const Case& c, const PackedWeights& weights, const std::vector
 struct Shape {
   int64_t k, n;
 };
-const std::vector<Shape> kShapes = {{1, 1}, {3, 5}, {16, 16}, {31, 33}, {32, 16}, {33, 40}, {64, 17}, {100, 100}, {257, 65}, {896, 48}};
+const std::vector<Shape> kShapes = {{1, 1},   {3, 5},     {16, 16},  {31, 33},  {32, 16},  {33, 40},
+                                    {64, 17}, {100, 100}, {257, 65}, {896, 48}, {1100, 90}};
 
 Case float_rows_case(std::string name, const Weights& w, const std::vector<float>& x) {
   const WeightLayout& l = w.view.layout;

@@ -111,6 +111,7 @@ class NativeBackend final : public Backend {
 
   analysis::Signature signature_;
   Traits traits_;
+  std::shared_ptr<Recorder> recorder_;
   ThreadPool pool_;
   std::unique_ptr<Runner> decoder_;
   native::CachePages pages_;
@@ -130,12 +131,12 @@ class NativeBackend final : public Backend {
 };
 
 NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions& options, const Log& log)
-    : signature_(std::move(signature)), pool_(n_threads_of(options)) {
+    : signature_(std::move(signature)), recorder_(options.recorder), pool_(n_threads_of(options), recorder_.get()) {
   const native::Stages stages =
       options.stages != nullptr ? *options.stages : native::take(native::compile_stages(signature_, {options.context, options.no_fuse}));
   const cpu::CpuKernels& kernels = kernels_of(options.isa);
   const auto budget = std::make_shared<kv::Budget>(options.kv_bytes);
-  const native::RunnerFactory make{options.weights, native::kv_format_of(signature_, options.kv), &kernels, &pool_, log, budget};
+  const native::RunnerFactory make{options.weights, native::kv_format_of(signature_, options.kv, options.weights), &kernels, &pool_, log, budget, recorder_.get()};
   decoder_ = make(stages.decoder);
   const Plan& plan = *stages.decoder;
   const auto panel_bytes = static_cast<size_t>(std::max<int64_t>(64, decoder_->layouts().page_bytes));

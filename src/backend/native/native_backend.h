@@ -21,13 +21,14 @@ namespace kvik::backend {
 
 struct NativeOptions {
   native::WeightChoice weights = native::WeightChoice::kAsStored;
-  std::optional<cpu::KvFormat> kv;               // not set: f16 where the file keeps its cache in 16 bits, else f32
+  std::optional<cpu::KvFormat> kv;               // not set: as kv_format_of() chooses
   std::string isa;                               // of the kernels; empty: the fastest this machine has
   int n_threads = 0;                             // 0: one for each core
   std::vector<std::string> no_fuse;              // fusions to leave out
   int64_t context = 0;                           // positions that tables must cover; 0: what the model says
   std::shared_ptr<const native::Stages> stages;  // compiled before, with this context and these fusions; null: compiled here
   size_t kv_bytes = 0;                           // most memory of all caches together; 0: no limit
+  std::shared_ptr<Recorder> recorder;            // of the time that operations take; null: nothing is measured
   int page_panels = 1;                           // of kPagePositions positions each, in a page of the cache
   // Opens a stage that is no program over rows (a convolutional encoder) some other way; where it is not set such models are refused.
   std::function<std::unique_ptr<Executor>(const analysis::File&)> open_other;

@@ -75,11 +75,13 @@ std::unique_ptr<Runner> RunnerFactory::operator()(std::shared_ptr<const Plan> pl
   parts.kv_format = kv_format;
   parts.kernels = kernels;
   parts.pool = pool;
+  parts.recorder = recorder;
   return std::make_unique<Runner>(std::move(parts));
 }
 
-cpu::KvFormat kv_format_of(const analysis::Signature& signature, std::optional<cpu::KvFormat> asked) {
+cpu::KvFormat kv_format_of(const analysis::Signature& signature, std::optional<cpu::KvFormat> asked, WeightChoice weights) {
   if (asked) return *asked;
+  if (weights == WeightChoice::kQ8 || weights == WeightChoice::kQ4) return cpu::KvFormat::kF16;
   const bool half = !signature.cache.empty() && std::all_of(signature.cache.begin(), signature.cache.end(), [](const auto& group) {
     return group.dtype == DType::kF16 || group.dtype == DType::kBF16;
   });

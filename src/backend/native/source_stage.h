@@ -20,12 +20,13 @@ struct RunnerFactory {
   ThreadPool* pool = nullptr;
   Log log;
   std::shared_ptr<kv::Budget> budget;  // of the pages of sources
+  Recorder* recorder = nullptr;        // outlives the runners; null: nothing is measured
 
   std::unique_ptr<Runner> operator()(std::shared_ptr<const Plan> plan) const;
 };
 
-// Asked for, or as the file keeps its cache: f16 where that is of 16 bits, else f32.
-cpu::KvFormat kv_format_of(const analysis::Signature& signature, std::optional<cpu::KvFormat> asked);
+// The format asked for. If none was: f16 if the weights are quantized on loading or the file keeps its cache in 16 bits, else f32.
+cpu::KvFormat kv_format_of(const analysis::Signature& signature, std::optional<cpu::KvFormat> asked, WeightChoice weights);
 
 // What stands before the decoder: the encoder of a source, the table of embeddings. Each natively where it is a program over rows, else by
 // another executor. One thread at a time.

@@ -15,6 +15,13 @@ extern const CpuKernels kernels;
 namespace avx512 {
 extern const CpuKernels kernels;
 }
+#if defined(__x86_64__) && !defined(KVIK_SCALAR_ONLY)
+namespace amx {
+void matmul(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
+void matmul_tiles(const PackedWeights& weights, const QuantisedRows& x, const MatmulOut& out, PanelRange range);
+void matmul_byte_tiles(const PackedWeights& weights, const ByteRows& x, const MatmulOut& out, PanelRange range);
+}  // namespace amx
+#endif
 namespace neon {
 extern const CpuKernels kernels;
 }
@@ -26,12 +33,28 @@ struct Found {
   size_t count = 0;
 };
 
+#if defined(__x86_64__) && !defined(KVIK_SCALAR_ONLY)
+// Products of several quantized rows use tiles, everything else is that of AVX-512.
+const CpuKernels* amx_kernels() {
+  static const CpuKernels table = [] {
+    CpuKernels kernels = avx512::kernels;
+    kernels.name = "amx";
+    kernels.matmul = amx::matmul;
+    kernels.matmul_quantised = amx::matmul_tiles;
+    kernels.matmul_bytes = amx::matmul_byte_tiles;
+    return kernels;
+  }();
+  return &table;
+}
+#endif
+
 Found find_tables() {
   Found found;
   [[maybe_unused]] const CpuFeatures features = detect_cpu_features();
 #if defined(KVIK_SCALAR_ONLY)
   // Nothing else was compiled.
 #elif defined(__x86_64__)
+  if (features.avx512_vnni && features.amx_int8 && enable_amx()) found.tables[found.count++] = amx_kernels();
   if (features.avx512_vnni) found.tables[found.count++] = &avx512::kernels;
   if (features.avx2) found.tables[found.count++] = &avx2::kernels;
 #elif defined(__aarch64__)

@@ -63,7 +63,7 @@ struct CpuKernels {
 const CpuKernels& fastest();
 // Every table this machine can run, fastest first; the last one is "scalar".
 std::span<const CpuKernels* const> available();
-// "scalar", "avx2", "avx512" or "neon"; null when this machine or build has none of that name.
+// "scalar", "avx2", "avx512", "amx" or "neon"; null when this machine or build has none of that name.
 const CpuKernels* by_name(std::string_view name);
 
 }  // namespace kvik::cpu

@@ -8,6 +8,7 @@
 #include "backend/native/place/place.h"
 #include "backend/native/tables/table_rows.h"
 #include "base/aligned_buffer.h"
+#include "base/recorder.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/kernels.h"
@@ -64,7 +65,8 @@ class Runner {
     std::vector<LoadedWeight> weights;
     cpu::KvFormat kv_format = cpu::KvFormat::kF32;
     const cpu::CpuKernels* kernels = nullptr;
-    ThreadPool* pool = nullptr;  // outlives it
+    ThreadPool* pool = nullptr;    // outlives it
+    Recorder* recorder = nullptr;  // the same; null: nothing is measured
   };
   explicit Runner(Parts parts);
 
@@ -95,6 +97,8 @@ class Runner {
   void run_rows(const RunCall& call);
   void run_waves(const RunCall& call);
   void run_section(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences);
+  void name_kinds();
+  Recorder::Work work_of(const Op& op, std::span<const RunRow> rows, std::span<const RunSequence> sequences) const;
   void extend_tables(Op::Section section, std::span<const RunRow> rows);
   void require_tables(Op::Section section, std::span<const RunRow> rows) const;
   void reserve(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences);
@@ -114,6 +118,7 @@ class Runner {
     friend bool operator==(const QuantisedShape&, const QuantisedShape&) = default;
   };
   std::vector<QuantisedShape> quantised_;
+  std::vector<int> kinds_;  // [op] of the recorder
 
   struct SectionMemory {
     std::vector<OpIndex> ops;

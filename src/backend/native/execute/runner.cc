@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <fmt/format.h>
 
 #include "backend/native/execute/execute.h"
 #include "backend/native/execute/frame.h"
@@ -15,6 +16,11 @@ ValueIndex external_output(const Plan& plan) {
   if (!plan.is_whole(plan.output) || !plan.value(plan.output.index).consumers.empty()) return kNoIndex;
   const Op* op = plan.producer(plan.output);
   return op != nullptr && op->section == Op::Section::kTail ? plan.output.index : kNoIndex;
+}
+
+const char* format_name(cpu::WeightFormat format) {
+  constexpr const char* kNames[] = {"f32", "f16", "bf16", "q8", "q4", "int8"};
+  return kNames[static_cast<size_t>(format)];
 }
 
 void grow(AlignedBuffer& buffer, int64_t bytes) {
@@ -82,6 +88,45 @@ Runner::Runner(Parts parts)
     if (shape.activations != Activations::kFloats && std::find(quantised_.begin(), quantised_.end(), shape) == quantised_.end())
       quantised_.push_back(shape);
   }
+  if (parts_.recorder != nullptr) name_kinds();
+}
+
+void Runner::name_kinds() {
+  for (const Op& op : plan().ops) {
+    std::string name(op.kind());
+    if (const auto* matmul = op.as<Matmul>()) {
+      const cpu::WeightLayout& layout = parts_.weights[static_cast<size_t>(matmul->weights.front())].packed.view.layout;
+      name += fmt::format(" {} {}x{}", format_name(layout.format), layout.k, layout.n);
+    }
+    kinds_.push_back(parts_.recorder->kind(name));
+  }
+}
+
+// Of products and attention; the rest reads little.
+Recorder::Work Runner::work_of(const Op& op, std::span<const RunRow> rows, std::span<const RunSequence> sequences) const {
+  Recorder::Work work;
+  if (const auto* matmul = op.as<Matmul>()) {
+    for (const int weight : matmul->weights) {
+      const cpu::WeightLayout& layout = parts_.weights[static_cast<size_t>(weight)].packed.view.layout;
+      work.bytes += layout.size_bytes;
+      work.multiplications += static_cast<int64_t>(rows.size()) * layout.k * layout.n;
+    }
+  }
+  if (const auto* args = op.as<AttendOp>()) {
+    const auto index = static_cast<size_t>(args->attend);
+    const PlanAttention& attend = plan().attends[index];
+    const cpu::Attention& attention = layouts_.of_attend[index];
+    int32_t last = -1;
+    for (auto row = rows.rbegin(); row != rows.rend(); ++row) {  // the last row of a sequence sees the most
+      const RunSequence& sequence = sequences[static_cast<size_t>(row->sequence)];
+      int64_t keys = attend.from_source ? sequence.n_source : attend.causal ? row->position + 1 : sequence.n_keys;
+      if (attend.window > 0 && !attend.from_source) keys = std::min(keys, attend.window);
+      work.multiplications += keys * attention.n_heads * (attention.layout.key_dim + attention.layout.value_dim);
+      if (row->sequence != last) work.bytes += keys * attention.layout.page_bytes / cpu::kPagePositions;
+      last = row->sequence;
+    }
+  }
+  return work;
 }
 
 namespace {
@@ -147,7 +192,16 @@ void Runner::reserve(Op::Section section, std::span<const RunRow> rows, std::spa
 
 void Runner::run_section(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences) {
   Frame frame(*this, section, rows, sequences);
-  for (const OpIndex op : sections_[static_cast<size_t>(section)].ops) frame.run(op);
+  const std::vector<OpIndex>& ops = sections_[static_cast<size_t>(section)].ops;
+  if (parts_.recorder == nullptr) {
+    for (const OpIndex op : ops) frame.run(op);
+    return;
+  }
+  for (const OpIndex op : ops) {
+    const auto i = static_cast<size_t>(op);
+    const RecordedScope recorded(parts_.recorder, kinds_[i], work_of(plan().ops[i], rows, sequences));
+    frame.run(op);
+  }
 }
 
 void Runner::run(const RunCall& call) {

@@ -11,6 +11,7 @@ namespace kvik::cpu::avx2 {
 
 constexpr int kFloatRows = 6, kFloatVectors = 1, kBlockRows = 4, kBlockPanels = 1, kScoreHeads = 4, kScoreSums = 4, kValueHeads = 4,
               kValueSums = 4;
+constexpr int kPrefetchBytes = 0;  // the processor prefetches weights well by itself
 
 struct F {
   __m256 a, b;

@@ -11,6 +11,7 @@ namespace kvik::cpu::avx512 {
 
 constexpr int kFloatRows = 6, kFloatVectors = 4, kBlockRows = 4, kBlockPanels = 4, kScoreHeads = 7, kScoreSums = 14, kValueHeads = 4,
               kValueSums = 16;
+constexpr int kPrefetchBytes = 0;  // the processor prefetches weights well by itself
 
 using F = __m512;
 using I = __m512i;

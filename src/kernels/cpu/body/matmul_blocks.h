@@ -19,7 +19,10 @@ struct Eight {
   KVIK_INLINE Activations activations(const int8_t* q, int64_t line) {
     return {bcast_a8(q + line * 4)};
   }
-  KVIK_INLINE Weights load(const uint8_t* p) { return load_w8(p); }
+  KVIK_INLINE Weights load(const uint8_t* p) {
+    if constexpr (kPrefetchBytes > 0) prefetch(p + kPrefetchBytes);
+    return load_w8(p);
+  }
   KVIK_INLINE Acc start(int32_t sum) { return start_w8(sum); }
   KVIK_INLINE Acc start(int32_t sum, I zero_points) { return start_w8(sum, zero_points); }
   KVIK_INLINE Acc dot(Acc c, const Weights& w, const Activations& a) { return dot_w8(c, w, a.four); }
@@ -37,7 +40,10 @@ struct Four {
   KVIK_INLINE Activations activations(const int8_t* q, int64_t line) {
     return {bcast_a8(q + line * 4), bcast_a8(q + kStep / 2 + line * 4)};
   }
-  KVIK_INLINE Weights load(const uint8_t* p) { return load_w4(p); }
+  KVIK_INLINE Weights load(const uint8_t* p) {
+    if constexpr (kPrefetchBytes > 0) prefetch(p + kPrefetchBytes);
+    return load_w4(p);
+  }
   KVIK_INLINE Acc start(int32_t sum) { return start_w4(sum); }
   KVIK_INLINE Acc start(int32_t sum, I zero_points) { return start_w4(sum, zero_points); }
   KVIK_INLINE Acc dot(Acc c, const Weights& w, const Activations& a) { return dot_w4(c, w, a.low, a.high); }

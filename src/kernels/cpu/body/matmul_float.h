@@ -20,7 +20,10 @@ KVIK_INLINE void float_tile(const PackedWeights& m, const FloatRows& x, const Ma
   KVIK_UNROLL4
   for (int64_t k = 0; k < n_k; ++k) {
     F v[V];
-    for (int i = 0; i < V; ++i) v[i] = load(w[i] + k * 32);
+    for (int i = 0; i < V; ++i) {
+      if constexpr (kPrefetchBytes > 0 && R <= 2) prefetch(reinterpret_cast<const char*>(w[i] + k * 32) + kPrefetchBytes);
+      v[i] = load(w[i] + k * 32);
+    }
     for (int r = 0; r < R; ++r) {
       const F b = bcast(xr[r][k]);
       for (int i = 0; i < V; ++i) f[r][i] = fma(b, v[i], f[r][i]);

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "kernels/cpu/avx512/vec.h"
+
+// AVX-512 with VNNI and AMX: the vector is that of AVX-512. The processors that have AMX prefetch one stream of weights too slowly by
+// themselves: 4 KB ahead, one row of 4-bit weights was read 1.6 times as fast (16 cores of a Sapphire Rapids).
+#undef KVIK_ISA
+#define KVIK_ISA amx
+
+namespace kvik::cpu::amx {
+
+using namespace avx512;
+
+constexpr int kPrefetchBytes = 4096;
+
+}  // namespace kvik::cpu::amx
