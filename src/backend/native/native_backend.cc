@@ -54,7 +54,7 @@ std::string cache_form(const NativeOptions& options, cpu::KvFormat kv) {
 // How far back the rows of a plan see; 0: to the first position.
 int64_t widest_window(const Plan& plan) {
   int64_t widest = 0;
-  for (const native::PlanAttention& attend : plan.attends) {
+  for (const native::AttentionSpec& attend : plan.attends) {
     if (attend.from_source) continue;
     if (attend.window == 0 || !attend.causal) return 0;
     widest = std::max(widest, attend.window);
@@ -63,7 +63,7 @@ int64_t widest_window(const Plan& plan) {
 }
 
 bool has_causal_attention(const Plan& plan) {
-  return std::ranges::all_of(plan.attends, [](const native::PlanAttention& attend) { return attend.from_source || attend.causal; });
+  return std::ranges::all_of(plan.attends, [](const native::AttentionSpec& attend) { return attend.from_source || attend.causal; });
 }
 
 // What the plans keep and read, in figures.

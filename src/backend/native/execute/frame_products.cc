@@ -63,7 +63,7 @@ void Frame::run(const Op& op, const AppendOp& args) {
 
 void Frame::run(const Op& op, const AttendOp& args) {
   const cpu::Attention& attention = runner_.layouts_.of_attend[static_cast<size_t>(args.attend)];
-  const PlanAttention& attend = plan_.attends[static_cast<size_t>(args.attend)];
+  const AttentionSpec& attend = plan_.attends[static_cast<size_t>(args.attend)];
   const Reader q = reader(op.in[0]);
   runner_.attend_rows_.resize(rows_.size());
   for (int64_t row = 0; row < n_rows(); ++row) {

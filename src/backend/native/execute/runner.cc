@@ -25,7 +25,7 @@ void grow(AlignedBuffer& buffer, int64_t bytes) {
 
 AttendLayouts cache_layout(const Plan& plan, cpu::KvFormat format) {
   AttendLayouts layouts;
-  for (const PlanAttention& attend : plan.attends) {
+  for (const AttentionSpec& attend : plan.attends) {
     cpu::Attention a{.layout = cpu::kv_layout(format, attend.n_kv_heads, attend.key_dim, attend.value_dim)};
     a.rule.scale = attend.scale;
     a.rule.score_roundings = attend.score_roundings.data();

@@ -38,7 +38,7 @@ bool match_kv_heads(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
   const AppendOp* append = rewriter.op(i).as<AppendOp>();
   if (append == nullptr) return false;
-  PlanAttention& attend = plan.attends[static_cast<size_t>(append->attend)];
+  AttentionSpec& attend = plan.attends[static_cast<size_t>(append->attend)];
   const std::optional<Heads> k = repeated_heads(plan, rewriter.op(i).in[0], attend.n_kv_heads, attend.key_dim);
   const std::optional<Heads> v = repeated_heads(plan, rewriter.op(i).in[1], attend.n_kv_heads, attend.value_dim);
   if (!k || !v || k->from != v->from) return false;

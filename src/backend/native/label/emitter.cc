@@ -83,7 +83,9 @@ void Emitter::add(RowOp op, bool for_source) { (for_source ? program_.source_ops
 
 int Emitter::add_attention(onnx::NodeId node, ValueId out) {
   const auto index = static_cast<int>(program_.attends.size());
-  program_.attends.push_back({.out = row(out), .node = program_.flat->graph.nodes[static_cast<size_t>(node)].describe()});
+  Attend& attend = program_.attends.emplace_back();
+  attend.out = row(out);
+  attend.node = program_.flat->graph.nodes[static_cast<size_t>(node)].describe();
   add({.kind = RowOp::Kind::kAttend, .node = node, .outputs = {program_.attends.back().out}, .attend = index}, false);
   return index;
 }

@@ -160,7 +160,7 @@ bool is_rounding(std::span<const Rounding> all) {
 
 void check_attends(const Plan& plan) {
   for (size_t i = 0; i < plan.attends.size(); ++i) {
-    const PlanAttention& a = plan.attends[i];
+    const AttentionSpec& a = plan.attends[i];
     const bool sizes = is_size(a.n_heads) && is_size(a.n_kv_heads) && is_size(a.key_dim) && is_size(a.value_dim) &&
                        a.n_heads * std::max(a.key_dim, a.value_dim) <= kLargestSize && a.n_kv_heads <= a.n_heads;
     require(sizes, "attention {} has {} heads over {} key heads, of {} and {} elements; expected 1 to {} elements in all heads", i,
