@@ -38,12 +38,6 @@ bool match_fake_quantization(Rewriter& rewriter, OpIndex i) {
 
 }  // namespace
 
-int fuse_fake_quantize(Plan& target) {
-  Rewriter plan(target, "fake_quantize");
-  for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match_fake_quantization(plan, i)) plan.count();
-  }
-  return plan.finish();
-}
+int fuse_fake_quantize(Plan& plan) { return rewrite_each(plan, "fake_quantize", match_fake_quantization); }
 
 }  // namespace kvik::native

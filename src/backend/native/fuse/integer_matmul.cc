@@ -122,13 +122,9 @@ bool match_integer_matmul(Rewriter& rewriter, OpIndex i) {
 
 }  // namespace
 
-int fuse_integer_matmul(Plan& target) {
-  Rewriter plan(target, "integer_matmul");
-  for (OpIndex i = plan.size(); i-- > 0;) {
-    if (!plan.is_dead(i) && match_integer_matmul(plan, i)) plan.count();
-  }
-  const int count = plan.finish();
-  if (count > 0) target.notes.push_back(fmt::format("activations of {} integer products are quantised per row", count));
+int fuse_integer_matmul(Plan& plan) {
+  const int count = rewrite_each_from_end(plan, "integer_matmul", match_integer_matmul);
+  if (count > 0) plan.notes.push_back(fmt::format("activations of {} integer products are quantised per row", count));
   return count;
 }
 

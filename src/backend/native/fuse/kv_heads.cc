@@ -61,12 +61,6 @@ bool match_kv_heads(Rewriter& rewriter, OpIndex i) {
 
 }  // namespace
 
-int fuse_kv_heads(Plan& target) {
-  Rewriter plan(target, "kv_heads");
-  for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match_kv_heads(plan, i)) plan.count();
-  }
-  return plan.finish();
-}
+int fuse_kv_heads(Plan& plan) { return rewrite_each(plan, "kv_heads", match_kv_heads); }
 
 }  // namespace kvik::native

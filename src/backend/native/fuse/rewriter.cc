@@ -148,6 +148,22 @@ void Rewriter::kill_if_unused(OpIndex i) {
   if (selection != kNoIndex) forget(i, selection);
 }
 
+int rewrite_each(Plan& plan, std::string_view pass, const Match& match) {
+  Rewriter rewriter(plan, pass);
+  for (OpIndex i = 0; i < rewriter.size(); ++i) {
+    if (!rewriter.is_dead(i) && match(rewriter, i)) rewriter.count();
+  }
+  return rewriter.finish();
+}
+
+int rewrite_each_from_end(Plan& plan, std::string_view pass, const Match& match) {
+  Rewriter rewriter(plan, pass);
+  for (OpIndex i = rewriter.size(); i-- > 0;) {
+    if (!rewriter.is_dead(i) && match(rewriter, i)) rewriter.count();
+  }
+  return rewriter.finish();
+}
+
 int64_t spread_element(Spread spread, int64_t groups, int64_t n, int64_t i) {
   switch (spread) {
     case Spread::kAll: return i;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 #include <unordered_set>
@@ -52,6 +53,12 @@ class Rewriter {
   std::unordered_set<ValueIndex> pinned_;         // read by those
   int count_ = 0;
 };
+
+// Tries `match` on every operation that is not dead, from the first to the last or the other way round, and leaves the plan indexed. Match
+// changes the plan around operation i if it fits and says whether it did. Gives how many did.
+using Match = std::function<bool(Rewriter&, OpIndex)>;
+int rewrite_each(Plan& plan, std::string_view pass, const Match& match);
+int rewrite_each_from_end(Plan& plan, std::string_view pass, const Match& match);
 
 // Which element of an operand meets element i of `n`.
 int64_t spread_element(Spread spread, int64_t groups, int64_t n, int64_t i);
