@@ -6,7 +6,7 @@
 #include "backend/native/attention/probe_mask.h"
 #include "backend/native/compile.h"
 
-// Which graph of a model defines it, and what is tried when that one is no program over rows.
+// Which graph of a model defines it, and what is tried if that one is not a program over rows.
 namespace kvik::native {
 namespace {
 

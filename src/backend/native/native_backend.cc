@@ -179,7 +179,7 @@ void NativeBackend::try_one_row() {
     const std::unique_ptr<Cache> cache = new_cache(nullptr, 1);
     Cache* const caches[] = {cache.get()};
     Logits logits;
-    if (run({&row, 1}, caches, logits) != RunStatus::kDone) throw Error(Code::kInternal, "there is no room for a page of the cache");
+    if (run({&row, 1}, caches, logits) != RunStatus::kDone) throw Error(Code::kInternal, "the KV cache has no free page");
   } catch (const Error& e) { throw Error(Code::kUnsupported, fmt::format("its plan fails on one token: {}", e.what())); }
 }
 
@@ -245,7 +245,7 @@ void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const
     int64_t& end = ends_[static_cast<size_t>(row.sequence)];
     const bool together = i == 0 || rows[i - 1].sequence == row.sequence || end == caches[static_cast<size_t>(row.sequence)]->length();
     if (row.after >= 0 && together) check_branch(rows, i, caches);
-    if (row.position != end || !together) throw Error(Code::kInternal, "the rows of a sequence must stand together and continue its cache");
+    if (row.position != end || !together) throw Error(Code::kInternal, "the rows of a sequence must be adjacent and continue its cache");
     ++end;
     rows_.push_back({row.position, row.sequence, static_cast<const NativeCache&>(*caches[static_cast<size_t>(row.sequence)]).beyond});
     tokens_.push_back(row.token);

@@ -109,7 +109,7 @@ struct Tally {
   int judged() const { return refused + right + right_one_by_one + static_cast<int>(wrong.size()); }
 };
 
-// The rows of a program with one position too many are no wrong answer but a refusal at run time.
+// The rows of a program with one position too many are not a wrong answer but a refusal at run time.
 std::optional<LogitRows> by_rows(const native::Program& program, int64_t vocab) {
   std::vector<backend::Row> rows;
   for (int i = 0; i < n_rows(); ++i) rows.push_back({.token = token(i, vocab), .position = i});
@@ -172,7 +172,7 @@ TEST_P(Mutants, AreRefusedOrComputedRight) {
   Tally unchanged, tally;
   judge(signature, {signature.files[0].model, "nothing"}, unchanged);
   if (n_wanted() == 0) { ASSERT_EQ(unchanged.right, 1) << "the model itself is not compiled right"; }
-  if (unchanged.right == 0) GTEST_SKIP() << "it rounds otherwise, or is no program over rows";
+  if (unchanged.right == 0) GTEST_SKIP() << "it rounds otherwise, or is not a program over rows";
   std::mt19937 random(static_cast<uint32_t>(3 + n_wanted()));
   const int wanted = std::max(12, n_wanted());
   for (int drawn = 0; tally.judged() < wanted && drawn < 20 * wanted; ++drawn) {

@@ -184,7 +184,7 @@ LoadedWeight load_one(const Plan& plan, const PlanWeight& weight, const ChosenWe
   return loaded;
 }
 
-// A weight that is no number would silence the model without a word.
+// A weight that is NaN would make all logits NaN without a message.
 void check_constants(const Plan& plan) {
   for (const Op& op : plan.ops) {
     if (op.as<ReferenceOp>() != nullptr) continue;

@@ -43,7 +43,7 @@ class Rewriter {
   int finish();
 
  private:
-  void forget(OpIndex i, ValueIndex value);  // is no consumer of it any more; what has none left dies
+  void forget(OpIndex i, ValueIndex value);  // is not a consumer of it any more; what has none left dies
   void kill_if_unused(OpIndex i);
 
   Plan& plan_;

@@ -139,8 +139,8 @@ void Emitter::refuse_row(const std::string& reader, RowId row) const {
   const ValueId value = value_of_row_[static_cast<size_t>(row)];
   const Label& label = (*labels_)[value];
   if (label.poison >= 0) refuse(fmt::format("{}, which {} reads", labels_->reasons[static_cast<size_t>(label.poison)], reader));
-  refuse(fmt::format("{} reads '{}', which is no function of the row: its axes are {}{}", reader, program_.flat->graph.name_of(value),
-                     to_string(label.axes), label.is_score ? " (attention scores)" : ""));
+  refuse(fmt::format("{} reads '{}', which does not depend on the row alone: its axes are {}{}", reader,
+                     program_.flat->graph.name_of(value), to_string(label.axes), label.is_score ? " (attention scores)" : ""));
 }
 
 void Emitter::resolve(const std::function<Operand(const Auxiliary&)>& made_of) {

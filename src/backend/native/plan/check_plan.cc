@@ -116,7 +116,7 @@ void check_table(const PlanTable& table, size_t i) {
   require(is_size(table.size) && has_whole_bytes(table.dtype) && table.limit >= 0,
           "table t{} is {}[{}] up to {} positions; expected whole bytes and 1 to {} elements", i, dtype_name(table.dtype), table.size,
           table.limit, kLargestSize);
-  require(table.recipe == nullptr || is_recipe(*table.recipe), "the recipe of table t{} is no function of the position", i);
+  require(table.recipe == nullptr || is_recipe(*table.recipe), "the recipe of table t{} does not depend on the position alone", i);
   const bool looks_up = table.lookup.defined();
   if (looks_up) {
     const bool rows = table.lookup.rank() == 2 && table.lookup.dtype() == DType::kF32 && is_size(table.lookup.dim(1));

@@ -22,7 +22,7 @@
 // which it keeps mapped. It holds no closure, no graph of the compiler and no pointer into a device, so that it can be written to a file,
 // and so that everything the compiler allocated is freed once the plan is made.
 //
-// Every value is made by one op and has the same number of elements for every row. Reshapes and slices of neighbouring elements are no ops:
+// Every value is made by one op and has the same number of elements for every row. Reshapes and slices of neighboring elements are not ops:
 // an Input may name a part of a value.
 namespace kvik::native {
 

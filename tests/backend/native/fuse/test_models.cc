@@ -67,7 +67,7 @@ TEST_P(FusedModels, GiveWhatTheyGiveWithoutFusions) {
   std::optional<analysis::Signature> signature;
   try {
     signature = analysis::analyze(GetParam().path);
-  } catch (const Error&) { return; }  // native-programs.txt has its reason, and that of what is no program over rows
+  } catch (const Error&) { return; }  // native-programs.txt has its reason, and that of what is not a program over rows
   const std::vector<Program> programs = compiled_programs(*signature);
   EXPECT_TRUE(!programs.empty() || !kvik::testing_support::is_expected_program(GetParam().name)) << "compiles to nothing";
   for (const Program& program : programs) expect_same_without(program);
