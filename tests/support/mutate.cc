@@ -1,6 +1,7 @@
 #include "support/mutate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <map>
 
@@ -57,6 +58,29 @@ bool swap_operands(Node& node, std::mt19937&) {
 bool swap_choices(Node& node, std::mt19937&) {
   if (node.inputs.size() != 3) return false;
   std::swap(node.inputs[1], node.inputs[2]);
+  return true;
+}
+
+bool swap_any(Node& node, std::mt19937& random) {
+  const size_t n = node.inputs.size();
+  if (n < 2) return false;
+  const size_t i = below(random, n), j = (i + 1 + below(random, n - 1)) % n;
+  if (node.inputs[i] == node.inputs[j]) return false;
+  std::swap(node.inputs[i], node.inputs[j]);
+  return true;
+}
+
+bool other_attribute(Node& node, std::mt19937& random) {
+  if (node.attributes.empty()) return false;
+  onnx::Attribute::Data& data = node.attributes[below(random, node.attributes.size())].data;
+  if (auto* number = std::get_if<int64_t>(&data)) {
+    const int64_t others[] = {*number + 1, *number * 2, *number / 2};
+    *number = *number == 0 || *number == 1 ? 1 - *number : others[below(random, 3)];
+    return true;
+  }
+  auto* const real = std::get_if<float>(&data);
+  if (real == nullptr) return false;
+  *real = *real == 0 ? 0.5f : *real * 2;
   return true;
 }
 
@@ -146,6 +170,17 @@ struct Mutation {
 
 const std::vector<Mutation>& mutations() {
   static const Ops kReadConstants = {"Reshape", "Slice", "Unsqueeze", "Expand", "Add", "Mul", "Gather", "Concat", "Div", "Range", "Where"};
+  static const Ops kComposite = {"Attention",
+                                 "QAttention",
+                                 "MultiHeadAttention",
+                                 "GroupQueryAttention",
+                                 "RotaryEmbedding",
+                                 "EmbedLayerNormalization",
+                                 "SkipLayerNormalization",
+                                 "SkipSimplifiedLayerNormalization",
+                                 "SimplifiedLayerNormalization",
+                                 "LayerNormalization",
+                                 "RMSNormalization"};
   static const std::vector<Mutation> kAll = {
       {"permutation of", {"Transpose"}, permute},
       {"permutation of", {"Transpose"}, permute},
@@ -155,6 +190,8 @@ const std::vector<Mutation>& mutations() {
       {"axes of", {"ReduceMean", "LayerNormalization"}, other_axes},
       {"operands of", {"MatMul", "Sub", "Div", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Concat"}, swap_operands},
       {"choices of", {"Where"}, swap_choices},
+      {"inputs of", kComposite, swap_any},
+      {"attribute of", kComposite, other_attribute},
       {"operator of", {}, other_operator},
       {"operator of", {}, other_operator},
       {"constant of", kReadConstants, nullptr},
@@ -193,12 +230,19 @@ onnx::ValueId fix_input(Graph& graph, onnx::ValueId input, const Tensor& tensor)
   return constant;
 }
 
+std::shared_ptr<const onnx::Model> with_graph(const std::shared_ptr<const onnx::Model>& model, GraphPtr graph) {
+  auto copy = std::make_shared<onnx::Model>(*model);
+  copy->graph = std::move(graph);
+  // Names that the graph was given while it was read belong to the original.
+  return {copy.get(), [copy, model](const onnx::Model*) {}};
+}
+
 // Changes a node of the graph, or a constant that it reads, which may be in the enclosing graph; false if the draw found nothing to change.
 bool change(Graph& graph, Graph& outer, const Mutation& mutation, std::mt19937& random, std::string& what) {
   std::vector<size_t> nodes;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const bool fits = mutation.on.empty() || std::find(mutation.on.begin(), mutation.on.end(), graph.nodes[i].op) != mutation.on.end();
-    if (fits && graph.nodes[i].domain.empty()) nodes.push_back(i);
+    const bool listed = std::find(mutation.on.begin(), mutation.on.end(), graph.nodes[i].op) != mutation.on.end();
+    if (listed || (mutation.on.empty() && graph.nodes[i].domain.empty())) nodes.push_back(i);
   }
   if (nodes.empty()) return false;
   Node& node = graph.nodes[any_of(random, nodes)];
@@ -244,11 +288,19 @@ std::optional<Mutant> mutate(const analysis::File& file, std::mt19937& random) {
   }
   if (!change(*changed, *graph, mutation, random, mutant.what)) return {};
   if (changed != graph.get()) mutant.what += mutant.cached_branch ? " with a past" : " without a past";
-  auto copy = std::make_shared<onnx::Model>(*model);
-  copy->graph = graph;
-  // Names that the graph was given while it was read belong to the original.
-  mutant.model = std::shared_ptr<const onnx::Model>(copy.get(), [copy, model](const onnx::Model*) {});
+  mutant.model = with_graph(model, std::move(graph));
   return mutant;
+}
+
+std::shared_ptr<const onnx::Model> with_rounded_weights(const std::shared_ptr<const onnx::Model>& model, std::mt19937& random) {
+  auto graph = std::make_shared<Graph>(*model->graph);
+  for (onnx::TensorData& data : graph->initializers) {
+    if (data.dtype != DType::kF32 || data.n_elements <= 8) continue;
+    Tensor tensor = load(data);
+    for (float& number : tensor.mutable_data<float>()) number = std::nextafter(number, random() % 2 == 0 ? 1e30f : -1e30f);
+    data = stored(data.name, tensor);
+  }
+  return with_graph(model, std::move(graph));
 }
 
 }  // namespace kvik::testing_support

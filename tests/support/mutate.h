@@ -21,4 +21,7 @@ struct Mutant {
 // Nothing if the draw found nothing to change.
 std::optional<Mutant> mutate(const analysis::File& file, std::mt19937& random);
 
+// The model with the last bit of each f32 weight changed at random: how far its results move is how far rounding decides them.
+std::shared_ptr<const onnx::Model> with_rounded_weights(const std::shared_ptr<const onnx::Model>& model, std::mt19937& random);
+
 }  // namespace kvik::testing_support

@@ -97,6 +97,16 @@ bool agree(const LogitRows& a, const LogitRows& b) {
   return n_apart * 1000 <= n_all;
 }
 
+// Kernels round otherwise than the reference evaluator. A mutant may blow that up (it divides by what a norm has made nearly zero), as it
+// blows up a change of the last bit of each weight.
+bool agree_within_rounding(const LogitRows& reference, const LogitRows& native, analysis::Signature signature) {
+  if (agree(reference, native)) return true;
+  std::mt19937 random(1);
+  signature.files.at(0).model = testing_support::with_rounded_weights(signature.files[0].model, random);
+  const auto moved = by_reference(signature, false);
+  return moved && difference(reference, native) <= 4 * difference(reference, *moved);
+}
+
 // The file says that it is for one token at a time, and the mutant shows no more than the original what it would do with several.
 bool is_for_one_token(const native::Program& program) {
   return program.one_token || (!program.attends.empty() && program.attends[0].words.find("one at a time") != std::string::npos);
@@ -139,10 +149,12 @@ void judge(analysis::Signature signature, const Mutant& mutant, Tally& tally) {
   if (!rows) {
     ++tally.refused;
   } else if (agree(*reference, *rows)) {
-    ++tally.right;
     const auto native = by_native(signature);
-    if (native && !agree(*reference, *native))
+    if (!native || agree_within_rounding(*reference, *native, signature)) {
+      ++tally.right;
+    } else {
       tally.wrong.push_back(fmt::format("{} (in the plan, not in the program; by {:.2g})", mutant.what, difference(*reference, *native)));
+    }
   } else if (const auto alone = by_reference(signature, true); alone && agree(*alone, *rows) && is_for_one_token(*program)) {
     ++tally.right_one_by_one;
   } else {
