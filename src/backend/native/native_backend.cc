@@ -101,6 +101,7 @@ class NativeBackend final : public Backend {
 
  private:
   void try_one_row();
+  void check_files() const;
   void check_rows(std::span<const Row> rows, std::span<Cache* const> caches);
   void check_branch(std::span<const Row> rows, size_t first, std::span<Cache* const> caches);
   void add_branches(std::span<const Row> rows, std::span<Cache* const> caches);
@@ -227,6 +228,11 @@ void NativeBackend::rewind(Cache& cache, int length) {
   native_cache.registers.clear();
 }
 
+// Tables that are only looked up, small constants and the nodes of position tables stay in the mapped files.
+void NativeBackend::check_files() const {
+  for (const analysis::File& file : signature_.files) file.model->check_files_unchanged();
+}
+
 void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const> caches) {
   ends_.clear();
   for (const Cache* cache : caches) ends_.push_back(cache->length());
@@ -285,6 +291,7 @@ RunStatus NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> 
   add_branches(rows, caches);
   logits.resize(static_cast<int>(wanted_.size()), traits_.vocab);
   if (rows.empty()) return RunStatus::kDone;
+  check_files();
   if (!pages_.make_room(caches, ends_)) return RunStatus::kNoMemory;
   decoder_->prepare(rows_);
   prepare(caches);
@@ -411,6 +418,7 @@ std::unique_ptr<Cache> NativeBackend::restore(std::span<const TokenId> tokens, s
 
 std::vector<std::shared_ptr<const Source>> NativeBackend::encode(std::span<const Tensor> inputs) {
   const std::lock_guard lock(mutex_);
+  check_files();
   return sources_.encode(inputs);
 }
 
