@@ -182,6 +182,13 @@ const onnx::Node* reference_node(const Plan& plan, const Op* op, std::string_vie
   return node.op == name ? &node : nullptr;
 }
 
+std::optional<CodeGrid> grid_of(const Plan& plan, const Op& op, DType otherwise) {
+  const auto constant = [&](size_t i) { return &plan.constants[static_cast<size_t>(op.in[i].index)]; };
+  const bool has_zero_point = op.in.size() > 2 && op.in[2];
+  if (op.in.size() < 2 || !op.in[1].is_constant() || (has_zero_point && !op.in[2].is_constant())) return {};
+  return code_grid(*constant(1), has_zero_point ? constant(2) : nullptr, otherwise);
+}
+
 std::vector<float> per_group(const Plan& plan, const Input& input, Spread spread, int64_t group) {
   const std::span<const float> values = plan.floats(input);
   if (values.empty()) return {};

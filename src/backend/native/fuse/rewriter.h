@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "backend/native/graph/rounding.h"
 #include "backend/native/plan/plan.h"
 
 namespace kvik::native {
@@ -68,6 +69,10 @@ bool same_rows_of(const Op& a, const Op& b);
 
 // The node that an operation runs by its reference kernel, where it is this operator; else null.
 const onnx::Node* reference_node(const Plan& plan, const Op* op, std::string_view name);
+
+// How a QuantizeLinear or DequantizeLinear maps codes, if its scale and zero point are constant and the same for all elements. Without a
+// zero point codes are as `otherwise`.
+std::optional<CodeGrid> grid_of(const Plan& plan, const Op& op, DType otherwise);
 
 // The elements of a constant operand as it meets one group of `group` elements, where every group meets the same; empty otherwise.
 std::vector<float> per_group(const Plan& plan, const Input& input, Spread spread, int64_t group);

@@ -71,6 +71,10 @@ void check_weights(const Plan& plan) {
     const bool codes = kind == Quantization::Kind::kLinear || kind == Quantization::Kind::kInteger;
     require(weight.activations == Activations::kFloats || (weight.activations == Activations::kBytes && codes),
             "weight {} multiplies rows of kind {}; expected floats, or bytes if it has codes", i, static_cast<int>(weight.activations));
+    const bool fixed = weight.activations == Activations::kBytes && std::isnormal(weight.row_scale) && weight.row_scale > 0;
+    require(weight.row_scale == 0 || fixed, "weight {} has a scale of rows of {}", i, weight.row_scale);
+    require(weight.row_zero_point >= 0 && weight.row_zero_point <= (fixed ? 255 : 0), "weight {} has a zero point of rows of {}", i,
+            weight.row_zero_point);
   }
 }
 

@@ -302,6 +302,7 @@ template <class A>
 void field(A& a, PlanWeight& weight) {
   fields(a, weight.k, weight.n, weight.parts);
   a.enumeration(weight.activations, Activations::kBytes);
+  fields(a, weight.row_scale, weight.row_zero_point);
 }
 
 template <class A>

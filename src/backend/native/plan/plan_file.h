@@ -14,7 +14,7 @@
 namespace kvik::native {
 
 // Changes whenever a compiler makes other plans of the same model, or writes the same plans in another way.
-inline constexpr int kPlanVersion = 3;
+inline constexpr int kPlanVersion = 4;
 
 // A file of the model that a plan may refer to.
 struct PlanModel {
