@@ -33,11 +33,22 @@ std::string error_of_step(Backend& backend) {
   return "";
 }
 
-class ChangedModelFile : public testing::TestWithParam<const char*> {};
+using Open = std::shared_ptr<Backend> (*)(const fs::path& folder);
+std::shared_ptr<Backend> open_natively(const fs::path& folder) { return testing_support::open_native(folder); }
+
+struct Opened {
+  const char* form;
+  Open open;
+};
+void PrintTo(const Opened& opened, std::ostream* out) {
+  *out << opened.form << (opened.open == open_natively ? ", native" : ", reference");
+}
+
+class ChangedModelFile : public testing::TestWithParam<Opened> {};
 
 TEST_P(ChangedModelFile, TruncationIsReportedInsteadOfACrash) {
-  const CopiedModel model(GetParam());
-  const auto backend = testing_support::open_reference(model.folder.path());
+  const CopiedModel model(GetParam().form);
+  const auto backend = GetParam().open(model.folder.path());
   ASSERT_EQ(error_of_step(*backend), "");
   for (const auto& entry : fs::directory_iterator(model.folder.path())) {
     if (entry.path().extension() == ".json") continue;
@@ -47,8 +58,8 @@ TEST_P(ChangedModelFile, TruncationIsReportedInsteadOfACrash) {
 }
 
 TEST_P(ChangedModelFile, ReplacementByRenameIsHarmless) {
-  const CopiedModel model(GetParam());
-  const auto backend = testing_support::open_reference(model.folder.path());
+  const CopiedModel model(GetParam().form);
+  const auto backend = GetParam().open(model.folder.path());
   const testing_support::TemporaryFolder other;
   for (const auto& entry : fs::directory_iterator(model.folder.path())) {
     const fs::path temporary = other.write("new", "not a model");
@@ -57,7 +68,15 @@ TEST_P(ChangedModelFile, ReplacementByRenameIsHarmless) {
   EXPECT_EQ(error_of_step(*backend), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, ChangedModelFile, testing::Values("plain", "data-one-file", "data-per-tensor"));
+std::vector<Opened> opened() {
+  std::vector<Opened> all;
+  for (const char* form : {"plain", "data-one-file", "data-per-tensor"}) {
+    for (const Open open : {Open(testing_support::open_reference), Open(open_natively)}) all.push_back({form, open});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, ChangedModelFile, testing::ValuesIn(opened()));
 
 }  // namespace
 }  // namespace kvik::backend

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "base/aligned_buffer.h"
@@ -226,6 +228,31 @@ TEST(Matmul, IntegerProductsAreThoseOfMatMulInteger) {
           ASSERT_TRUE(same_bits(out[static_cast<size_t>(row * s.n + n)], expected)) << row << ' ' << n;
         }
     }
+}
+
+// As QuantizeLinear does it; what the scale does not reach is clipped.
+TEST(Matmul, RowsOfAFixedScaleAreQuantisedByItOnEveryPath) {
+  Numbers numbers;
+  const int64_t k = 70;
+  const std::vector<float> x = difficult_rows(numbers, kRows, k);
+  AlignedBuffer memory(byte_rows_bytes(kRows, k));
+  ByteRows rows = byte_rows(memory.data(), kRows, k);
+  rows.fixed_scale = 0.02f;
+  rows.fixed_zero_point = 100;
+  for (const CpuKernels* kernels : available()) {
+    for (int64_t row = 0; row < kRows; ++row) {
+      kernels->quantise_bytes_row(x.data() + row * k, rows, row);
+      EXPECT_EQ(rows.scale[row], 0.02f);
+      EXPECT_EQ(rows.zero_point[row], 100);
+      int32_t sum = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        const float code = std::clamp(std::nearbyint(x[static_cast<size_t>(row * k + i)] / 0.02f) + 100.0f, 0.0f, 255.0f);
+        ASSERT_EQ(rows.q[row * rows.stride + i], static_cast<int>(code) - 128) << kernels->name << ' ' << row << ' ' << i;
+        sum += rows.q[row * rows.stride + i];
+      }
+      EXPECT_EQ(rows.sum[row], sum);
+    }
+  }
 }
 
 TEST(Matmul, ARowThatHoldsNanGivesNanAndItsNeighboursDoNot) {

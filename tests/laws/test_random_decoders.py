@@ -1,4 +1,4 @@
-"""Decoders from random choices: every way to their logits agrees, on every backend; what is no program over rows is refused by name."""
+"""Decoders from random choices: every way to their logits agrees, on every backend; what is not a program over rows is refused by name."""
 
 import json
 import os

@@ -39,7 +39,7 @@ size_t from_environment(const char* name, size_t otherwise) {
 std::shared_ptr<const native::Stages> stages_with_window(const analysis::Signature& signature, int64_t window) {
   native::Stages stages = native::take(native::compile_stages(signature, {}));
   auto plan = std::make_shared<native::Plan>(*stages.decoder);
-  for (native::PlanAttention& attend : plan->attends) attend.window = window;
+  for (native::AttentionSpec& attend : plan->attends) attend.window = window;
   stages.decoder = std::move(plan);
   return std::make_shared<native::Stages>(std::move(stages));
 }

@@ -6,7 +6,7 @@
 #include "backend/native/attention/probe_mask.h"
 #include "backend/native/compile.h"
 
-// Which graph of a model defines it, and what is tried when that one is no program over rows.
+// Which graph of a model defines it, and what is tried if that one is not a program over rows.
 namespace kvik::native {
 namespace {
 
@@ -72,7 +72,7 @@ std::vector<Candidate> candidates(const Signature& signature, const DecoderOptio
   all.insert(all.end(), with_past.begin(), with_past.end());
   all.insert(all.end(), one_sequence.begin(), one_sequence.end());
   all.insert(all.end(), one_token.begin(), one_token.end());
-  // Numbers that begin at the wrong position, or are too many, make no program over rows: so either count may be tried.
+  // Numbers that begin at the wrong position, or are too many, do not make a program over rows, so either count may be tried.
   const size_t n = all.size();
   for (size_t i = 0; i < n; ++i) {
     if (!has_unclear_count(*all[i].file)) continue;

@@ -54,7 +54,7 @@ std::string cache_form(const NativeOptions& options, cpu::KvFormat kv) {
 // How far back the rows of a plan see; 0: to the first position.
 int64_t widest_window(const Plan& plan) {
   int64_t widest = 0;
-  for (const native::PlanAttention& attend : plan.attends) {
+  for (const native::AttentionSpec& attend : plan.attends) {
     if (attend.from_source) continue;
     if (attend.window == 0 || !attend.causal) return 0;
     widest = std::max(widest, attend.window);
@@ -63,7 +63,7 @@ int64_t widest_window(const Plan& plan) {
 }
 
 bool has_causal_attention(const Plan& plan) {
-  return std::ranges::all_of(plan.attends, [](const native::PlanAttention& attend) { return attend.from_source || attend.causal; });
+  return std::ranges::all_of(plan.attends, [](const native::AttentionSpec& attend) { return attend.from_source || attend.causal; });
 }
 
 // What the plans keep and read, in figures.
@@ -101,6 +101,7 @@ class NativeBackend final : public Backend {
 
  private:
   void try_one_row();
+  void check_files() const;
   void check_rows(std::span<const Row> rows, std::span<Cache* const> caches);
   void check_branch(std::span<const Row> rows, size_t first, std::span<Cache* const> caches);
   void add_branches(std::span<const Row> rows, std::span<Cache* const> caches);
@@ -180,7 +181,7 @@ void NativeBackend::try_one_row() {
     const std::unique_ptr<Cache> cache = new_cache(nullptr, 1);
     Cache* const caches[] = {cache.get()};
     Logits logits;
-    if (run({&row, 1}, caches, logits) != RunStatus::kDone) throw Error(Code::kInternal, "there is no room for a page of the cache");
+    if (run({&row, 1}, caches, logits) != RunStatus::kDone) throw Error(Code::kInternal, "the KV cache has no free page");
   } catch (const Error& e) { throw Error(Code::kUnsupported, fmt::format("its plan fails on one token: {}", e.what())); }
 }
 
@@ -228,6 +229,11 @@ void NativeBackend::rewind(Cache& cache, int length) {
   native_cache.registers.clear();
 }
 
+// Tables that are only looked up, small constants and the nodes of position tables stay in the mapped files.
+void NativeBackend::check_files() const {
+  for (const analysis::File& file : signature_.files) file.model->check_files_unchanged();
+}
+
 void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const> caches) {
   ends_.clear();
   for (const Cache* cache : caches) ends_.push_back(cache->length());
@@ -246,7 +252,7 @@ void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const
     int64_t& end = ends_[static_cast<size_t>(row.sequence)];
     const bool together = i == 0 || rows[i - 1].sequence == row.sequence || end == caches[static_cast<size_t>(row.sequence)]->length();
     if (row.after >= 0 && together) check_branch(rows, i, caches);
-    if (row.position != end || !together) throw Error(Code::kInternal, "the rows of a sequence must stand together and continue its cache");
+    if (row.position != end || !together) throw Error(Code::kInternal, "the rows of a sequence must be adjacent and continue its cache");
     ++end;
     rows_.push_back({row.position, row.sequence, static_cast<const NativeCache&>(*caches[static_cast<size_t>(row.sequence)]).beyond});
     tokens_.push_back(row.token);
@@ -286,6 +292,7 @@ RunStatus NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> 
   add_branches(rows, caches);
   logits.resize(static_cast<int>(wanted_.size()), traits_.vocab);
   if (rows.empty()) return RunStatus::kDone;
+  check_files();
   if (!pages_.make_room(caches, ends_)) return RunStatus::kNoMemory;
   decoder_->prepare(rows_);
   prepare(caches);
@@ -412,6 +419,7 @@ std::unique_ptr<Cache> NativeBackend::restore(std::span<const TokenId> tokens, s
 
 std::vector<std::shared_ptr<const Source>> NativeBackend::encode(std::span<const Tensor> inputs) {
   const std::lock_guard lock(mutex_);
+  check_files();
   return sources_.encode(inputs);
 }
 

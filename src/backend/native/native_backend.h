@@ -30,11 +30,11 @@ struct NativeOptions {
   size_t kv_bytes = 0;                           // most memory of all caches together; 0: no limit
   std::shared_ptr<Recorder> recorder;            // of the time that operations take; null: nothing is measured
   int page_panels = 1;                           // of kPagePositions positions each, in a page of the cache
-  // Opens a stage that is no program over rows (a convolutional encoder) some other way; where it is not set such models are refused.
+  // Opens a stage that is not a program over rows (a convolutional encoder) some other way; if it is not set, such models are refused.
   std::function<std::unique_ptr<Executor>(const analysis::File&)> open_other;
 };
 
-// Our own compiler and kernels. Throws native::Refusal naming the node where the decoder is no program over rows.
+// Our own compiler and kernels. Throws native::Refusal naming the node if the decoder is not a program over rows.
 std::unique_ptr<Backend> make_native_backend(analysis::Signature signature, const NativeOptions& options, const Log& log);
 
 }  // namespace kvik::backend

@@ -100,7 +100,7 @@ class PlanText {
     return fmt::format(" to attention {}, {} bytes per token", args.attend, bytes);
   }
   std::string details(const AttendOp& args) const {
-    const PlanAttention& a = plan_.attends[static_cast<size_t>(args.attend)];
+    const AttentionSpec& a = plan_.attends[static_cast<size_t>(args.attend)];
     return fmt::format(" attention {}: {} heads on {} of {} and {}, {}, scale {:g}", args.attend, a.n_heads, a.n_kv_heads, a.key_dim,
                        a.value_dim, a.words, a.scale);
   }

@@ -17,7 +17,7 @@ PlanReport report(const Plan& plan, WeightChoice choice, cpu::KvFormat kv) {
   for (const auto& [name, count] : plan.fused) {
     if (count > 0) r.fused[name] = count;
   }
-  for (const PlanAttention& attend : plan.attends) ++r.attention[(attend.from_source ? "cross, " : "") + attend.words];
+  for (const AttentionSpec& attend : plan.attends) ++r.attention[(attend.from_source ? "cross, " : "") + attend.words];
   for (const ChosenWeight& weight : chosen) r.weights[std::string(format_name(weight))] += weight.size_bytes;
   r.kv_bytes_per_token = cache_layout(plan, kv).page_bytes / cpu::kPagePositions;
   r.notes = plan.notes;

@@ -176,7 +176,7 @@ SourceStage::Outputs SourceStage::run_encoder(std::span<const Tensor> inputs) {
 }
 
 std::vector<std::shared_ptr<const backend::Source>> SourceStage::encode(std::span<const Tensor> inputs) {
-  if (encoder_file_ == nullptr) throw Error(Code::kBadArgument, "there is no encoder in this model");
+  if (encoder_file_ == nullptr) throw Error(Code::kBadArgument, "this model has no encoder");
   std::vector<std::shared_ptr<const backend::Source>> sources;
   for (size_t first = 0; first < inputs.size();) {
     int64_t n_rows = inputs[first].size();

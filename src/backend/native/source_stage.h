@@ -35,7 +35,7 @@ class SourceStage {
   using OpenOther = std::function<std::unique_ptr<backend::Executor>(const analysis::File&)>;
 
   SourceStage() = default;
-  // Throws Refusal where a stage is no program over rows and nothing else opens it.
+  // Throws Error if a stage is not a program over rows and nothing else opens it.
   SourceStage(const analysis::Signature& signature, const Stages& stages, const RunnerFactory& make, Runner& decoder,
               const OpenOther& open);
 

@@ -10,7 +10,7 @@
 
 namespace kvik::native {
 
-// The plans of a model, one per stage. A stage that is no program over rows has the reason instead; another backend has to run it.
+// The plans of a model, one per stage. A stage that is not a program over rows has the reason instead; another backend has to run it.
 struct Stages {
   std::shared_ptr<const Plan> decoder;
   std::shared_ptr<const Plan> encoder;    // of an encoder-decoder
@@ -23,7 +23,7 @@ struct StageOptions {
   std::vector<std::string> no_fuse;
 };
 
-// Refuses a model whose decoder is no program over rows.
+// Refuses a model whose decoder is not a program over rows.
 Outcome<Stages> compile_stages(const analysis::Signature& signature, const StageOptions& options);
 
 }  // namespace kvik::native

@@ -26,7 +26,8 @@ size_t quantised_bytes(int64_t n_rows, int64_t k);
 QuantisedRows quantised_rows(std::byte* memory, int64_t n_rows, int64_t k);  // memory: 64-byte aligned, quantised_bytes() long
 QuantisedRows rows_from(const QuantisedRows& rows, int64_t first, int64_t n_rows);
 
-// Rows quantised as DynamicQuantizeLinear does it, each by itself: x = (q + 128 - zero_point) * scale with one scale a row.
+// Rows quantised as DynamicQuantizeLinear does it, each by itself, or as QuantizeLinear does it, with one scale for all rows:
+// x = (q + 128 - zero_point) * scale with one scale a row.
 struct ByteRows {
   int64_t n_rows, k;
   int64_t stride;       // bytes from row to row, padded with zeros
@@ -34,6 +35,8 @@ struct ByteRows {
   float* scale;         // [n_rows]
   int32_t* zero_point;  // [n_rows] 0..255
   int32_t* sum;         // [n_rows] of q
+  float fixed_scale;    // of every row; 0: each row finds its own
+  int32_t fixed_zero_point;
 };
 size_t byte_rows_bytes(int64_t n_rows, int64_t k);
 ByteRows byte_rows(std::byte* memory, int64_t n_rows, int64_t k);

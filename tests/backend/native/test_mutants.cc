@@ -97,6 +97,16 @@ bool agree(const LogitRows& a, const LogitRows& b) {
   return n_apart * 1000 <= n_all;
 }
 
+// Kernels round otherwise than the reference evaluator. A mutant may blow that up (it divides by what a norm has made nearly zero), as it
+// blows up a change of the last bit of each weight.
+bool agree_within_rounding(const LogitRows& reference, const LogitRows& native, analysis::Signature signature) {
+  if (agree(reference, native)) return true;
+  std::mt19937 random(1);
+  signature.files.at(0).model = testing_support::with_rounded_weights(signature.files[0].model, random);
+  const auto moved = by_reference(signature, false);
+  return moved && difference(reference, native) <= 4 * difference(reference, *moved);
+}
+
 // The file says that it is for one token at a time, and the mutant shows no more than the original what it would do with several.
 bool is_for_one_token(const native::Program& program) {
   return program.one_token || (!program.attends.empty() && program.attends[0].words.find("one at a time") != std::string::npos);
@@ -109,7 +119,7 @@ struct Tally {
   int judged() const { return refused + right + right_one_by_one + static_cast<int>(wrong.size()); }
 };
 
-// The rows of a program with one position too many are no wrong answer but a refusal at run time.
+// The rows of a program with one position too many are not a wrong answer but a refusal at run time.
 std::optional<LogitRows> by_rows(const native::Program& program, int64_t vocab) {
   std::vector<backend::Row> rows;
   for (int i = 0; i < n_rows(); ++i) rows.push_back({.token = token(i, vocab), .position = i});
@@ -130,7 +140,7 @@ void judge(analysis::Signature signature, const Mutant& mutant, Tally& tally) {
     ++tally.not_run;
     return;
   }
-  const native::Outcome<native::Program> program = native::compile_file(signature.files[0]);
+  const native::Outcome<native::Program> program = native::compile_file(signature.files[0], {.cached_branch = mutant.cached_branch});
   if (!program) {
     ++tally.refused;
     return;
@@ -139,10 +149,12 @@ void judge(analysis::Signature signature, const Mutant& mutant, Tally& tally) {
   if (!rows) {
     ++tally.refused;
   } else if (agree(*reference, *rows)) {
-    ++tally.right;
     const auto native = by_native(signature);
-    if (native && !agree(*reference, *native))
+    if (!native || agree_within_rounding(*reference, *native, signature)) {
+      ++tally.right;
+    } else {
       tally.wrong.push_back(fmt::format("{} (in the plan, not in the program; by {:.2g})", mutant.what, difference(*reference, *native)));
+    }
   } else if (const auto alone = by_reference(signature, true); alone && agree(*alone, *rows) && is_for_one_token(*program)) {
     ++tally.right_one_by_one;
   } else {
@@ -172,11 +184,11 @@ TEST_P(Mutants, AreRefusedOrComputedRight) {
   Tally unchanged, tally;
   judge(signature, {signature.files[0].model, "nothing"}, unchanged);
   if (n_wanted() == 0) { ASSERT_EQ(unchanged.right, 1) << "the model itself is not compiled right"; }
-  if (unchanged.right == 0) GTEST_SKIP() << "it rounds otherwise, or is no program over rows";
+  if (unchanged.right == 0) GTEST_SKIP() << "it rounds otherwise, or is not a program over rows";
   std::mt19937 random(static_cast<uint32_t>(3 + n_wanted()));
   const int wanted = std::max(12, n_wanted());
   for (int drawn = 0; tally.judged() < wanted && drawn < 20 * wanted; ++drawn) {
-    if (const auto mutant = testing_support::mutate(signature.files[0].model, random)) judge(signature, *mutant, tally);
+    if (const auto mutant = testing_support::mutate(signature.files[0], random)) judge(signature, *mutant, tally);
   }
   EXPECT_THAT(tally.wrong, testing::IsEmpty());
   EXPECT_GE(tally.judged(), wanted) << tally.not_run << " were not run by the reference";
@@ -191,8 +203,8 @@ std::vector<ModelFolder> folders() {
   if (n_wanted() > 0) return testing_support::model_folders();
   std::vector<ModelFolder> result;
   for (const char* name :
-       {"zoo/qwen2", "zoo/small-hand", "zoo/small-stacked-dynamo", "forms/plain", "forms/fused-heads", "rules/plain", "rules/alibi",
-        "rules/table", "rules/sink", "rules/rotated", "rules/shared-keys", "rules/heads-in-queries", "rules/no-past"}) {
+       {"zoo/qwen2", "zoo/small-hand", "zoo/small-merged", "zoo/small-stacked-dynamo", "forms/plain", "forms/fused-heads", "rules/plain",
+        "rules/alibi", "rules/table", "rules/sink", "rules/rotated", "rules/shared-keys", "rules/heads-in-queries", "rules/no-past"}) {
     result.push_back({name, testing_support::fixtures() / name});
   }
   return result;

@@ -25,7 +25,7 @@ Reference reference_of(const onnx::Node& node, int64_t position, int64_t n_keys,
     for (int64_t h = 0; h < scores.heads; ++h) {
       float most = -std::numeric_limits<float>::infinity();
       for (int64_t k = 0; k < n_keys; ++k) {
-        if (std::isnan(scores.at(0, q, k, h))) refuse(node, "its mask makes scores that are no numbers");
+        if (std::isnan(scores.at(0, q, k, h))) refuse(node, "its mask makes scores NaN");
         most = std::max(most, scores.at(0, q, k, h));
       }
       if (!std::isfinite(most)) refuse(node, "its mask hides every key from some row");

@@ -46,7 +46,7 @@ void find_sizes(const AttentionContext& context, OperatorDefinition& definition,
   if (definition.key_dim < 1 || definition.value_dim < 1 || q != definition.n_heads * definition.key_dim ||
       k != definition.n_kv_heads * definition.key_dim || v != definition.n_kv_heads * definition.value_dim)
     refuse(definition.node,
-           fmt::format("rows of {}, {} and {} elements are no {} and {} heads", q, k, v, definition.n_heads, definition.n_kv_heads));
+           fmt::format("rows of {}, {} and {} elements do not fit {} and {} heads", q, k, v, definition.n_heads, definition.n_kv_heads));
 }
 
 // A scale of 0 is "not given" for com.microsoft's operators.
@@ -59,7 +59,7 @@ float scale_of(const OperatorDefinition& definition, bool zero_is_none) {
 std::vector<float> sinks_of(const AttentionContext& context, const OperatorDefinition& definition, int input) {
   if (!has(definition.node, input))
     return std::vector<float>(definition.node.int_or("smooth_softmax", 0) != 0 ? static_cast<size_t>(definition.n_heads) : 0);
-  if (context.labels[definition.input(input)].kind != Label::Kind::kConstant) refuse(definition.node, "its sinks are no constant");
+  if (context.labels[definition.input(input)].kind != Label::Kind::kConstant) refuse(definition.node, "its sinks are not constant");
   const Tensor sinks = to_floats(context.constants.get(definition.input(input)));
   if (sinks.size() != definition.n_heads)
     refuse(definition.node, fmt::format("{} sinks were found for {} heads", sinks.size(), definition.n_heads));

@@ -146,9 +146,10 @@ class MaskInference {
 
   void observe_biases(int64_t position, int64_t n_keys, const Scores& scores, const Reference& reference) {
     if (const auto distance = profile_.add(position, n_keys, scores, reference)) {
-      refuse(node(), fmt::format("what it adds to scores is no function of the distance between query and key (distance {}, among {} "
-                                 "tokens)",
-                                 *distance, n_keys));
+      refuse(node(),
+             fmt::format("what it adds to scores does not depend on the distance between query and key alone (distance {}, among {} "
+                         "tokens)",
+                         *distance, n_keys));
     }
   }
 

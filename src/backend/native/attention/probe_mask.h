@@ -16,8 +16,8 @@ struct MaskProbe {
   std::optional<ScoreFunction> score_function;  // known beforehand; nothing: to be asked for
 };
 
-// Probes at many sizes and up to the context's length. Refuses a bias that is no function of the distance, and a score that is no known
-// function of the product.
+// Probes at many sizes and up to the context's length. Refuses a bias that does not depend on the distance alone, and a score that is not a
+// known function of the product.
 MaskPattern probe_mask(const AttentionContext& context, const MaskProbe& mask);
 
 // Fills causal, window, slopes and distances of the pattern, and names it.

@@ -71,7 +71,7 @@ Dims batch_of(const Node& node, const Matrix& a, const Matrix& b) {
 
 ProductMap product_map(const Node& node, const Dims& a_dims, const Dims& b_dims) {
   const Flags flags = flags_of(node);
-  if (a_dims.empty() || b_dims.empty()) refuse(node, "a product of scalars is no product of rows");
+  if (a_dims.empty() || b_dims.empty()) refuse(node, "a product of scalars is not a product of rows");
   const Matrix a = matrix_of(a_dims, true, flags.transpose_a), b = matrix_of(b_dims, false, flags.transpose_b);
   const int64_t n_inner = a.dims.back(), n_rows = a.dims.end()[-2], n_columns = b.dims.back();
   if (b.dims.end()[-2] != n_inner) refuse(node, "its operands do not go together");

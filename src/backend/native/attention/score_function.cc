@@ -61,7 +61,7 @@ std::optional<ScoreFunction> score_function(const onnx::Node& node, const ScoreP
   const float cap = respond(rest, 1e7f).median();
   const ScoreFunction capped = {.scale = respond(rest, 1e-2f).median() * 100, .cap = cap};
   if (cap > 0 && far.are(capped(30), 2e-3f) && one.are(capped(1), 2e-3f) && back.are(capped(-2), 2e-3f)) return capped;
-  refuse(node, "scores are no multiple of the product of query and key, nor a soft cap of it, the same for every head and key");
+  refuse(node, "scores are neither a multiple of the product of query and key nor a soft cap of it, the same for every head and key");
 }
 
 void require_response(const onnx::Node& node, const ScoreProbe& rest, const ScoreFunction& function) {

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 22> kElementwise = {"Add",  "Sub", "Mul",
                                                            "And",  "Or",  "Equal", "Neg", "Exp", "Log",  "Tanh", "Identity",
                                                            "Cast", "Abs", "Sqrt",  "Not", "Sum", "IsNaN"};
 constexpr std::array<std::string_view, 5> kReshapes = {"Reshape", "Unsqueeze", "Squeeze", "Flatten", "Expand"};
-// Their further operands are no tensors over rows.
+// Their further operands are not tensors over rows.
 constexpr std::array<std::string_view, 6> kOnScoresAlone = {"Transpose", "Softmax", "ReduceMax", "ReduceSum", "Clip", "Slice"};
 
 class Slicer {

@@ -130,7 +130,7 @@ float RegionScores::factor_between(onnx::ValueId from, onnx::ValueId to, const S
     if (std::abs(y[i] - factor * x[i]) <= 1e-5f * std::abs(y[i])) continue;
     refuse(*region_.weights_values, "scores are rounded after more than a factor was applied to the product of queries and keys");
   }
-  if (!std::isnormal(factor)) refuse(*region_.weights_values, "what it rounds are no scores");
+  if (!std::isnormal(factor)) refuse(*region_.weights_values, "what it rounds is not the scores");
   return factor;
 }
 

@@ -18,7 +18,9 @@ void Frame::multiply(const LoadedWeight& weight, const ProductRows& x, const cpu
     });
     return cpu::matmul(pool_, kernels_, w, q, out);
   }
-  const cpu::ByteRows q = cpu::byte_rows(runner_.scratch_.data(), x.n_rows, k);
+  cpu::ByteRows q = cpu::byte_rows(runner_.scratch_.data(), x.n_rows, k);
+  q.fixed_scale = weight.row_scale;
+  q.fixed_zero_point = weight.row_zero_point;
   pool_.for_ranges(x.n_rows, rows_a_time, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) kernels_.quantise_bytes_row(x.x + row * x.stride, q, row);
   });
@@ -63,7 +65,7 @@ void Frame::run(const Op& op, const AppendOp& args) {
 
 void Frame::run(const Op& op, const AttendOp& args) {
   const cpu::Attention& attention = runner_.layouts_.of_attend[static_cast<size_t>(args.attend)];
-  const PlanAttention& attend = plan_.attends[static_cast<size_t>(args.attend)];
+  const AttentionSpec& attend = plan_.attends[static_cast<size_t>(args.attend)];
   const Reader q = reader(op.in[0]);
   runner_.attend_rows_.resize(rows_.size());
   for (int64_t row = 0; row < n_rows(); ++row) {

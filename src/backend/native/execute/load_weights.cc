@@ -160,6 +160,8 @@ void pack_part(const ChosenWeight& chosen, const WeightSource& source, const cpu
 LoadedWeight load_one(const Plan& plan, const PlanWeight& weight, const ChosenWeight& chosen, ThreadPool& pool) {
   LoadedWeight loaded;
   loaded.activations = chosen.activations;
+  loaded.row_scale = weight.row_scale;
+  loaded.row_zero_point = weight.row_zero_point;
   int64_t first = 0;
   for (size_t p = 0; p < weight.parts.size(); ++p) {
     const WeightPart& part = weight.parts[p];
@@ -184,7 +186,7 @@ LoadedWeight load_one(const Plan& plan, const PlanWeight& weight, const ChosenWe
   return loaded;
 }
 
-// A weight that is no number would silence the model without a word.
+// A weight that is NaN would make all logits NaN without a message.
 void check_constants(const Plan& plan) {
   for (const Op& op : plan.ops) {
     if (op.as<ReferenceOp>() != nullptr) continue;

@@ -31,6 +31,8 @@ struct LoadedWeight {
   std::optional<cpu::QuantSource> codes;
   std::vector<Tensor> views;  // keep alive what is only looked up
   Activations activations = Activations::kFloats;
+  float row_scale = 0.0f;  // see PlanWeight
+  int32_t row_zero_point = 0;
 
   bool is_packed() const { return packed.view.data != nullptr; }
 };

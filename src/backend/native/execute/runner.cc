@@ -31,7 +31,7 @@ void grow(AlignedBuffer& buffer, int64_t bytes) {
 
 AttendLayouts cache_layout(const Plan& plan, cpu::KvFormat format) {
   AttendLayouts layouts;
-  for (const PlanAttention& attend : plan.attends) {
+  for (const AttentionSpec& attend : plan.attends) {
     cpu::Attention a{.layout = cpu::kv_layout(format, attend.n_kv_heads, attend.key_dim, attend.value_dim)};
     a.rule.scale = attend.scale;
     a.rule.score_roundings = attend.score_roundings.data();
@@ -114,7 +114,7 @@ Recorder::Work Runner::work_of(const Op& op, std::span<const RunRow> rows, std::
   }
   if (const auto* args = op.as<AttendOp>()) {
     const auto index = static_cast<size_t>(args->attend);
-    const PlanAttention& attend = plan().attends[index];
+    const AttentionSpec& attend = plan().attends[index];
     const cpu::Attention& attention = layouts_.of_attend[index];
     int32_t last = -1;
     for (auto row = rows.rbegin(); row != rows.rend(); ++row) {  // the last row of a sequence sees the most

@@ -130,7 +130,7 @@ WeightSource linear_source(const Plan& plan, const WeightPart& part) {
   } else {
     bad_tensors(plan, part, fmt::format("scales of the shape {}", kvik::to_string(scales.dims())));
   }
-  if (!is_float(scales.dtype())) bad_tensors(plan, part, "scales that are no floats");
+  if (!is_float(scales.dtype())) bad_tensors(plan, part, "scales that are not floats");
   q.scales = {scales.bytes().data(), scales.dtype(), strides.k, strides.n};
   q.zero_points = {kZeros, codes.dtype(), 0, 0};
   if (part.zero_points >= 0) {

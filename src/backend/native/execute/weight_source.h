@@ -22,7 +22,7 @@ struct WeightSource {
 // Error(kBadModel) for tensors whose shapes contradict each other.
 WeightSource weight_source(const Plan& plan, const WeightPart& part);
 
-// Throws Error(kBadModel) naming the weight where one of its numbers (or scales) is no finite number.
+// Throws Error(kBadModel) naming the weight if one of its numbers (or scales) is not finite.
 void check_finite(const Plan& plan, const WeightPart& part, const WeightSource& source, ThreadPool& pool);
 
 }  // namespace kvik::native

@@ -38,7 +38,7 @@ class Cone {
  public:
   Cone(Plan& plan, OpIndex root) : plan_(plan), root_(root) {}
 
-  // Goes further back until everything comes from one input again. False where there is no such place any more.
+  // Goes further back until everything comes from one input again. False if there is no such place.
   bool widen() {
     do {
       const OpIndex next = ops_.empty() ? root_ : plan_.value(frontier_.rbegin()->second.index).producer;
@@ -184,13 +184,11 @@ bool may_end_activation(const Op& op) {
 
 }  // namespace
 
-int fuse_activation(Plan& target) {
-  Rewriter plan(target, "activation");
+int fuse_activation(Plan& plan) {
   // Outermost first: a sigmoid that belongs to more is not taken by itself.
-  for (OpIndex i = plan.size(); i-- > 0;) {
-    if (!plan.is_dead(i) && may_end_activation(plan.op(i)) && match_activation(plan, i)) plan.count();
-  }
-  return plan.finish();
+  return rewrite_each_from_end(plan, "activation", [](Rewriter& rewriter, OpIndex i) {
+    return may_end_activation(rewriter.op(i)) && match_activation(rewriter, i);
+  });
 }
 
 }  // namespace kvik::native

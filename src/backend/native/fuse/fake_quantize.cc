@@ -1,18 +1,9 @@
 // QuantizeLinear and DequantizeLinear of a row value, as exports with quantised activations have them: rounding to a grid, in floats.
 #include "backend/native/fuse/passes.h"
 #include "backend/native/fuse/rewriter.h"
-#include "backend/native/graph/rounding.h"
 
 namespace kvik::native {
 namespace {
-
-// One scale and zero point for everything. Without a zero point codes are as `otherwise`.
-std::optional<CodeGrid> grid_of(const Plan& plan, const Op& op, DType otherwise) {
-  const auto constant = [&](size_t i) { return &plan.constants[static_cast<size_t>(op.in[i].index)]; };
-  const bool has_zero_point = op.in.size() > 2 && op.in[2];
-  if (op.in.size() < 2 || !op.in[1].is_constant() || (has_zero_point && !op.in[2].is_constant())) return {};
-  return code_grid(*constant(1), has_zero_point ? constant(2) : nullptr, otherwise);
-}
 
 bool match_fake_quantization(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
@@ -38,12 +29,6 @@ bool match_fake_quantization(Rewriter& rewriter, OpIndex i) {
 
 }  // namespace
 
-int fuse_fake_quantize(Plan& target) {
-  Rewriter plan(target, "fake_quantize");
-  for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match_fake_quantization(plan, i)) plan.count();
-  }
-  return plan.finish();
-}
+int fuse_fake_quantize(Plan& plan) { return rewrite_each(plan, "fake_quantize", match_fake_quantization); }
 
 }  // namespace kvik::native

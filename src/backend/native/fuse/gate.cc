@@ -30,12 +30,6 @@ bool match_gate(Rewriter& rewriter, OpIndex i) {
 
 }  // namespace
 
-int fuse_gate(Plan& target) {
-  Rewriter plan(target, "gate");
-  for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match_gate(plan, i)) plan.count();
-  }
-  return plan.finish();
-}
+int fuse_gate(Plan& plan) { return rewrite_each(plan, "gate", match_gate); }
 
 }  // namespace kvik::native

@@ -1,5 +1,6 @@
 // DynamicQuantizeLinear, MatMulInteger and the multiplication by both scales (or all of it but the first in one operator): one product of a
-// row that is quantised by itself.
+// row that is quantised by itself. QuantizeLinear and a product with both scales: the same, of rows that share a scale.
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "backend/native/fuse/passes.h"
@@ -32,11 +33,17 @@ void collect(const Plan& plan, const Op& op, int depth, Factors& factors) {
   }
 }
 
-// A product of rows that were quantised by themselves.
+// Rows before they were quantised.
+struct PlainRows {
+  Input x;
+  float scale = 0.0f;  // of all rows; 0: each row has its own
+  int32_t zero_point = 0;
+};
+
 struct IntegerProduct {
   const Op* op = nullptr;  // MatMulInteger, or MatMulIntegerToFloat
-  Input x;                 // before it was quantised
-  Input zero_points;       // of the matrix
+  PlainRows rows;
+  Input zero_points;  // of the matrix
   std::vector<Input> scales;
   Input bias;
 };
@@ -45,13 +52,28 @@ struct Quantised {
   Input rows, scale, zero_point;
 };
 
+// What QuantizeLinear made these of, with the scale and zero point that the product undoes.
+std::optional<PlainRows> before_fixed_quantisation(const Plan& plan, const Quantised& quantised) {
+  const Op* op = plan.producer(quantised.rows);
+  const onnx::Node* node = reference_node(plan, op, "QuantizeLinear");
+  if (node == nullptr || node->has("output_dtype") || !op->in[0].is_value()) return {};
+  const auto constant = [&](const Input& input) { return &plan.constants[static_cast<size_t>(input.index)]; };
+  const std::optional<CodeGrid> to = grid_of(plan, *op, DType::kU8);
+  if (!to || (to->codes != DType::kU8 && to->codes != DType::kI8) || to->codes != plan.value(quantised.rows.index).dtype) return {};
+  if (!quantised.scale.is_constant() || (quantised.zero_point && !quantised.zero_point.is_constant())) return {};
+  const std::optional<CodeGrid> undone =
+      code_grid(*constant(quantised.scale), quantised.zero_point ? constant(quantised.zero_point) : nullptr, to->codes);
+  if (!undone || undone->scale != to->scale || undone->zero_point != to->zero_point || to->scale <= 0) return {};
+  return PlainRows{op->in[0], to->scale, static_cast<int32_t>(to->zero_point) + (to->codes == DType::kI8 ? 128 : 0)};
+}
+
 // What DynamicQuantizeLinear made these of.
-std::optional<Input> before_quantisation(const Plan& plan, const Quantised& quantised) {
+std::optional<PlainRows> before_quantisation(const Plan& plan, const Quantised& quantised) {
   const Op* op = plan.producer(quantised.rows);
   if (reference_node(plan, op, "DynamicQuantizeLinear") == nullptr || op->out.size() != 3) return {};
   const auto is = [&](const Input& input, size_t output) { return op->out[output] != kNoIndex && input == plan.whole(op->out[output]); };
   if (!is(quantised.rows, 0) || !is(quantised.scale, 1) || !is(quantised.zero_point, 2)) return {};
-  return op->in[0];
+  return PlainRows{op->in[0]};
 }
 
 Input input_of(const Op& op, size_t i) { return i < op.in.size() ? op.in[i] : Input{}; }
@@ -60,16 +82,18 @@ Input input_of(const Op& op, size_t i) { return i < op.in.size() ? op.in[i] : In
 std::optional<IntegerProduct> spelled_out(const Plan& plan, const Input& sum, const Input& scale, const std::vector<Input>& scales) {
   const Op* op = through_cast(plan, sum);
   if (reference_node(plan, op, "MatMulInteger") == nullptr) return {};
-  const std::optional<Input> x = before_quantisation(plan, {input_of(*op, 0), scale, input_of(*op, 2)});
-  if (!x) return {};
-  return IntegerProduct{op, *x, input_of(*op, 3), scales, {}};
+  const std::optional<PlainRows> rows = before_quantisation(plan, {input_of(*op, 0), scale, input_of(*op, 2)});
+  if (!rows) return {};
+  return IntegerProduct{op, *rows, input_of(*op, 3), scales, {}};
 }
 
 std::optional<IntegerProduct> find(const Plan& plan, const Op& op) {
   if (reference_node(plan, &op, "MatMulIntegerToFloat") != nullptr) {
-    const std::optional<Input> x = before_quantisation(plan, {input_of(op, 0), input_of(op, 2), input_of(op, 4)});
-    if (!x) return {};
-    return IntegerProduct{&op, *x, input_of(op, 5), {input_of(op, 3)}, input_of(op, 6)};
+    const Quantised quantised = {input_of(op, 0), input_of(op, 2), input_of(op, 4)};
+    std::optional<PlainRows> rows = before_quantisation(plan, quantised);
+    if (!rows) rows = before_fixed_quantisation(plan, quantised);
+    if (!rows) return {};
+    return IntegerProduct{&op, *rows, input_of(op, 5), {input_of(op, 3)}, input_of(op, 6)};
   }
   const BinaryOp* mul = op.as<BinaryOp>();
   if (mul == nullptr || mul->op != Binary::kMul) return {};
@@ -99,7 +123,7 @@ bool match_integer_matmul(Rewriter& rewriter, OpIndex i) {
   if (!found || !found->op->in[1].is_constant() || (found->zero_points && !found->zero_points.is_constant())) return false;
   const Tensor codes = plan.constants[static_cast<size_t>(found->op->in[1].index)];
   const Dims& dims = codes.dims();
-  if (dims.size() != 2 || found->x.size != dims[0] || plan.value(op.out.front()).size != dims[1]) return false;
+  if (dims.size() != 2 || found->rows.x.size != dims[0] || plan.value(op.out.front()).size != dims[1]) return false;
   if (found->bias && plan.floats(found->bias).size() != static_cast<size_t>(dims[1])) return false;
   const std::vector<float> scales = column_scales(plan, found->scales, dims[1]);
   if (scales.empty()) return false;
@@ -114,21 +138,20 @@ bool match_integer_matmul(Rewriter& rewriter, OpIndex i) {
     const Tensor zero_points = plan.constants[static_cast<size_t>(found->zero_points.index)];
     part.zero_points = plan.add_tensor(fmt::format("zero points of {}", name), zero_points);
   }
-  plan.weights.push_back({part.k, part.n, {part}, Activations::kBytes});
-  const Input x = found->x, bias = found->bias;
+  plan.weights.push_back({part.k, part.n, {part}, Activations::kBytes, found->rows.scale, found->rows.zero_point});
+  const Input x = found->rows.x, bias = found->bias;
   rewriter.become(i, Matmul{{static_cast<int>(plan.weights.size() - 1)}}, {x, bias});
   return true;
 }
 
 }  // namespace
 
-int fuse_integer_matmul(Plan& target) {
-  Rewriter plan(target, "integer_matmul");
-  for (OpIndex i = plan.size(); i-- > 0;) {
-    if (!plan.is_dead(i) && match_integer_matmul(plan, i)) plan.count();
-  }
-  const int count = plan.finish();
-  if (count > 0) target.notes.push_back(fmt::format("activations of {} integer products are quantised per row", count));
+int fuse_integer_matmul(Plan& plan) {
+  const size_t n_before = plan.weights.size();
+  const int count = rewrite_each_from_end(plan, "integer_matmul", match_integer_matmul);
+  const auto n_dynamic = std::count_if(plan.weights.begin() + static_cast<ptrdiff_t>(n_before), plan.weights.end(),
+                                       [](const PlanWeight& weight) { return weight.row_scale == 0; });
+  if (n_dynamic > 0) plan.notes.push_back(fmt::format("activations of {} integer products are quantised per row", n_dynamic));
   return count;
 }
 

@@ -38,7 +38,7 @@ bool match_kv_heads(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
   const AppendOp* append = rewriter.op(i).as<AppendOp>();
   if (append == nullptr) return false;
-  PlanAttention& attend = plan.attends[static_cast<size_t>(append->attend)];
+  AttentionSpec& attend = plan.attends[static_cast<size_t>(append->attend)];
   const std::optional<Heads> k = repeated_heads(plan, rewriter.op(i).in[0], attend.n_kv_heads, attend.key_dim);
   const std::optional<Heads> v = repeated_heads(plan, rewriter.op(i).in[1], attend.n_kv_heads, attend.value_dim);
   if (!k || !v || k->from != v->from) return false;
@@ -61,12 +61,6 @@ bool match_kv_heads(Rewriter& rewriter, OpIndex i) {
 
 }  // namespace
 
-int fuse_kv_heads(Plan& target) {
-  Rewriter plan(target, "kv_heads");
-  for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match_kv_heads(plan, i)) plan.count();
-  }
-  return plan.finish();
-}
+int fuse_kv_heads(Plan& plan) { return rewrite_each(plan, "kv_heads", match_kv_heads); }
 
 }  // namespace kvik::native

@@ -29,12 +29,6 @@ bool match_late_repeat(Rewriter& rewriter, OpIndex i) {
 
 }  // namespace
 
-int fuse_late_repeat(Plan& target) {
-  Rewriter plan(target, "late_repeat");
-  for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match_late_repeat(plan, i)) plan.count();
-  }
-  return plan.finish();
-}
+int fuse_late_repeat(Plan& plan) { return rewrite_each(plan, "late_repeat", match_late_repeat); }
 
 }  // namespace kvik::native

@@ -31,12 +31,6 @@ bool match_matmul_bias(Rewriter& rewriter, OpIndex i) {
 
 }  // namespace
 
-int fuse_matmul_bias(Plan& target) {
-  Rewriter plan(target, "matmul_bias");
-  for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match_matmul_bias(plan, i)) plan.count();
-  }
-  return plan.finish();
-}
+int fuse_matmul_bias(Plan& plan) { return rewrite_each(plan, "matmul_bias", match_matmul_bias); }
 
 }  // namespace kvik::native

@@ -45,12 +45,6 @@ bool match_quantized_embed(Rewriter& rewriter, OpIndex i) {
 
 }  // namespace
 
-int fuse_quantized_embed(Plan& target) {
-  Rewriter plan(target, "quantized_embed");
-  for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match_quantized_embed(plan, i)) plan.count();
-  }
-  return plan.finish();
-}
+int fuse_quantized_embed(Plan& plan) { return rewrite_each(plan, "quantized_embed", match_quantized_embed); }
 
 }  // namespace kvik::native

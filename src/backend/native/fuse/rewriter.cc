@@ -148,6 +148,22 @@ void Rewriter::kill_if_unused(OpIndex i) {
   if (selection != kNoIndex) forget(i, selection);
 }
 
+int rewrite_each(Plan& plan, std::string_view pass, const Match& match) {
+  Rewriter rewriter(plan, pass);
+  for (OpIndex i = 0; i < rewriter.size(); ++i) {
+    if (!rewriter.is_dead(i) && match(rewriter, i)) rewriter.count();
+  }
+  return rewriter.finish();
+}
+
+int rewrite_each_from_end(Plan& plan, std::string_view pass, const Match& match) {
+  Rewriter rewriter(plan, pass);
+  for (OpIndex i = rewriter.size(); i-- > 0;) {
+    if (!rewriter.is_dead(i) && match(rewriter, i)) rewriter.count();
+  }
+  return rewriter.finish();
+}
+
 int64_t spread_element(Spread spread, int64_t groups, int64_t n, int64_t i) {
   switch (spread) {
     case Spread::kAll: return i;
@@ -164,6 +180,13 @@ const onnx::Node* reference_node(const Plan& plan, const Op* op, std::string_vie
   if (op == nullptr || op->as<ReferenceOp>() == nullptr || op->node == onnx::kNoNode) return nullptr;
   const onnx::Node& node = plan.node(*op);
   return node.op == name ? &node : nullptr;
+}
+
+std::optional<CodeGrid> grid_of(const Plan& plan, const Op& op, DType otherwise) {
+  const auto constant = [&](size_t i) { return &plan.constants[static_cast<size_t>(op.in[i].index)]; };
+  const bool has_zero_point = op.in.size() > 2 && op.in[2];
+  if (op.in.size() < 2 || !op.in[1].is_constant() || (has_zero_point && !op.in[2].is_constant())) return {};
+  return code_grid(*constant(1), has_zero_point ? constant(2) : nullptr, otherwise);
 }
 
 std::vector<float> per_group(const Plan& plan, const Input& input, Spread spread, int64_t group) {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
 
+#include "backend/native/graph/rounding.h"
 #include "backend/native/plan/plan.h"
 
 namespace kvik::native {
@@ -42,7 +44,7 @@ class Rewriter {
   int finish();
 
  private:
-  void forget(OpIndex i, ValueIndex value);  // is no consumer of it any more; what has none left dies
+  void forget(OpIndex i, ValueIndex value);  // is not a consumer of it any more; what has none left dies
   void kill_if_unused(OpIndex i);
 
   Plan& plan_;
@@ -53,6 +55,12 @@ class Rewriter {
   int count_ = 0;
 };
 
+// Tries `match` on every operation that is not dead, from the first to the last or the other way round, and leaves the plan indexed. Match
+// changes the plan around operation i if it fits and says whether it did. Gives how many did.
+using Match = std::function<bool(Rewriter&, OpIndex)>;
+int rewrite_each(Plan& plan, std::string_view pass, const Match& match);
+int rewrite_each_from_end(Plan& plan, std::string_view pass, const Match& match);
+
 // Which element of an operand meets element i of `n`.
 int64_t spread_element(Spread spread, int64_t groups, int64_t n, int64_t i);
 
@@ -61,6 +69,10 @@ bool same_rows_of(const Op& a, const Op& b);
 
 // The node that an operation runs by its reference kernel, where it is this operator; else null.
 const onnx::Node* reference_node(const Plan& plan, const Op* op, std::string_view name);
+
+// How a QuantizeLinear or DequantizeLinear maps codes, if its scale and zero point are constant and the same for all elements. Without a
+// zero point codes are as `otherwise`.
+std::optional<CodeGrid> grid_of(const Plan& plan, const Op& op, DType otherwise);
 
 // The elements of a constant operand as it meets one group of `group` elements, where every group meets the same; empty otherwise.
 std::vector<float> per_group(const Plan& plan, const Input& input, Spread spread, int64_t group);

@@ -141,15 +141,11 @@ bool match_rotary(Rewriter& rewriter, LinearForms& forms, Angles& angles, OpInde
 
 }  // namespace
 
-int fuse_rotary(Plan& target) {
-  Rewriter plan(target, "rotary");
-  LinearForms forms(target);
-  Angles angles(target);
+int fuse_rotary(Plan& plan) {
+  LinearForms forms(plan);
+  Angles angles(plan);
   // Outermost first: what passes beside the rotated part of a head belongs to it.
-  for (OpIndex i = plan.size(); i-- > 0;) {
-    if (!plan.is_dead(i) && match_rotary(plan, forms, angles, i)) plan.count();
-  }
-  return plan.finish();
+  return rewrite_each_from_end(plan, "rotary", [&](Rewriter& rewriter, OpIndex i) { return match_rotary(rewriter, forms, angles, i); });
 }
 
 }  // namespace kvik::native

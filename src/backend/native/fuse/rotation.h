@@ -31,7 +31,7 @@ struct LinearForm {
   std::vector<Element> elements;
 };
 
-// Nothing where a value is no such sum, or one of several sources.
+// Nothing if a value is not such a sum, or one of several sources.
 class LinearForms {
  public:
   explicit LinearForms(const Plan& plan);

@@ -13,7 +13,7 @@ struct Users {
   int n_attends = 0, n_appends = 0;
 };
 
-bool fold(Rewriter& rewriter, PlanAttention& attend, Input x) {
+bool fold(Rewriter& rewriter, AttentionSpec& attend, Input x) {
   Plan& plan = rewriter.plan();
   for (;;) {
     Op* op = plan.producer(x);

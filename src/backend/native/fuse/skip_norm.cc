@@ -32,12 +32,6 @@ bool match_skip_norm(Rewriter& rewriter, OpIndex i) {
 
 }  // namespace
 
-int fuse_skip_norm(Plan& target) {
-  Rewriter plan(target, "skip_norm");
-  for (OpIndex i = 0; i < plan.size(); ++i) {
-    if (!plan.is_dead(i) && match_skip_norm(plan, i)) plan.count();
-  }
-  return plan.finish();
-}
+int fuse_skip_norm(Plan& plan) { return rewrite_each(plan, "skip_norm", match_skip_norm); }
 
 }  // namespace kvik::native

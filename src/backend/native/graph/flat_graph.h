@@ -28,14 +28,14 @@ struct FlatGraph {
   // Positions of a past that is a buffer of fixed size and is read whole. Axes cannot tell such a buffer from what is in it, so the graph
   // is only looked at where both are the same: what is new fills it to the end. 0: the past grows.
   int64_t buffer = 0;
-  bool one_position = false;  // see CallForm
+  bool one_position = false;      // see CallForm
   std::deque<std::string> names;  // of what was made here
 
   onnx::ValueId add_value(std::string name);
   onnx::ValueId add_constant(std::string name, Tensor tensor);
   // Sets producers of the node's outputs.
   onnx::NodeId add_node(onnx::Node node);
-  const Input* input_of(onnx::ValueId value) const;  // null when the value is no input
+  const Input* input_of(onnx::ValueId value) const;  // null if the value is not an input
 };
 
 }  // namespace kvik::native

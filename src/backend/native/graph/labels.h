@@ -23,10 +23,10 @@ struct Label {
   Axes axes;                                                   // kRow
   bool on_tokens = false, on_past = false, on_source = false;  // kRow: what it depends on
   bool is_score = false;    // derived from a product of queries and keys: belongs to an attention, is not emitted
-  bool is_last = false;     // of the last row of a call only: what combines it with other rows is no function of a row
+  bool is_last = false;     // of the last row of a call only: what combines it with other rows does not work row by row
   bool is_empty = false;    // without elements: a slice of nothing, which a concatenation leaves out; its axes are not known
   bool token_free = false;  // kAuxiliary, though it is computed from tokens: probing showed that they do not matter
-  int poison = -1;          // index into Labels::reasons: the shape is known, the content is no function of the row
+  int poison = -1;          // index into Labels::reasons: the shape is known, the content does not depend on the row alone
 };
 
 // All labels of a graph, by value.

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/native/graph/attention_spec.h"
 #include "backend/native/graph/flat_graph.h"
 #include "backend/native/graph/labels.h"
 #include "base/token.h"
-#include "kernels/ops.h"
 #include "tensor/tensor.h"
 
 // What the front of the compiler makes of a graph and its back turns into a plan: a program over one row. It is the graph at batch 1
@@ -63,34 +63,15 @@ struct PositionTable {
   int64_t limit = 0;  // positions it is defined for; 0: no limit was found
 };
 
-// One attention, whatever nodes it was spelled with.
-struct Attend {
-  bool from_source = false;  // cross attention: keys and values are rows of the source program
-  int64_t n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
-  std::vector<int32_t> kv_head_of;  // [n_heads]; empty: n_heads / n_kv_heads neighbours share one
-
-  // Which element of the row stands at [head][dim]; empty: the row is laid out so.
+// An attention and the rows that it reads and makes.
+struct Attend : AttentionSpec {
+  // Which element of the row is at [head][dim]; empty: the row is laid out so.
   RowId q = kNoRow, k = kNoRow, v = kNoRow;
   std::vector<int32_t> q_map;  // [n_heads * key_dim]
   std::vector<int32_t> k_map;  // [n_kv_heads * key_dim]
   std::vector<int32_t> v_map;  // [n_kv_heads * value_dim]
   RowId out = kNoRow;
   std::vector<int32_t> out_map;  // for each element of the output's row, which of [n_heads][value_dim]; empty: laid out so
-
-  // Score = cap(rounded(scale * q.k)) + bias(head, distance), distance = query position - key position.
-  float scale = 1.0f;
-  std::vector<Rounding> score_roundings;   // one after the other; empty: not rounded
-  std::vector<Rounding> weight_roundings;  // the same of what the softmax gives; no sinks then
-  float soft_cap = 0.0f;                   // 0: none
-  bool causal = true;                      // false: all keys of the sequence
-  int64_t window = 0;                      // sees distances below it; 0: all
-  std::vector<float> slopes;               // [n_heads], bias = -slope * distance; empty: none
-  std::vector<float> distance_bias;  // [n_heads][n], at distance - first_distance, clamped at both ends; -inf hides a key; empty: none
-  int64_t first_distance = 0;
-  std::vector<float> sinks;  // [n_heads]; empty: none
-
-  std::string words;  // "causal, window 4096", for people
-  std::string node;   // for sentences
 
   bool operator==(const Attend&) const = default;
 };

@@ -83,7 +83,9 @@ void Emitter::add(RowOp op, bool for_source) { (for_source ? program_.source_ops
 
 int Emitter::add_attention(onnx::NodeId node, ValueId out) {
   const auto index = static_cast<int>(program_.attends.size());
-  program_.attends.push_back({.out = row(out), .node = program_.flat->graph.nodes[static_cast<size_t>(node)].describe()});
+  Attend& attend = program_.attends.emplace_back();
+  attend.out = row(out);
+  attend.node = program_.flat->graph.nodes[static_cast<size_t>(node)].describe();
   add({.kind = RowOp::Kind::kAttend, .node = node, .outputs = {program_.attends.back().out}, .attend = index}, false);
   return index;
 }
@@ -137,8 +139,8 @@ void Emitter::refuse_row(const std::string& reader, RowId row) const {
   const ValueId value = value_of_row_[static_cast<size_t>(row)];
   const Label& label = (*labels_)[value];
   if (label.poison >= 0) refuse(fmt::format("{}, which {} reads", labels_->reasons[static_cast<size_t>(label.poison)], reader));
-  refuse(fmt::format("{} reads '{}', which is no function of the row: its axes are {}{}", reader, program_.flat->graph.name_of(value),
-                     to_string(label.axes), label.is_score ? " (attention scores)" : ""));
+  refuse(fmt::format("{} reads '{}', which does not depend on the row alone: its axes are {}{}", reader,
+                     program_.flat->graph.name_of(value), to_string(label.axes), label.is_score ? " (attention scores)" : ""));
 }
 
 void Emitter::resolve(const std::function<Operand(const Auxiliary&)>& made_of) {

@@ -31,7 +31,7 @@ class Emitter {
 
   Program& program() { return program_; }
 
-  // When all attentions are known. Refuses an operand that is no function of the row.
+  // When all attentions are known. Refuses an operand that does not depend on the row alone.
   void close();
 
   // An operand that is evaluated beforehand. Operands of kind kTable refer to these until resolve() has replaced them.

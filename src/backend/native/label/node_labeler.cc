@@ -152,7 +152,7 @@ Axis NodeLabeler::fitted_axis(size_t i, size_t axis, const Axis* like) {
     result.push_back(factor(times));
     return canonical(std::move(result));
   }
-  refuse(fmt::format("axis {} of input {} has the sizes {}, which are no known length", axis, i, to_string(found)));
+  refuse(fmt::format("axis {} of input {} has the sizes {}, which are not a known length", axis, i, to_string(found)));
 }
 
 Axes NodeLabeler::broadcast(std::span<const Axes> several) const {

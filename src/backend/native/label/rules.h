@@ -42,7 +42,7 @@ void add_slice_rules(RuleTable& table);
 // A Gather of rows by an index that a selection made.
 void gather_selected(NodeLabeler& op);
 
-// GatherND and ScatterND by an index that is no row.
+// GatherND and ScatterND by an index that is not a row.
 void gather_places(NodeLabeler& op);
 void scatter_places(NodeLabeler& op);
 

@@ -12,7 +12,7 @@ namespace {
 using onnx::ValueId;
 
 constexpr int64_t kTokensAtOnce = 4096;
-constexpr size_t kMostUnsupported = 64;  // more than these are no exceptions
+constexpr size_t kMostUnsupported = 64;  // more than these are not exceptions
 
 bool same_bits(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.dims() == b.dims() && std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;

@@ -31,29 +31,6 @@ bool has_selection(const Dims& dims) {
   return std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim < 0; });
 }
 
-PlanAttention plan_attention(const Attend& from) {
-  PlanAttention to;
-  to.from_source = from.from_source;
-  to.n_heads = from.n_heads;
-  to.n_kv_heads = from.n_kv_heads;
-  to.key_dim = from.key_dim;
-  to.value_dim = from.value_dim;
-  to.kv_head_of = from.kv_head_of;
-  to.scale = from.scale;
-  to.score_roundings = from.score_roundings;
-  to.weight_roundings = from.weight_roundings;
-  to.soft_cap = from.soft_cap;
-  to.causal = from.causal;
-  to.window = from.window;
-  to.slopes = from.slopes;
-  to.distance_bias = from.distance_bias;
-  to.first_distance = from.first_distance;
-  to.sinks = from.sinks;
-  to.words = from.words;
-  to.node = from.node;
-  return to;
-}
-
 // Booleans as 1 and 0; half, bfloat16 and double as f32.
 Tensor plan_tensor(const Tensor& tensor) {
   if (tensor.dtype() == DType::kF16 || tensor.dtype() == DType::kBF16 || tensor.dtype() == DType::kF64)
@@ -73,7 +50,7 @@ Lowering::Lowering(const Program& program, Constants& constants) : program_(prog
   plan_.unsupported_tokens = program.unsupported_tokens;
   plan_.max_positions = program.max_positions;
   plan_.notes = program.notes;
-  for (const Attend& attend : program.attends) plan_.attends.push_back(plan_attention(attend));
+  for (const Attend& attend : program.attends) plan_.attends.push_back(attend);
   for (const PositionTable& table : program.tables) {
     PlanTable& to = plan_.tables.emplace_back();
     to.name = table.name;

@@ -42,7 +42,7 @@ class Lowering {
 
   // What operand i reads. Constants are evaluated here, so ask only for small ones.
   Input input(const LowerItem& item, size_t i);
-  Tensor constant(const LowerItem& item, size_t i);  // undefined where the operand is no constant
+  Tensor constant(const LowerItem& item, size_t i);  // undefined if the operand is not constant
   DType dtype(const LowerItem& item, size_t i) const;
   // Of one row, a selected one where there is a selection.
   Dims dims(const LowerItem& item, size_t i) const;

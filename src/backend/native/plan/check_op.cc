@@ -161,7 +161,7 @@ const PlanWeight& OpCheck::weight(int i) const {
   return plan_.weights[static_cast<size_t>(i)];
 }
 
-const PlanAttention& OpCheck::attention(int i) const {
+const AttentionSpec& OpCheck::attention(int i) const {
   require(is_index(i, plan_.attends), "it belongs to attention {}; the plan has {}", i, plan_.attends.size());
   return plan_.attends[static_cast<size_t>(i)];
 }
@@ -302,7 +302,7 @@ void OpCheck::check(const Move& args) const {
 
 void OpCheck::check(const AppendOp& args) const {
   counts(2, 0);
-  const PlanAttention& a = attention(args.attend);
+  const AttentionSpec& a = attention(args.attend);
   floats(0, a.n_kv_heads * a.key_dim);
   floats(1, a.n_kv_heads * a.value_dim);
   require_section(a.from_source ? Op::Section::kSource : Op::Section::kBody);
@@ -310,7 +310,7 @@ void OpCheck::check(const AppendOp& args) const {
 
 void OpCheck::check(const AttendOp& args) const {
   counts(1, 1);
-  const PlanAttention& a = attention(args.attend);
+  const AttentionSpec& a = attention(args.attend);
   floats(0, a.n_heads * a.key_dim);
   out_floats_are(a.n_heads * a.value_dim);
   require(op_->section != Op::Section::kSource, "it is in the source section; expected the body or the tail");

@@ -46,7 +46,7 @@ class OpCheck {
   void groups(int64_t n_groups, int64_t n) const;
   void spread(size_t i, Spread how, int64_t n_groups, int64_t n) const;
   const PlanWeight& weight(int i) const;
-  const PlanAttention& attention(int i) const;
+  const AttentionSpec& attention(int i) const;
   const Plan::PlanRegister& state_register(int i) const;
   void require_section(Op::Section expected) const;
 

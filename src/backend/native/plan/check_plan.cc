@@ -71,6 +71,10 @@ void check_weights(const Plan& plan) {
     const bool codes = kind == Quantization::Kind::kLinear || kind == Quantization::Kind::kInteger;
     require(weight.activations == Activations::kFloats || (weight.activations == Activations::kBytes && codes),
             "weight {} multiplies rows of kind {}; expected floats, or bytes if it has codes", i, static_cast<int>(weight.activations));
+    const bool fixed = weight.activations == Activations::kBytes && std::isnormal(weight.row_scale) && weight.row_scale > 0;
+    require(weight.row_scale == 0 || fixed, "weight {} has a scale of rows of {}", i, weight.row_scale);
+    require(weight.row_zero_point >= 0 && weight.row_zero_point <= (fixed ? 255 : 0), "weight {} has a zero point of rows of {}", i,
+            weight.row_zero_point);
   }
 }
 
@@ -116,7 +120,7 @@ void check_table(const PlanTable& table, size_t i) {
   require(is_size(table.size) && has_whole_bytes(table.dtype) && table.limit >= 0,
           "table t{} is {}[{}] up to {} positions; expected whole bytes and 1 to {} elements", i, dtype_name(table.dtype), table.size,
           table.limit, kLargestSize);
-  require(table.recipe == nullptr || is_recipe(*table.recipe), "the recipe of table t{} is no function of the position", i);
+  require(table.recipe == nullptr || is_recipe(*table.recipe), "the recipe of table t{} does not depend on the position alone", i);
   const bool looks_up = table.lookup.defined();
   if (looks_up) {
     const bool rows = table.lookup.rank() == 2 && table.lookup.dtype() == DType::kF32 && is_size(table.lookup.dim(1));
@@ -160,7 +164,7 @@ bool is_rounding(std::span<const Rounding> all) {
 
 void check_attends(const Plan& plan) {
   for (size_t i = 0; i < plan.attends.size(); ++i) {
-    const PlanAttention& a = plan.attends[i];
+    const AttentionSpec& a = plan.attends[i];
     const bool sizes = is_size(a.n_heads) && is_size(a.n_kv_heads) && is_size(a.key_dim) && is_size(a.value_dim) &&
                        a.n_heads * std::max(a.key_dim, a.value_dim) <= kLargestSize && a.n_kv_heads <= a.n_heads;
     require(sizes, "attention {} has {} heads over {} key heads, of {} and {} elements; expected 1 to {} elements in all heads", i,

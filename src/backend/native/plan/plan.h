@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "backend/native/graph/attention_spec.h"
 #include "backend/native/plan/position_recipe.h"
 #include "backend/native/plan/weights.h"
 #include "base/token.h"
@@ -21,7 +22,7 @@
 // which it keeps mapped. It holds no closure, no graph of the compiler and no pointer into a device, so that it can be written to a file,
 // and so that everything the compiler allocated is freed once the plan is made.
 //
-// Every value is made by one op and has the same number of elements for every row. Reshapes and slices of neighbouring elements are no ops:
+// Every value is made by one op and has the same number of elements for every row. Reshapes and slices of neighboring elements are not ops:
 // an Input may name a part of a value.
 namespace kvik::native {
 
@@ -185,30 +186,6 @@ struct Op {
   std::string_view kind() const;  // "matmul", "norm", …
 };
 
-// One attention, whatever nodes it was made of. Scores are cap(rounded(scale * q.k)) + bias(head, distance), distance = query position -
-// key position.
-struct PlanAttention {
-  bool from_source = false;  // cross attention: keys and values are rows of the source's section
-  int64_t n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
-  std::vector<int32_t> kv_head_of;  // [n_heads]; empty: n_heads / n_kv_heads neighbours share one
-
-  float scale = 1.0f;
-  std::vector<Rounding> score_roundings;   // one after the other; empty: not rounded
-  std::vector<Rounding> weight_roundings;  // the same of what the softmax gives; no sinks then
-  float soft_cap = 0.0f;                   // 0: none
-  bool causal = true;                      // false: all keys of the sequence
-  int64_t window = 0;                      // sees distances below it; 0: all
-  std::vector<float> slopes;               // [n_heads], bias = -slope * distance; empty: none
-  std::vector<float> distance_bias;  // [n_heads][n], at distance - first_distance, clamped at both ends; -inf hides a key; empty: none
-  int64_t first_distance = 0;
-  std::vector<float> sinks;  // [n_heads]; empty: none
-
-  std::string words;  // "causal, window 4096", for people
-  std::string node;   // for messages
-
-  bool operator==(const PlanAttention&) const = default;
-};
-
 // A value that depends on the position of the row only. tables/ computes its rows, when a run needs them.
 struct PlanTable {
   std::string name;
@@ -233,7 +210,7 @@ struct Plan {
   std::vector<ModelTensor> tensors;  // that weights are made of
   std::vector<PlanWeight> weights;
   std::shared_ptr<const OwnedGraph> nodes;  // that reference operations run; null if there are none
-  std::vector<PlanAttention> attends;
+  std::vector<AttentionSpec> attends;
   struct PlanRegister {
     DType dtype = DType::kF32;
     int64_t size = 0;

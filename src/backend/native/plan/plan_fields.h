@@ -302,6 +302,7 @@ template <class A>
 void field(A& a, PlanWeight& weight) {
   fields(a, weight.k, weight.n, weight.parts);
   a.enumeration(weight.activations, Activations::kBytes);
+  fields(a, weight.row_scale, weight.row_zero_point);
 }
 
 template <class A>
@@ -310,7 +311,7 @@ void field(A& a, Rounding& rounding) {
 }
 
 template <class A>
-void field(A& a, PlanAttention& attend) {
+void field(A& a, AttentionSpec& attend) {
   fields(a, attend.from_source, attend.n_heads, attend.n_kv_heads, attend.key_dim, attend.value_dim, attend.kv_head_of, attend.scale,
          attend.score_roundings, attend.weight_roundings, attend.soft_cap, attend.causal, attend.window, attend.slopes,
          attend.distance_bias, attend.first_distance, attend.sinks, attend.words, attend.node);

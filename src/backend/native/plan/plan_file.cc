@@ -94,7 +94,7 @@ SavedPlans parse(std::span<const std::byte> bytes, std::span<const PlanModel> mo
   const ModelTensors tensors(models);
   PlanReader reader(bytes, tensors, name);
   const bool ours = bytes.size() > kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
-  if (!ours) reader.fail("this is no plan that Kvik saved");
+  if (!ours) reader.fail("this is not a plan that Kvik saved");
   reader.take(kMagic.size());
   int32_t version = 0;
   reader.number(version);

@@ -14,7 +14,7 @@
 namespace kvik::native {
 
 // Changes whenever a compiler makes other plans of the same model, or writes the same plans in another way.
-inline constexpr int kPlanVersion = 3;
+inline constexpr int kPlanVersion = 4;
 
 // A file of the model that a plan may refer to.
 struct PlanModel {
@@ -31,8 +31,8 @@ struct SavedPlans {
 // Throws Error(kIo), and Error(kUnsupported) for a plan that holds what no file can.
 void write_plans(const std::filesystem::path& path, const SavedPlans& plans, std::span<const PlanModel> models);
 
-// Throws Error(kIo) for a file that cannot be read and Error(kBadArgument) for one that is no plan, damaged, of another version, of another
-// model, or not well-formed (check_plan.h).
+// Throws Error(kIo) for a file that cannot be read and Error(kBadArgument) for one that is not a plan, damaged, of another version, of
+// another model, or not well-formed (check_plan.h).
 SavedPlans read_plans(const std::filesystem::path& path, std::span<const PlanModel> models);
 
 // The same for the bytes of a file without its checksum, which is not asked whether it is of this model; `name` is for messages.

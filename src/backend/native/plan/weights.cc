@@ -60,6 +60,7 @@ DType stored_dtype(const Plan& plan, const WeightPart& part) {
 bool can_pack_together(const Plan& plan, const PlanWeight& left, const PlanWeight& right) {
   const WeightPart &a = left.parts.front(), &b = right.parts.front();
   if (left.k != right.k || left.activations != right.activations || left.n % 32 != 0) return false;
+  if (left.row_scale != right.row_scale || left.row_zero_point != right.row_zero_point) return false;
   if (stored_dtype(plan, a) != stored_dtype(plan, b)) return false;
   const auto quantized = static_cast<bool>(a.quantization);
   return quantized == static_cast<bool>(b.quantization) && (!quantized || quantized_alike(plan, a, b));

@@ -21,7 +21,7 @@ struct ModelTensor {
 enum class Activations : uint8_t {
   kFloats,
   kBlocks,  // int8 in steps of 32, each with a scale
-  kBytes,   // as DynamicQuantizeLinear does it, each row by itself
+  kBytes,   // as DynamicQuantizeLinear does it, each row by itself, or as QuantizeLinear does it (PlanWeight::row_scale)
 };
 
 // How codes become numbers.
@@ -60,6 +60,8 @@ struct PlanWeight {
   int64_t k = 0, n = 0;
   std::vector<WeightPart> parts;                   // side by side along n
   Activations activations = Activations::kFloats;  // as the graph asks for it; the weights format may ask for more
+  float row_scale = 0.0f;                          // kBytes: of all rows; 0: each row has its own
+  int32_t row_zero_point = 0;                      // 0..255, with row_scale
   bool operator==(const PlanWeight&) const = default;
 };
 

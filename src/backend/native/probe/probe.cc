@@ -47,7 +47,7 @@ Tensor Constants::get(ValueId id) {
 
   const auto known = [&](ValueId v) { return kept_.contains(v) || graph.initializer_of(v) != nullptr; };
   const auto missing = [&](ValueId v) {
-    refuse(fmt::format("{} is no constant: it depends on {}", quoted(*flat_, id), quoted(*flat_, v)));
+    refuse(fmt::format("{} is not constant: it depends on {}", quoted(*flat_, id), quoted(*flat_, v)));
   };
   std::unordered_map<ValueId, Tensor> here;
   const ValueOf value_of = [&](ValueId v) {
@@ -77,7 +77,7 @@ class Probe::Run {
   Evaluated<Tensor> get(ValueId target) {
     const auto known = [this](ValueId id) { return is_known(id); };
     const auto missing = [&](ValueId id) {
-      refuse(fmt::format("{} depends on {}, which no row runtime can tell beforehand", quoted(flat_, target), quoted(flat_, id)));
+      refuse(fmt::format("{} depends on {}, which is not known before the rows are computed", quoted(flat_, target), quoted(flat_, id)));
     };
     const std::vector<NodeId> nodes = nodes_needed(flat_.graph, target, known, missing);
     if (!failure_.empty()) return {{}, failure_};

@@ -11,7 +11,7 @@ namespace kvik::native {
 // The sizes that axes are told apart by. A dimension is evaluated at all three and is then a triple of numbers.
 //
 // Why three suffice: an axis is a product of integers and at most two symbols, and what is asked is which one, out of a fixed list
-// (NodeLabeler::fitted). Every entry of that list (batch, new, past, total, source, total + 1, batch * new) has a triple that is no
+// (NodeLabeler::fitted). Every entry of that list (batch, new, past, total, source, total + 1, batch * new) has a triple that is not a
 // multiple of another's, so a triple that is an integer times an entry's is so for one entry only; and an exporter's constants are constant
 // triples, which no symbol has. With two sets, past and new could trade places in a sum that happens to agree; a third one rules that out.
 // What the triple cannot tell (behavior that begins beyond some length) is asked at long_sizes(), and attention and tables have probes of

@@ -38,7 +38,7 @@ class LengthScan {
     int64_t same = 0;
     bool changed = false;
     for (Sizes sizes : long_sizes(state_.labels, state_.options.context)) {
-      // Not one token alone: a step that is only skipped there is no other behavior.
+      // Not one token alone: a step that is only skipped there does not change the behavior.
       if (state_.flat->has_past && !state_.labels.one_token) sizes.fresh = 2, --sizes.past;
       const std::optional<bool> other = differs(sizes);
       if (!other) break;  // the graph has no such length

@@ -47,7 +47,7 @@ Tensor flag_tensor(const analysis::Port& port, bool value) {
   refuse(fmt::format("input '{}' chooses a branch but has the type {}", port.name, dtype_name(port.dtype)));
 }
 
-// The flag is no input any more: every If that reads it has a constant condition.
+// The flag is not an input any more: every If that reads it has a constant condition.
 void fix_flags(FlatGraph& flat, bool cached_branch) {
   for (const FlatGraph::Input& input : flat.inputs) {
     if (input.port->role != analysis::Role::kUseCacheBranch) continue;

@@ -149,7 +149,7 @@ PositionRecipe extract_recipe(const Program& program, const PositionTable& table
 
 std::shared_ptr<const OwnedGraph> extract_constant(const onnx::Graph& graph, ValueId value) {
   const auto missing = [&](ValueId id) {
-    refuse(fmt::format("'{}' is no constant: it depends on '{}'", graph.name_of(value), graph.name_of(id)));
+    refuse(fmt::format("'{}' is not constant: it depends on '{}'", graph.name_of(value), graph.name_of(id)));
   };
   return Extraction(graph).run(
       value, [](ValueId) { return false; }, missing);

@@ -51,7 +51,7 @@ class PositionRows {
       for (const Factor& factor : axis) {
         const bool known =
             !factor.is_symbol() || factor.symbol == Symbol::kBatch || factor.symbol == Symbol::kNew || factor.symbol == Symbol::kTotal;
-        if (!known) refuse(fmt::format("{} of axes {} is no function of a row's position", name(), to_string(axes_)));
+        if (!known) refuse(fmt::format("{} of axes {} does not depend on the row's position alone", name(), to_string(axes_)));
       }
     }
     const bool rows = holds(axes_, Symbol::kNew), keys = holds(axes_, Symbol::kTotal);
@@ -73,7 +73,7 @@ bool same_number(float a, float b) {
   return std::abs(a - b) <= 1e-6f + 1e-5f * std::max(std::abs(a), std::abs(b));
 }
 
-// Tries to show that a value is no function of the position.
+// Tries to show that a value does not depend on the position alone.
 class Refutation {
  public:
   Refutation(CompileState& state, const PositionRows& rows) : state_(state), rows_(rows) {}
@@ -148,10 +148,10 @@ class Refutation {
     const float* known = known_.data() + place->second;
     for (int64_t i = 0; i < width; ++i) {
       if (same_number(row[i], known[i])) continue;
-      refuse(
-          fmt::format("the auxiliary value '{}' is no function of the position: at position {} it is {} and {} (with {} tokens before "
-                      "and {} new)",
-                      name(), position, known[i], row[i], sizes.past, sizes.fresh));
+      refuse(fmt::format(
+          "the auxiliary value '{}' does not depend on the position alone: at position {} it is {} and {} (with {} tokens before "
+          "and {} new)",
+          name(), position, known[i], row[i], sizes.past, sizes.fresh));
     }
   }
 

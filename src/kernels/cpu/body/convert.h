@@ -20,8 +20,9 @@ void quantise_bytes_row(const float* x, const ByteRows& rows, int64_t row) {
   const Extent extent = extent_of(x, rows.k);
   const float range = extent.high - extent.low;
   const bool live = extent.finite && range >= 1e-30f;  // below it the scale may be zero
-  const float scale = live ? range / 255.0f : 1.0f;
-  const float exact = live ? -extent.low / scale : 0.0f;
+  const bool fixed = rows.fixed_scale > 0.0f;
+  const float scale = fixed ? rows.fixed_scale : live ? range / 255.0f : 1.0f;
+  const float exact = fixed ? static_cast<float>(rows.fixed_zero_point) : live ? -extent.low / scale : 0.0f;
   const F zero_point = round_even(min(max(bcast(exact), zero()), bcast(255.0f)));
   const I shift = isub(to_int(zero_point), ibcast(128));
   const F divisor = bcast(scale);

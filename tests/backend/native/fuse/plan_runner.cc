@@ -52,7 +52,7 @@ std::vector<float> outputs(const std::shared_ptr<const Plan>& plan) {
   const size_t width = plan->embedding == kNoIndex ? 0 : static_cast<size_t>(plan->value(plan->embedding).size);
   std::vector<float> all(size * kPositions);
   const bool at_once =
-      std::any_of(plan->attends.begin(), plan->attends.end(), [](const PlanAttention& a) { return !a.causal && !a.from_source; });
+      std::any_of(plan->attends.begin(), plan->attends.end(), [](const AttentionSpec& a) { return !a.causal && !a.from_source; });
   for (int64_t first = 0, n = at_once ? kPositions : 6; first < kPositions; first += n, n = 1) {
     std::vector<RunRow> rows;
     std::vector<int64_t> tokens;

@@ -63,7 +63,7 @@ Plan attention_over_repeated(PlanBuilder& b, const std::vector<int64_t>& k_map, 
   const Input k = b.matmul(b.x(), 4), v = b.matmul(b.x(), 4);
   const Input all = b.attend(b.matmul(b.x(), 8), b.move({k}, k_map), b.move({v}, v_map));
   Plan plan = b.done(all);
-  PlanAttention& attend = plan.attends[0];
+  AttentionSpec& attend = plan.attends[0];
   attend.n_heads = attend.n_kv_heads = 4;
   attend.key_dim = attend.value_dim = 2;
   return plan;

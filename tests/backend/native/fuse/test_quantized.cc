@@ -1,5 +1,6 @@
 // Operators of quantised graphs run by their reference kernels until they are fused; here both are run.
 #include <cmath>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "plan_runner.h"
@@ -118,6 +119,36 @@ TEST(FuseIntegerMatmul, TheOperatorThatDoesAllOfItIsOneProductToo) {
   const Input y =
       p.node("MatMulIntegerToFloat", "com.microsoft", {rows[0], p.codes(), rows[1], scales, rows[2], zero, bias}, {{kN, DType::kF32}})[0];
   expect_fused(p.plan, y, fuse_integer_matmul, "matmul");
+}
+
+// As a static quantizer writes it: codes of either type, one scale for all rows.
+TEST(FuseIntegerMatmul, RowsOfAConstantScaleAreQuantisedByThatScale) {
+  for (const bool is_signed : {false, true}) {
+    NodePlan p;
+    const Input scale = p.constant(Tensor::scalar<float>(0.02f)), scales = p.constant(Tensor::scalar<float>(0.03f));
+    const Input zero = p.constant(is_signed ? Tensor::scalar<int8_t>(-9) : Tensor::scalar<uint8_t>(100));
+    const Input weight_zero = p.constant(Tensor::scalar<int8_t>(3));
+    const Input rows = p.node("QuantizeLinear", "", {p.x(), scale, zero}, {{kK, is_signed ? DType::kI8 : DType::kU8}})[0];
+    const Input y =
+        p.node("MatMulIntegerToFloat", "com.microsoft", {rows, p.codes(), scale, scales, zero, weight_zero}, {{kN, DType::kF32}})[0];
+    expect_fused(p.plan, y, fuse_integer_matmul, "matmul");
+    EXPECT_EQ(p.plan.weights.back().row_scale, 0.02f);
+    EXPECT_EQ(p.plan.weights.back().row_zero_point, is_signed ? 119 : 100);
+    EXPECT_THAT(p.plan.notes, testing::IsEmpty());
+  }
+}
+
+TEST(FuseIntegerMatmul, AProductThatUndoesAnotherScaleOrZeroPointIsLeft) {
+  for (const bool other_scale : {false, true}) {
+    NodePlan p;
+    const Input scale = p.constant(Tensor::scalar<float>(0.02f)), zero = p.constant(Tensor::scalar<uint8_t>(100));
+    const Input undone = other_scale ? p.constant(Tensor::scalar<float>(0.03f)) : scale;
+    const Input undone_zero = other_scale ? zero : p.constant(Tensor::scalar<uint8_t>(99));
+    const Input rows = p.node("QuantizeLinear", "", {p.x(), scale, zero}, {{kK, DType::kU8}})[0];
+    p.plan.output = p.node("MatMulIntegerToFloat", "com.microsoft", {rows, p.codes(), undone, scale, undone_zero}, {{kN, DType::kF32}})[0];
+    p.plan.index();
+    EXPECT_EQ(fuse_integer_matmul(p.plan), 0);
+  }
 }
 
 TEST(FuseIntegerMatmul, AScaleOfOtherRowsIsNoneOfThisProduct) {

@@ -1,10 +1,12 @@
 // A saved plan is the compiled plan: the same data, and the same bits of every output. A file that is anything else is refused.
+#include <cstdlib>
 #include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <random>
 
 #include "backend/native/fuse/plan_runner.h"
+#include "backend/native/fuse/support.h"
 #include "backend/native/plan/check_plan.h"
 #include "backend/native/plan/plan_file.h"
 #include "backend/native/saved_stages.h"
@@ -144,6 +146,67 @@ TEST_F(PlanFile, AnyBytesAreAPlanThatRunsOrASentence) {
   }
   EXPECT_GT(n_read, 10);
   EXPECT_GT(n_refused, 100);
+}
+
+// Positions as floats, by the recipe of one node.
+PlanTable angles() {
+  auto graph = std::make_shared<OwnedGraph>();
+  const onnx::ValueId in = graph->add_value("positions"), out = graph->add_value("angles");
+  graph->add_node({.op = "Cast", .opset = 13, .inputs = {in}, .outputs = {out}, .attributes = {{"to", int64_t{1}}}},
+                  [](onnx::ValueId id) { return id; });
+  graph->graph().inputs = {in};
+  graph->graph().outputs = {out};
+  auto recipe = std::make_shared<PositionRecipe>();
+  recipe->graph = graph;
+  recipe->feeds.resize(1);
+  recipe->axes = {{factor(Symbol::kBatch)}, {factor(Symbol::kNew)}};
+  recipe->dtype = DType::kF32;
+  recipe->form.has_past = true;
+  recipe->vocab = 1;
+  return {.name = "angles", .size = 1, .recipe = recipe};
+}
+
+// One of each that the reader has to be careful with: ops, constants, a weight, an attention, tables of rows and of a recipe.
+Plan seed_plan() {
+  using testing_support::PlanBuilder;
+  PlanBuilder b(8);
+  const Input normed = b.op(NormOp{.epsilon = 1e-5f}, {b.x(), b.constant(std::vector<float>(8, 1.5f)), {}}, 8);
+  const Input qkv = b.matmul(normed, 24);
+  const auto wave = [](int64_t position, int64_t element) { return 0.25f * static_cast<float>(position % 3 + element); };
+  const int cosines = b.table(4, wave), sines = b.table(4, wave);
+  const Input q = b.op(RotaryOp{1, 8, 4}, {PlanBuilder::part(qkv, 0, 8), b.table_input(cosines), b.table_input(sines)}, 8);
+  const Input seen = b.attend(q, PlanBuilder::part(qkv, 8, 8), PlanBuilder::part(qkv, 16, 8));
+  Plan plan = b.done(b.unary(Unary::kSilu, b.add(b.x(), seen)));
+  plan.attends[0].n_heads = plan.attends[0].n_kv_heads = 1;
+  plan.attends[0].key_dim = plan.attends[0].value_dim = 8;
+  for (PlanTable& table : plan.tables) {  // a few rows, so that the seed is small
+    table.limit = 4;
+    table.lookup = Tensor::of<float>({4, 4}, table.lookup.data<float>().first(16));
+  }
+  plan.tables.push_back(angles());
+  plan.file = "model.onnx";
+  plan.notes = {"note"};
+  return plan;
+}
+
+std::string contents_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// A seed of another version would be refused before anything of it is read, and the fuzzer would test nothing.
+TEST(PlanSeeds, OfTheFuzzerArePlansOfThisVersion) {
+  auto model = std::make_shared<onnx::Model>();
+  model->graph = std::make_shared<onnx::Graph>();
+  const std::vector<PlanModel> models = {{"model.onnx", model}};
+  const SavedPlans none, one = {.options = "", .plans = {std::make_shared<Plan>(seed_plan())}, .refused = {""}};
+  const std::filesystem::path folder = kvik::testing_support::source_root() / "fuzz" / "seeds" / "plan_file";
+  for (const auto& [name, saved] : {std::pair("empty", none), std::pair("small", one)}) {
+    const std::string bytes = plan_bytes(saved, models);
+    if (std::getenv("KVIK_WRITE_SEEDS") != nullptr) std::ofstream(folder / name, std::ios::binary) << bytes;
+    EXPECT_TRUE(contents_of(folder / name) == bytes) << name << ": KVIK_WRITE_SEEDS=1 writes it again";
+    EXPECT_EQ(parse_plans(std::as_bytes(std::span(bytes)), models, name).plans.size(), saved.plans.size());
+  }
 }
 
 }  // namespace

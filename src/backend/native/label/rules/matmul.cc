@@ -121,7 +121,7 @@ void fused_matmul(NodeLabeler& op) {
 void gemm(NodeLabeler& op) {
   const bool swap_a = op.node().int_or("transA", 0) != 0, swap_b = op.node().int_or("transB", 0) != 0;
   const Product product = product_of(op, swap_a, swap_b);
-  if (product.a.size() != 2 || product.b.size() != 2) op.refuse("multiplies what is no matrix");
+  if (product.a.size() != 2 || product.b.size() != 2) op.refuse("multiplies what is not a matrix");
   if (op.has(2)) {
     const Axes result = {product.m[0], product.n[0]};
     if (op.broadcast(std::vector<Axes>{result, op.fitted(2, result)}) != result) op.refuse("adds more than it multiplies");

@@ -55,7 +55,7 @@ void by_quantized_weight(NodeLabeler& op, size_t weight, DType dtype) {
   const Axes& rows = op.axes(0);
   if (op.is_row(weight)) op.refuse("multiplies rows by rows as integers");
   const Axes matrix = op.fitted(weight, {});
-  if (rows.empty() || matrix.size() != 2 || has_symbol(matrix[0]) || has_symbol(matrix[1])) op.refuse("multiplies by no matrix");
+  if (rows.empty() || matrix.size() != 2 || has_symbol(matrix[0]) || has_symbol(matrix[1])) op.refuse("does not multiply by a matrix");
   if (rows.back() != matrix[0]) op.refuse(fmt::format("inner axes differ: {} by {}", to_string(rows), to_string(matrix)));
   for (size_t i = 1; i < op.n_inputs(); ++i) {
     if (op.is_row(i) && !op.axes(i).empty()) op.refuse(fmt::format("input {} differs among rows", i));

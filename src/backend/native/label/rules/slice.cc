@@ -31,7 +31,7 @@ struct Bounds {
   std::vector<int64_t> axes, steps;
 };
 
-// A part that is cut off beyond some length is no part of short sequences.
+// Short sequences do not have a part that is cut off beyond some length.
 void look_far(NodeLabeler& op, Bounds& bounds) {
   const size_t count = bounds.starts.front().size();
   CompileState& state = op.labeler().state();
