@@ -8,6 +8,11 @@
 
 namespace kvik::engine {
 
+void check_node(int node, int n_nodes) {
+  if (node < 0 || node >= n_nodes)
+    throw Error(Code::kBadArgument, fmt::format("node {} does not exist; the tree has {} nodes", node, n_nodes));
+}
+
 void Tree::check(const Sequence& sequence, std::span<const TokenId> tokens, std::span<const int> parents) const {
   const backend::Traits& traits = sequence.backend().traits();
   if (!traits.can_branch || !traits.exact) {
@@ -87,12 +92,12 @@ AppendStatus Tree::compute(Sequence& sequence, std::span<const TokenId> tokens, 
 }
 
 std::span<const float> Tree::logits(int node) const {
-  if (node < 0 || node >= size()) throw Error(Code::kBadArgument, fmt::format("there is no node {}: the tree has {}", node, size()));
+  check_node(node, size());
   return logits_.logits().row(row_of_[static_cast<size_t>(node)]);
 }
 
 void Tree::keep(int node, Sequence& sequence) {
-  if (node < 0 || node >= size()) throw Error(Code::kBadArgument, fmt::format("there is no node {}: the tree has {}", node, size()));
+  check_node(node, size());
   Chain& chain = chains_[static_cast<size_t>(chain_of_[static_cast<size_t>(node)])];
   std::vector<TokenId> path;
   for (int at = node; at >= 0; at = parents_[static_cast<size_t>(at)]) path.push_back(tokens_[static_cast<size_t>(at)]);

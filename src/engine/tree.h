@@ -8,6 +8,9 @@
 
 namespace kvik::engine {
 
+// Throws Error(kBadArgument) if a tree of `n_nodes` does not have this node.
+void check_node(int node, int n_nodes);
+
 // Many continuations of one sequence, computed in one run. Nodes are split into chains: a node that is the first to continue its parent
 // extends the parent's chain, every other one begins a chain of its own. A chain is a fork of the sequence's cache and holds the whole
 // path to its last node, so that a node sees exactly what it would see alone. One thread at a time.
