@@ -63,11 +63,7 @@ bool Generation::State::compute_prompt(const GenerateOptions& options) {
   const std::span<const TokenId> rest = std::span(prompt_ids).subspan(static_cast<size_t>(n_shared));
   const AppendStatus status = session->model->decoder->append(stream, rest, {options.progress, options.cancelled});
   if (status == AppendStatus::kCancelled) finish = Finish::kCancelled;
-  if (status == AppendStatus::kNoMemory)
-    throw Error(
-        Code::kTooLarge,
-        fmt::format("the KV cache may have {} bytes (kv_bytes, --kv-bytes), and other sessions use what this prompt of {} tokens needs",
-                    session->model->options.kv_bytes, prompt_ids.size()));
+  if (status == AppendStatus::kNoMemory) throw session->model->decoder->no_memory();
   // A prompt of one token counts as a prompt.
   stream.timing.prefill_ms += std::exchange(stream.timing.decode_ms, 0.0);
   stream.timing.n_prompt += std::exchange(stream.timing.n_decoded, 0);
@@ -114,11 +110,7 @@ void Generation::State::next_token() {
       piece += sampling->flush();
       return;
     }
-    if (session->model->decoder->step(streams) != engine::StepStatus::kNoMemory) continue;
-    throw Error(Code::kTooLarge,
-                fmt::format("the KV cache may have {} bytes (kv_bytes, --kv-bytes), and all of them are in use; raise the limit, or call "
-                            "next() again after another session ended",
-                            session->model->options.kv_bytes));
+    if (session->model->decoder->step(streams) == engine::StepStatus::kNoMemory) throw session->model->decoder->no_memory();
   }
   if (stream.error) std::rethrow_exception(std::exchange(stream.error, nullptr));
   ids.push_back(sampling->last_token());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "kv/pages.h"
+
 namespace kvik::engine {
 namespace {
 
@@ -16,11 +18,7 @@ bool is_computed(const Stream& stream) {
 
 }  // namespace
 
-Error Decoder::no_memory() const {
-  return Error(Code::kTooLarge,
-               fmt::format("the KV cache may have {} bytes, and they are in use; end a session or raise kv_bytes (--kv-bytes)",
-                           backend_->cache_memory().limit_bytes));
-}
+Error Decoder::no_memory() const { return kv::no_memory(backend_->cache_memory().limit_bytes); }
 
 StepStatus Decoder::step(std::span<Stream* const> streams) {
   for (Stream* stream : streams) {

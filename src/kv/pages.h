@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "kvik/error.h"
 
 // The KV cache: pages of a fixed number of positions for all layers, with reference counts. The kernels define what is inside a page.
 namespace kvik::kv {
@@ -30,6 +31,9 @@ struct Page {
   Page* newer = nullptr;
   Page* older = nullptr;
 };
+
+// The error of callers that have no status to return when a budget is used up.
+Error no_memory(size_t limit_bytes);
 
 // Memory that several stores share: the bytes they have allocated together stay within a limit.
 class Budget {

@@ -179,7 +179,7 @@ void NativeBackend::try_one_row() {
     const std::unique_ptr<Cache> cache = new_cache(nullptr, 1);
     Cache* const caches[] = {cache.get()};
     Logits logits;
-    if (run({&row, 1}, caches, logits) != RunStatus::kDone) throw Error(Code::kInternal, "there is no room for a page of the cache");
+    if (run({&row, 1}, caches, logits) != RunStatus::kDone) throw Error(Code::kInternal, "not enough memory for one page of the cache");
   } catch (const Error& e) { throw Error(Code::kUnsupported, fmt::format("its plan fails on one token: {}", e.what())); }
 }
 
