@@ -104,56 +104,56 @@ TEST(Draft, AFullContextEndsItsProposals) {
   EXPECT_EQ(proposed_by(draft, {1, 2, 3, 4, 5, 6, 7}, 8).size(), 0u);
 }
 
-// Runs of 10 ms with 2 ms per proposed token; `accepts(t)` is the probability that a proposed token is right at time t.
+// Runs that cost 10 units and 2 more per proposed token; `accepts(t)` is the probability that a proposed token is right at time t.
 struct Simulation {
-  double plain_ms = 0, with_ms = 0;
+  double plain_cost = 0, with_cost = 0;
   int n_proposed = 0;
 
-  explicit Simulation(int n_tokens, const std::function<double(int)>& accepts, double row_ms = 2) {
+  explicit Simulation(int n_tokens, const std::function<double(int)>& accepts, double row_cost = 2) {
     std::mt19937 random(3);
     Payoff payoff;
     for (int t = 0; t < n_tokens;) {
       const size_t k = payoff.depth(Evidence::kMatch, 15);
       size_t n_accepted = 0;
       while (n_accepted < k && std::uniform_real_distribution<>()(random) < accepts(t)) ++n_accepted;
-      const double ms = 10 + row_ms * static_cast<double>(k);
-      k == 0 ? payoff.add_plain_run(ms, 0) : payoff.add_run(Evidence::kMatch, k, n_accepted, ms, 0);
+      const double cost = 10 + row_cost * static_cast<double>(k);
+      k == 0 ? payoff.add_plain_run(cost, 0) : payoff.add_run(Evidence::kMatch, k, n_accepted, cost, 0);
       n_proposed += static_cast<int>(k);
-      with_ms += ms;
-      plain_ms += 10 * static_cast<double>(1 + n_accepted);
+      with_cost += cost;
+      plain_cost += 10 * static_cast<double>(1 + n_accepted);
       t += 1 + static_cast<int>(n_accepted);
     }
   }
 };
 
 TEST(Payoff, ProposalsThatAreNeverRightCostLessThanTwoPercent) {
-  for (const double row_ms : {0.5, 2.0, 10.0}) {
+  for (const double row_cost : {0.5, 2.0, 10.0}) {
     const Simulation wrong(
-        500, [](int) { return 0.0; }, row_ms);
-    EXPECT_LT(wrong.with_ms, 1.02 * wrong.plain_ms) << row_ms;
+        500, [](int) { return 0.0; }, row_cost);
+    EXPECT_LT(wrong.with_cost, 1.02 * wrong.plain_cost) << row_cost;
     EXPECT_GT(wrong.n_proposed, 0);
   }
 }
 
 TEST(Payoff, ProposalsThatAreAlwaysRightAreAsDeepAsAllowed) {
   const Simulation right(2000, [](int) { return 1.0; });
-  EXPECT_LT(right.with_ms, 0.30 * right.plain_ms);
+  EXPECT_LT(right.with_cost, 0.30 * right.plain_cost);
 }
 
 TEST(Payoff, ProposalsThatAreOftenRightPayOff) {
   const Simulation often(2000, [](int) { return 0.7; });
-  EXPECT_LT(often.with_ms, 0.75 * often.plain_ms);
+  EXPECT_LT(often.with_cost, 0.75 * often.plain_cost);
 }
 
 TEST(Payoff, TriesAgainAfterATimeWithoutSuccess) {
   const Simulation later(4000, [](int t) { return t < 2000 ? 0.0 : 0.95; });
-  EXPECT_LT(later.with_ms - 20000, 0.5 * (later.plain_ms - 20000));
+  EXPECT_LT(later.with_cost - 20000, 0.5 * (later.plain_cost - 20000));
 }
 
 TEST(Payoff, ProposalsThatCostAsMuchAsTheySaveAreNotMade) {
   const Simulation even(
       2000, [](int) { return 0.5; }, 10);
-  EXPECT_LT(even.with_ms, 1.02 * even.plain_ms);
+  EXPECT_LT(even.with_cost, 1.02 * even.plain_cost);
 }
 
 }  // namespace
