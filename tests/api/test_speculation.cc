@@ -11,14 +11,12 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-std::string speculating_fable_folder() { return (testing_support::source_root() / "models" / "fable").string(); }
-
 class Speculated : public testing::Test {
  protected:
   static Model load(LoadOptions options = {}) {
     options.backend = BackendChoice::kNative;
     options.threads = 2;
-    return Model::load(speculating_fable_folder(), options);
+    return Model::load((testing_support::source_root() / "models" / "fable").string(), options);
   }
   Model model_ = load({.reuse_prefixes = false});
   std::shared_ptr<const Model> same_ = std::make_shared<const Model>(model_);
