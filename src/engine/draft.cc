@@ -25,7 +25,7 @@ std::optional<Evidence> DraftProposer::match(std::span<const TokenId> tokens) {
   return off_ ? std::nullopt : std::optional(Evidence::kDraft);
 }
 
-// The prompt is no part of what a proposal costs.
+// The prompt is not counted in the cost of a proposal.
 void DraftProposer::begin(std::span<const TokenId> tokens) {
   if (match(tokens)) follow(tokens);
 }

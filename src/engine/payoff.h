@@ -12,7 +12,7 @@ namespace kvik::engine {
 // recovered, so that all proposals together cost about that share at most.
 class Payoff {
  public:
-  // False: no proposal would be paid for now, so there is no need to look for one.
+  // False: depth() would be 0 for any evidence, so looking for a match can be skipped.
   bool may_propose() const;
   // How many of at most n tokens to propose; 0: it would not pay.
   size_t depth(Evidence evidence, size_t n) const;

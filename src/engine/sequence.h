@@ -45,7 +45,7 @@ class Sequence {
   backend::Backend& backend() const;
   Decoder& decoder() const { return *decoder_; }
 
-  // Computes tokens. If there is no room nothing runs; a failure or a cancellation leaves the sequence as it was.
+  // Computes tokens. If the context has too little room nothing runs; a failure or a cancellation leaves the sequence as it was.
   AppendStatus append(std::span<const TokenId> tokens, const Watch& watch = {});
 
   // The same, with the logits of every one of `tokens`: `see(i, row)` gets the row after tokens[i].

@@ -134,7 +134,7 @@ class Worker {
     if (status == AppendStatus::kNoMemory) make_room();
   }
 
-  // What a caller does who is told that there is no memory.
+  // What a caller does after kNoMemory.
   void make_room() {
     ++n_no_memory;
     if (held_.size() > 1) held_.erase(held_.begin());
