@@ -12,7 +12,8 @@
 // The command lines of the benchmarks: PROGRAM MODEL [--option VALUE]...
 namespace kvik::bench {
 
-// Calls set(option, value) for each option; it returns false for one that it does not have. Returns the model. Throws std::invalid_argument.
+// Calls set(option, value) for each option; it returns false for one that it does not have. Returns the model. Throws
+// std::invalid_argument.
 template <class Set>
 std::string parse_options(int argc, char** argv, const Set& set) {
   std::string model;

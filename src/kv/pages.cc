@@ -80,9 +80,7 @@ PageBlock& PageStore::add_block() {
   block->n_pages = std::max<size_t>(1, std::clamp(n_pages_ * page_bytes / 4, kFirstBlock, kLargestBlock) / page_bytes);
   block->n_pages = std::max<size_t>(1, std::min(block->n_pages, budget_->left_bytes() / page_bytes));
   const size_t bytes = block->n_pages * page_bytes;
-  if (!budget_->take(bytes)) {
-    throw no_memory(budget_->limit_bytes());
-  }
+  if (!budget_->take(bytes)) { throw no_memory(budget_->limit_bytes()); }
   try {
     const auto positions = static_cast<size_t>(shape_.positions());
     block->memory = AlignedBuffer(bytes);
