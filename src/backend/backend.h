@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "base/token_view.h"
 #include "tensor/tensor.h"
 
 // One call runs everything: prompts, single steps, many sequences, beams. A backend deals with tokens, positions and caches, not with
@@ -140,10 +141,10 @@ class Backend {
   // ---- positions that were computed once and are found again by their tokens; backends that cannot share them do nothing
 
   // A cache with the longest known beginning of `tokens`, for a sequence that will have `length`; null if there is none.
-  virtual std::unique_ptr<Cache> find_prefix(std::span<const TokenId> /*tokens*/, int /*length*/) { return nullptr; }
+  virtual std::unique_ptr<Cache> find_prefix(const TokenView& /*tokens*/, int /*length*/) { return nullptr; }
   // Offers the positions of a cache, which holds `tokens`, to find_prefix(). `whole`: all of them; otherwise only what costs the sequence
   // nothing when it continues.
-  virtual void share_prefix(Cache& /*cache*/, std::span<const TokenId> /*tokens*/, bool /*whole*/) {}
+  virtual void share_prefix(Cache& /*cache*/, const TokenView& /*tokens*/, bool /*whole*/) {}
   // Shared positions of these tokens are never evicted. Returns how many there are.
   virtual int pin_prefix(std::span<const TokenId> /*tokens*/) { return 0; }
   // What followed these tokens elsewhere, at most n tokens.

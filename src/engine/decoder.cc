@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
 
 bool is_computed(const Stream& stream) {
-  return std::ranges::all_of(stream.branches, [](const Sequence& branch) { return branch.pending().empty(); });
+  return std::ranges::all_of(stream.branches, [](const Sequence& branch) { return branch.n_pending() == 0; });
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ void Decoder::propose(Stream& stream) const {
   const backend::Traits& traits = backend_->traits();
   if (stream.finish || stream.branches.size() != 1 || stream.strategy == nullptr || stream.strategy->wants_every_row()) return;
   Sequence& branch = stream.branches.front();
-  if (!traits.exact || !traits.can_rewind || branch.pending().size() != 1 || branch.next_is_ahead()) return;
+  if (!traits.exact || !traits.can_rewind || branch.n_pending() != 1 || branch.next_is_ahead()) return;
   branch.reserve_ahead(static_cast<size_t>(stream.speculation->most_tokens()));
   const bool rewinds = branch.n_ahead() > 0;
   branch.drop_ahead();
@@ -126,11 +126,11 @@ void Decoder::plan(std::span<Stream* const> streams) {
     if (stream->finish) continue;
     for (size_t i = 0; i < stream->branches.size(); ++i) {
       Sequence& branch = stream->branches[i];
-      if (!branch.pending().empty()) branch.drop_ahead();
+      if (branch.n_pending() > 0) branch.drop_ahead();
       const bool reads_logits = stream->strategy != nullptr && !stream->strategy->wants_every_row();
       if (reads_logits) branch.need_logits();
       if (branch.must_restart()) branch.restart();
-      if (branch.pending().size() == 1) plan_branch(*stream, i, 1);
+      if (branch.n_pending() == 1) plan_branch(*stream, i, 1);
     }
   }
   const auto chunk = static_cast<size_t>(std::max(1, backend_->preferred_chunk()));
@@ -139,7 +139,7 @@ void Decoder::plan(std::span<Stream* const> streams) {
   for (size_t n = 0; n < streams.size() && room > 0; ++n) {
     Stream& stream = *streams[(first + n) % streams.size()];
     for (size_t i = 0; !stream.finish && i < stream.branches.size() && room > 0; ++i) {
-      const size_t n_pending = stream.branches[i].pending().size();
+      const size_t n_pending = stream.branches[i].n_pending();
       if (n_pending < 2) continue;
       has_prompts_ = true;
       const size_t n_rows = std::max(std::min(n_pending, room), fewest_rows(stream.branches[i]));
@@ -152,7 +152,7 @@ void Decoder::plan(std::span<Stream* const> streams) {
 // That the next run of a sequence may have.
 size_t Decoder::fewest_rows(const Sequence& sequence) const {
   const backend::Traits& traits = backend_->traits();
-  const auto length = static_cast<int64_t>(sequence.all_tokens().size()), n_computed = int64_t{sequence.running_cache().length()};
+  const auto length = static_cast<int64_t>(sequence.n_tokens()), n_computed = int64_t{sequence.running_cache().length()};
   if (!traits.switches_per_run || length <= traits.switch_after || n_computed > traits.switch_after) return 1;
   return static_cast<size_t>(traits.switch_after + 1 - n_computed);
 }
@@ -161,7 +161,7 @@ void Decoder::plan_branch(Stream& stream, size_t branch, size_t n_rows) {
   const Sequence& sequence = stream.branches[branch];
   const std::span<const TokenId> pending = sequence.pending();
   const bool every = stream.strategy != nullptr && stream.strategy->wants_every_row();
-  const auto n_tokens = static_cast<int>(sequence.all_tokens().size());
+  const auto n_tokens = static_cast<int>(sequence.n_tokens());
   backend::Cache& cache = sequence.running_cache();
   const int first_logits = shares_.empty() ? 0 : shares_.back().first_logits + shares_.back().n_logits;
   int n_logits = 0;
@@ -288,7 +288,7 @@ AppendStatus Decoder::append(Stream& stream, std::span<const TokenId> tokens, co
       if (!backend_->traits().can_rewind) sequence.keep_until_computed();
     }
     Stream* const alone[] = {&stream};
-    while (!sequence.pending().empty()) {
+    while (sequence.n_pending() > 0) {
       if (watch.cancelled && watch.cancelled()) {
         sequence.undo(n_before, std::move(logits));
         return AppendStatus::kCancelled;
@@ -297,7 +297,7 @@ AppendStatus Decoder::append(Stream& stream, std::span<const TokenId> tokens, co
         sequence.undo(n_before, std::move(logits));
         return AppendStatus::kNoMemory;
       }
-      const size_t n_done = tokens.size() - std::min(tokens.size(), sequence.pending().size());
+      const size_t n_done = tokens.size() - std::min(tokens.size(), sequence.n_pending());
       if (watch.progress) watch.progress(static_cast<int>(n_done), static_cast<int>(tokens.size()));
     }
   } catch (...) {
@@ -341,7 +341,7 @@ AppendStatus Decoder::append_each(std::span<Stream* const> streams, std::span<co
   };
   try {
     for (size_t i = 0; i < streams.size(); ++i) {
-      if (!streams[i]->branches.front().pending().empty())
+      if (streams[i]->branches.front().n_pending() > 0)
         throw Error(Code::kBadArgument, "a sequence occurs twice in one step; different ones were expected");
       streams[i]->branches.front().push(tokens[i]);
     }

@@ -62,7 +62,7 @@ void SampleStrategy::end_if_due(Sample& sample, const Sequence& branch) const {
   if (sample.text != nullptr && !is_end) sample.piece = sample.text->push(sample.last);
   const bool stopped = is_end || (sample.text != nullptr && sample.text->stopped());
   // A token that no longer fits in the context is not computed, but is still the last one of the result.
-  sample.done = stopped || branch.all_tokens().size() + 1 >= stop.max_length || !branch.has_room_for(1);
+  sample.done = stopped || branch.n_tokens() + 1 >= stop.max_length || !branch.has_room_for(1);
   if (!sample.done) return;
   sample.finish = stopped ? Finish::kStop : Finish::kLength;
   const std::span<const TokenId> generated = branch.all_tokens().subspan(options_.prompt_length);

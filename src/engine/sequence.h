@@ -8,17 +8,13 @@
 #include "backend/backend.h"
 #include "base/token.h"
 #include "engine/logits.h"
+#include "engine/token_list.h"
+#include "engine/watch.h"
 #include "kvik/options.h"
 
 namespace kvik::engine {
 
 class Decoder;
-
-// Callbacks of the caller, between two runs.
-struct Watch {
-  std::function<void(int done, int total)> progress;
-  std::function<bool()> cancelled;
-};
 
 // Tokens and their cache. Tokens at the end that the cache does not hold yet are pending: chosen or given, computed by the next runs.
 // What must be computed as a whole or not at all (a prompt behind a known prefix, everything again on the other side of a length switch)
@@ -34,13 +30,13 @@ class Sequence {
   Sequence(Sequence&&) = default;
   Sequence& operator=(Sequence&&) = default;
 
-  int length() const { return cache_->length() - n_ahead(); }                                                  // computed positions
-  int capacity() const { return capacity_; }                                                                   // 0: unknown
-  std::span<const TokenId> tokens() const { return std::span(tokens_).first(static_cast<size_t>(length())); }  // computed ones
-  std::span<const TokenId> all_tokens() const { return tokens_; }
-  std::span<const TokenId> pending() const {
-    return std::span(tokens_).subspan(static_cast<size_t>(next_cache_ != nullptr ? next_cache_->length() : length()));
-  }
+  int length() const { return cache_->length() - n_ahead(); }                                             // computed positions
+  int capacity() const { return capacity_; }                                                              // 0: unknown
+  std::span<const TokenId> tokens() const { return tokens_.all().first(static_cast<size_t>(length())); }  // computed ones
+  std::span<const TokenId> all_tokens() const { return tokens_.all(); }
+  std::span<const TokenId> pending() const { return tokens_.from(n_running()); }
+  size_t n_tokens() const { return tokens_.size(); }
+  size_t n_pending() const { return tokens_.size() - n_running(); }
   size_t cache_bytes() const { return cache_->size_bytes(); }
   backend::Backend& backend() const;
   Decoder& decoder() const { return *decoder_; }
@@ -73,13 +69,10 @@ class Sequence {
 
   // ---- for the decode loop and its strategies
   bool has_room_for(size_t n_tokens) const { return capacity_ == 0 || tokens_.size() + n_tokens <= static_cast<size_t>(capacity_); }
-  void push(TokenId token) {
-    if (tokens_.size() == tokens_.capacity()) reserve(2 * tokens_.size() + kTokensAhead);
-    tokens_.push_back(token);
-  }
+  void push(TokenId token) { tokens_.push(token); }
   void drop_pending() {
     drop_ahead();
-    tokens_.resize(static_cast<size_t>(length()));
+    tokens_.shorten(static_cast<size_t>(length()));
     next_cache_ = nullptr;
   }
   // From now on: start behind positions that other sequences of the backend have computed, and leave one's own to them.
@@ -100,7 +93,7 @@ class Sequence {
   int n_ahead() const { return static_cast<int>(ahead_.tokens.size() - ahead_.first); }
   size_t room_ahead() const;  // how many tokens the next run may compute behind the pending one
   // Whether the pending token is the first one ahead; accept_ahead() then takes its position and logits, and no run is needed.
-  bool next_is_ahead() const { return n_ahead() > 0 && !pending().empty() && pending().front() == ahead_.tokens[ahead_.first]; }
+  bool next_is_ahead() const { return n_ahead() > 0 && n_pending() > 0 && pending().front() == ahead_.tokens[ahead_.first]; }
   void accept_ahead();
   void drop_ahead();
   void reserve_ahead(size_t n_tokens) { ahead_.tokens.reserve(n_tokens); }
@@ -108,7 +101,7 @@ class Sequence {
  private:
   friend class Decoder;
   friend class Tree;
-  static constexpr size_t kTokensAhead = 1024;  // so that a thousand steps allocate once
+  size_t n_running() const { return static_cast<size_t>(next_cache_ != nullptr ? next_cache_->length() : length()); }
   backend::Cache& running_cache() const { return next_cache_ != nullptr ? *next_cache_ : *cache_; }  // of the next run
   void commit(LogitsRow logits);  // after a run; `logits`: of the last token, if wanted
   // Before that, if the run had rows for these tokens behind the last one: `first_row` is the first of theirs.
@@ -121,7 +114,7 @@ class Sequence {
   std::unique_ptr<backend::Cache> next_cache_;  // replaces cache_ when nothing is pending; usually null
   bool reuses_prefixes_ = false;
   int capacity_ = 0;
-  std::vector<TokenId> tokens_;
+  TokenList tokens_;  // shared by forks
   LogitsRow logits_;  // of the last computed position; shared by forks; empty if not known
   struct Ahead {
     std::vector<TokenId> tokens;

@@ -25,7 +25,7 @@ PrefixTree::~PrefixTree() {
   }
 }
 
-void PrefixTree::find(std::span<const TokenId> tokens, PageTable& table) {
+void PrefixTree::find(const TokenView& tokens, PageTable& table) {
   const std::lock_guard lock(mutex_);
   const Match last = walk(tokens, path_);
   int64_t length = 0;
@@ -36,7 +36,7 @@ void PrefixTree::find(std::span<const TokenId> tokens, PageTable& table) {
   if (last.page != nullptr) touch(last.page);
 }
 
-void PrefixTree::add(std::span<const TokenId> tokens, PageTable& table, size_t first, bool partial) {
+void PrefixTree::add(const TokenView& tokens, PageTable& table, size_t first, bool partial) {
   const std::lock_guard lock(mutex_);
   const auto positions = static_cast<size_t>(store_.shape().positions());
   const size_t n_pages = tokens.size() / positions + (partial && tokens.size() % positions != 0 ? 1 : 0);
@@ -49,7 +49,7 @@ void PrefixTree::add(std::span<const TokenId> tokens, PageTable& table, size_t f
     i = first;
   }
   for (; i < n_pages; ++i) {
-    const std::span<const TokenId> wanted = tokens.subspan(i * positions, std::min(positions, tokens.size() - i * positions));
+    const std::span<const TokenId> wanted = tokens.slice(i * positions, positions, copy_);
     const Match match = best_child(parent, wanted);
     const bool known = match.page != nullptr && match.n_tokens == static_cast<int32_t>(wanted.size());
     if (known) {
@@ -137,16 +137,17 @@ PrefixTree::Match PrefixTree::best_child(const Page* parent, std::span<const Tok
   return best;
 }
 
-PrefixTree::Match PrefixTree::walk(std::span<const TokenId> tokens, std::vector<Page*>& path) const {
+PrefixTree::Match PrefixTree::walk(const TokenView& tokens, std::vector<Page*>& path) {
   path.clear();
   Match last;
   const Page* parent = &root_;
+  const auto positions = static_cast<size_t>(store_.shape().positions());
   for (size_t done = 0; done < tokens.size();) {
-    const Match match = best_child(parent, tokens.subspan(done));
+    const Match match = best_child(parent, tokens.slice(done, positions, copy_));
     if (match.page == nullptr) break;
     path.push_back(match.page);
     last = match;
-    if (match.n_tokens < store_.shape().positions()) break;
+    if (static_cast<size_t>(match.n_tokens) < positions) break;
     parent = match.page;
     done += static_cast<size_t>(match.n_tokens);
   }

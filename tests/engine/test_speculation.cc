@@ -43,8 +43,8 @@ class WatchedBackend final : public backend::Backend {
     for (const Row& row : rows) longest = std::max(longest, row.position + 1);
     return inner_->run(rows, caches, logits);
   }
-  std::unique_ptr<Cache> find_prefix(std::span<const TokenId> tokens, int length) override { return inner_->find_prefix(tokens, length); }
-  void share_prefix(Cache& cache, std::span<const TokenId> tokens, bool whole) override { inner_->share_prefix(cache, tokens, whole); }
+  std::unique_ptr<Cache> find_prefix(const TokenView& tokens, int length) override { return inner_->find_prefix(tokens, length); }
+  void share_prefix(Cache& cache, const TokenView& tokens, bool whole) override { inner_->share_prefix(cache, tokens, whole); }
   void find_continuation(std::span<const TokenId> tokens, size_t n, Tokens& found) override { inner_->find_continuation(tokens, n, found); }
   std::vector<Tensor> contents(const Cache& cache) override { return inner_->contents(cache); }
   std::unique_ptr<Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) override {

@@ -89,8 +89,8 @@ class NativeBackend final : public Backend {
   std::unique_ptr<Cache> fork(const Cache& cache) override;
   void rewind(Cache& cache, int length) override;
   RunStatus run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) override;
-  std::unique_ptr<Cache> find_prefix(std::span<const TokenId> tokens, int length) override;
-  void share_prefix(Cache& cache, std::span<const TokenId> tokens, bool whole) override;
+  std::unique_ptr<Cache> find_prefix(const TokenView& tokens, int length) override;
+  void share_prefix(Cache& cache, const TokenView& tokens, bool whole) override;
   int pin_prefix(std::span<const TokenId> tokens) override { return pages_.pin(tokens); }
   void find_continuation(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& found) override;
   CacheMemory cache_memory() const override { return pages_.memory(); }
@@ -339,14 +339,14 @@ void NativeBackend::drop_unseen(NativeCache& cache) const {
   if (window_ > 0) cache.pages.drop_before(cache.length() + 1 - window_);
 }
 
-std::unique_ptr<Cache> NativeBackend::find_prefix(std::span<const TokenId> tokens, int length) {
+std::unique_ptr<Cache> NativeBackend::find_prefix(const TokenView& tokens, int length) {
   if (!shares_prefixes() || is_beyond(length)) return nullptr;
   std::unique_ptr<Cache> cache = new_cache(nullptr, length);
   pages_.find(tokens, static_cast<NativeCache&>(*cache));
   return cache->length() > 0 ? std::move(cache) : nullptr;
 }
 
-void NativeBackend::share_prefix(Cache& cache, std::span<const TokenId> tokens, bool whole) {
+void NativeBackend::share_prefix(Cache& cache, const TokenView& tokens, bool whole) {
   auto& native_cache = static_cast<NativeCache&>(cache);
   if (shares_prefixes() && !native_cache.beyond) pages_.share(native_cache, tokens, whole);
 }
