@@ -27,6 +27,9 @@ struct Page {
   int32_t n_children = 0;
   int32_t n_pins = 0;
   Page* parent = nullptr;
+  Page* newest_child = nullptr;  // most recently used
+  Page* newer_sibling = nullptr;
+  Page* older_sibling = nullptr;
   Page* next_in_bucket = nullptr;
   Page* newer = nullptr;
   Page* older = nullptr;

@@ -19,6 +19,7 @@ PrefixTree::~PrefixTree() {
     while (node != nullptr) {
       Page* const next = node->next_in_bucket;
       node->n_tokens = node->n_children = node->n_pins = 0;
+      node->newest_child = nullptr;
       store_.release(node);
       node = next;
     }
@@ -107,8 +108,11 @@ void PrefixTree::continuation(std::span<const TokenId> tokens, size_t n, std::ve
   size_t n_held = 0;
   for (const Page* node : path_) n_held += static_cast<size_t>(node == last.page ? last.n_tokens : node->n_tokens);
   if (last.page == nullptr || n_held < tokens.size()) return;
-  const std::span<const TokenId> rest = tokens_of(*last.page).subspan(static_cast<size_t>(last.n_tokens));
-  found.assign(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(std::min(n, rest.size())));
+  auto n_taken = static_cast<size_t>(last.n_tokens);
+  for (const Page* node = last.page; node != nullptr && found.size() < n; node = node->newest_child, n_taken = 0) {
+    const std::span<const TokenId> rest = tokens_of(*node).subspan(n_taken);
+    found.insert(found.end(), rest.begin(), rest.begin() + static_cast<ptrdiff_t>(std::min(n - found.size(), rest.size())));
+  }
 }
 
 size_t PrefixTree::idle_bytes() const {
@@ -161,6 +165,8 @@ Page* PrefixTree::add_node(Page* parent, std::span<const TokenId> tokens, Page* 
   page->n_tokens = static_cast<int32_t>(tokens.size());
   page->n_children = page->n_pins = 0;
   page->parent = parent;
+  page->newest_child = nullptr;
+  link_child(page);
   ++parent->n_children;
   Page*& bucket = buckets_[bucket_of(parent, tokens.front())];
   page->next_in_bucket = bucket;
@@ -175,6 +181,7 @@ void PrefixTree::remove(Page* node) {
   while (*link != node) link = &(*link)->next_in_bucket;
   *link = node->next_in_bucket;
   --node->parent->n_children;
+  unlink_child(node);
   unlink(node);
   node->n_tokens = 0;
   node->parent = nullptr;
@@ -200,10 +207,25 @@ bool PrefixTree::evict_one() {
 // From the leaf to the root, so that a node is newer than its children.
 void PrefixTree::touch(Page* node) {
   for (; node != &root_; node = node->parent) {
+    unlink_child(node);
+    link_child(node);
     if (node->n_pins > 0) continue;
     unlink(node);
     link_newest(node);
   }
+}
+
+void PrefixTree::link_child(Page* node) {
+  Page*& newest = node->parent->newest_child;
+  node->newer_sibling = nullptr;
+  node->older_sibling = newest;
+  if (newest != nullptr) newest->newer_sibling = node;
+  newest = node;
+}
+
+void PrefixTree::unlink_child(Page* node) {
+  (node->newer_sibling != nullptr ? node->newer_sibling->older_sibling : node->parent->newest_child) = node->older_sibling;
+  if (node->older_sibling != nullptr) node->older_sibling->newer_sibling = node->newer_sibling;
 }
 
 void PrefixTree::link_newest(Page* node) {

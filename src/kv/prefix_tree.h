@@ -37,7 +37,7 @@ class PrefixTree {
   void forget_last(const PageTable& table);
   void clear();  // all that is neither pinned nor in use
 
-  // A continuation of these tokens that is in the tree, at most `n` tokens: the most recently used one.
+  // A continuation of these tokens that is in the tree, at most `n` tokens: the most recently used one, over the ends of pages.
   void continuation(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& found);
 
   size_t idle_bytes() const;  // of pages that only the tree holds
@@ -57,6 +57,8 @@ class PrefixTree {
   void touch(Page* node);
   void link_newest(Page* node);
   void unlink(Page* node);
+  static void link_child(Page* node);
+  static void unlink_child(Page* node);
   size_t bucket_of(const Page* parent, TokenId first) const;
   void grow_buckets();
 

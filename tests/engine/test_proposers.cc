@@ -53,9 +53,9 @@ TEST(Lookup, StepByStepIsAsAllAtOnce) {
 }
 
 TEST(Lookup, FollowsWhatAnotherSequenceComputed) {
-  const std::shared_ptr<backend::Backend> backend = testing_support::open_native(testing_support::fixtures() / "forms" / "plain");
+  const std::shared_ptr<backend::Backend> backend = testing_support::open_native(testing_support::source_root() / "models" / "fable");
   Tokens story;
-  for (int i = 0; i < 29; ++i) story.push_back(static_cast<TokenId>((i * i + 3) % 24));
+  for (int i = 0; i < 75; ++i) story.push_back(static_cast<TokenId>((i * i + 3) % 24));  // over two ends of pages
   Sequence told(backend, 0);
   told.reuse_prefixes();
   ASSERT_EQ(told.append(story), AppendStatus::kDone);
@@ -63,8 +63,9 @@ TEST(Lookup, FollowsWhatAnotherSequenceComputed) {
   Tokens tokens(story.begin(), story.begin() + 3);
   ASSERT_EQ(lookup.match(tokens), Evidence::kOtherSession);
   for (size_t n = 3; n + 4 <= story.size(); ++n) {
-    EXPECT_EQ(proposed_by(lookup, tokens, 4),
-              Tokens(story.begin() + static_cast<ptrdiff_t>(n), story.begin() + static_cast<ptrdiff_t>(n + 4)));
+    const Tokens proposed = proposed_by(lookup, tokens, 4);
+    ASSERT_FALSE(proposed.empty()) << n;
+    EXPECT_TRUE(std::equal(proposed.begin(), proposed.end(), story.begin() + static_cast<ptrdiff_t>(n))) << n;
     tokens.push_back(story[n]);
   }
   tokens.back() = (tokens.back() + 1) % 24;  // goes another way
