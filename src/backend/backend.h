@@ -24,6 +24,8 @@ struct Row {
   // Of the first row of a sequence that branches off within the call: the row of another sequence that it follows, whose cache had the same
   // positions before the call. Afterwards its cache holds the whole path. Only if Traits::can_branch.
   int after = -1;
+  // The sequence may be rewound to before this row, so that what earlier positions see must be kept.
+  bool proposed = false;
 };
 
 // kNoMemory: the limit on the memory of caches allows no run; nothing has changed.

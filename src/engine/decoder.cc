@@ -36,10 +36,7 @@ void Decoder::propose(Stream& stream) const {
   Sequence& branch = stream.branches.front();
   if (!traits.exact || !traits.can_rewind || branch.n_pending() != 1 || branch.next_is_ahead()) return;
   branch.reserve_ahead(static_cast<size_t>(stream.speculation->most_tokens()));
-  const bool rewinds = branch.n_ahead() > 0;
   branch.drop_ahead();
-  // A window has moved past what the rewind made visible again: recomputing all of it costs more than proposals save.
-  if (rewinds && branch.must_restart()) stream.speculation->turn_off();
   stream.speculation->propose(branch);
 }
 
@@ -174,7 +171,7 @@ void Decoder::plan_branch(Stream& stream, size_t branch, size_t n_rows) {
   int n_proposed = 0;
   if (stream.speculation != nullptr && stream.branches.size() == 1 && sequence.room_ahead() >= stream.speculation->proposed().size()) {
     for (const TokenId token : stream.speculation->proposed())
-      rows_.push_back({token, n_tokens + n_proposed++, static_cast<int>(caches_.size()), true});
+      rows_.push_back({token, n_tokens + n_proposed++, static_cast<int>(caches_.size()), true, -1, true});
   }
   n_proposed_ += n_proposed;
   shares_.push_back({&stream, branch, first_logits, n_logits + n_proposed, n_proposed});

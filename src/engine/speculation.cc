@@ -42,7 +42,7 @@ void Speculation::propose(const Sequence& sequence) {
   proposed_.clear();
   learn();
   search_ms_ = 0;
-  if (off_ || (options_.adapt && !payoff_.may_propose())) return;
+  if (options_.adapt && !payoff_.may_propose()) return;
   // The token before max_length is chosen, but not computed.
   const size_t n_useful = options_.max_length - std::min(options_.max_length, tokens.size() + 1);
   const size_t n_most = std::min({options_.most_tokens, n_useful, sequence.room_ahead()});

@@ -31,7 +31,6 @@ class Speculation {
   std::span<const TokenId> proposed() const { return proposed_; }
   void withdraw() { proposed_.clear(); }
   int most_tokens() const { return static_cast<int>(options_.most_tokens); }
-  void turn_off() { off_ = true; }
 
   // After the run of a step. `ms`: its time; 0: it also computed prompts, so that the time says nothing.
   void add_run(double ms);
@@ -45,7 +44,6 @@ class Speculation {
   std::vector<std::unique_ptr<Proposer>> proposers_;
   SpeculationOptions options_;
   Payoff payoff_;
-  bool off_ = false;
   std::vector<TokenId> proposed_;
   size_t n_tokens_ = 0;  // that the sequence had at the last propose()
   // Of the last run:

@@ -105,7 +105,7 @@ class NativeBackend final : public Backend {
   void check_branch(std::span<const Row> rows, size_t first, std::span<Cache* const> caches);
   void add_branches(std::span<const Row> rows, std::span<Cache* const> caches);
   bool shares_prefixes() const { return traits_.can_rewind && !traits_.needs_source; }
-  void drop_unseen(NativeCache& cache) const;
+  void drop_unseen(NativeCache& cache, int64_t n_certain) const;
   void prepare(std::span<Cache* const> caches);
   bool is_beyond(int64_t length) const { return traits_.switch_after > 0 && length > traits_.switch_after; }
 
@@ -124,7 +124,8 @@ class NativeBackend final : public Backend {
   std::vector<native::RunSequence> sequences_;
   std::vector<int64_t> tokens_;
   std::vector<int32_t> wanted_;
-  std::vector<int64_t> ends_;  // length of each sequence after the call
+  std::vector<int64_t> ends_;     // length of each sequence after the call
+  std::vector<int64_t> certain_;  // of these, positions before the first that is only proposed
   std::vector<int32_t> branches_;
   std::vector<std::pair<int32_t, int32_t>> row_branches_;  // a row, and a sequence that branches off behind it
 };
@@ -228,7 +229,7 @@ void NativeBackend::rewind(Cache& cache, int length) {
 }
 
 void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const> caches) {
-  ends_.clear();
+  ends_.clear(), certain_.assign(caches.size(), INT64_MAX);
   for (const Cache* cache : caches) ends_.push_back(cache->length());
   rows_.clear(), tokens_.clear(), wanted_.clear();
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -247,6 +248,10 @@ void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const
     if (row.after >= 0 && together) check_branch(rows, i, caches);
     if (row.position != end || !together) throw Error(Code::kInternal, "the rows of a sequence must stand together and continue its cache");
     ++end;
+    if (row.proposed) {
+      int64_t& certain = certain_[static_cast<size_t>(row.sequence)];
+      certain = std::min<int64_t>(certain, row.after >= 0 ? caches[static_cast<size_t>(row.sequence)]->length() : row.position);
+    }
     rows_.push_back({row.position, row.sequence, static_cast<const NativeCache&>(*caches[static_cast<size_t>(row.sequence)]).beyond});
     tokens_.push_back(row.token);
     if (row.wants_logits) wanted_.push_back(static_cast<int32_t>(i));
@@ -294,7 +299,7 @@ RunStatus NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> 
   for (size_t s = 0; s < caches.size(); ++s) {
     auto& cache = static_cast<NativeCache&>(*caches[s]);
     cache.pages.commit(ends_[s]);
-    drop_unseen(cache);
+    drop_unseen(cache, std::min(certain_[s], ends_[s]));
     std::swap(cache.registers, cache.pending);
   }
   return RunStatus::kDone;
@@ -334,9 +339,9 @@ void NativeBackend::add_branches(std::span<const Row> rows, std::span<Cache* con
   }
 }
 
-// Pages that no later row sees. A rewind beyond them computes their tokens again.
-void NativeBackend::drop_unseen(NativeCache& cache) const {
-  if (window_ > 0) cache.pages.drop_before(cache.length() + 1 - window_);
+// Pages that no row after the first `n_certain` positions sees. A rewind beyond them computes their tokens again.
+void NativeBackend::drop_unseen(NativeCache& cache, int64_t n_certain) const {
+  if (window_ > 0) cache.pages.drop_before(n_certain + 1 - window_);
 }
 
 std::unique_ptr<Cache> NativeBackend::find_prefix(const TokenView& tokens, int length) {
@@ -405,7 +410,7 @@ std::unique_ptr<Cache> NativeBackend::restore(std::span<const TokenId> tokens, s
     std::copy(bytes.begin(), bytes.end(), i < n_pages ? native_cache.pages.panels()[i] : registers.data());
   }
   native_cache.pages.commit(static_cast<int64_t>(tokens.size()));
-  drop_unseen(native_cache);
+  drop_unseen(native_cache, native_cache.length());
   return cache;
 }
 
