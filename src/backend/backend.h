@@ -133,6 +133,8 @@ class Backend {
 
   // A copy of the sequence; later changes to either do not affect the other.
   virtual std::unique_ptr<Cache> fork(const Cache& cache) = 0;
+  // The same into `copy`, which may be null or a cache that is no longer needed, whose memory is then used again.
+  virtual void fork_into(const Cache& cache, std::unique_ptr<Cache>& copy) { copy = fork(cache); }
 
   // Drops all positions from `length` on.
   virtual void rewind(Cache& cache, int length) = 0;

@@ -171,9 +171,9 @@ void Sequence::share_prefix(bool whole) {
   if (reuses_prefixes_) backend().share_prefix(*cache_, tokens_.view().first(static_cast<size_t>(length())), whole);
 }
 
-void Sequence::adopt(std::unique_ptr<backend::Cache> cache, std::span<const TokenId> tokens, LogitsRow logits) {
+void Sequence::adopt(std::unique_ptr<backend::Cache>& cache, std::span<const TokenId> tokens, LogitsRow logits) {
   drop_pending();
-  cache_ = std::move(cache);
+  std::swap(cache_, cache);
   for (const TokenId token : tokens) push(token);
   logits_ = std::move(logits);
   share_prefix(false);

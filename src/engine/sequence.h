@@ -79,8 +79,8 @@ class Sequence {
   void reuse_prefixes() { reuses_prefixes_ = true; }
   int use_known_prefix();         // of what is pending, but its last token; returns the number of positions found
   void share_prefix(bool whole);  // see Backend::share_prefix
-  // Continues with tokens that were computed in a fork of its cache.
-  void adopt(std::unique_ptr<backend::Cache> cache, std::span<const TokenId> tokens, LogitsRow logits);
+  // Continues with tokens that were computed in a fork of its cache, and exchanges the two.
+  void adopt(std::unique_ptr<backend::Cache>& cache, std::span<const TokenId> tokens, LogitsRow logits);
   void reserve(size_t n_tokens);  // room for this many tokens without another allocation
   void restart();                 // everything becomes pending
   void need_logits();             // the last token becomes pending if its logits are not known

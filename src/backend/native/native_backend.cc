@@ -87,6 +87,7 @@ class NativeBackend final : public Backend {
   std::unique_ptr<Cache> new_cache(std::shared_ptr<const Source> source, int length) override;
   bool can_continue(const Cache& cache, int length) const override;
   std::unique_ptr<Cache> fork(const Cache& cache) override;
+  void fork_into(const Cache& cache, std::unique_ptr<Cache>& copy) override;
   void rewind(Cache& cache, int length) override;
   RunStatus run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) override;
   std::unique_ptr<Cache> find_prefix(const TokenView& tokens, int length) override;
@@ -206,14 +207,20 @@ bool NativeBackend::can_continue(const Cache& cache, int length) const {
 }
 
 std::unique_ptr<Cache> NativeBackend::fork(const Cache& cache) {
-  const auto& origin = static_cast<const NativeCache&>(cache);
-  auto copy = std::make_unique<NativeCache>(pages_.store(), register_bytes_);
-  copy->pages.fork_from(origin.pages);
-  copy->n_shared_pages = origin.n_shared_pages;
-  copy->registers.copy_from(origin.registers);
-  copy->source = origin.source;
-  copy->beyond = origin.beyond;
+  std::unique_ptr<Cache> copy;
+  fork_into(cache, copy);
   return copy;
+}
+
+void NativeBackend::fork_into(const Cache& cache, std::unique_ptr<Cache>& copy) {
+  const auto& origin = static_cast<const NativeCache&>(cache);
+  if (copy == nullptr) copy = std::make_unique<NativeCache>(pages_.store(), register_bytes_);
+  auto& fork = static_cast<NativeCache&>(*copy);
+  fork.pages.fork_from(origin.pages);
+  fork.n_shared_pages = origin.n_shared_pages;
+  fork.registers.copy_from(origin.registers);
+  fork.source = origin.source;
+  fork.beyond = origin.beyond;
 }
 
 void NativeBackend::rewind(Cache& cache, int length) {
