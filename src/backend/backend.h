@@ -56,6 +56,10 @@ struct Traits {
   size_t weights_bytes = 0;
   size_t weights_bytes_per_token = 0;  // read per token of one sequence
   size_t cache_bytes_per_token = 0;    // stored per token, and read by every later token
+
+  bool can_run(TokenId token) const {
+    return token >= 0 && token < vocab && std::ranges::find(unsupported_tokens, token) == unsupported_tokens.end();
+  }
 };
 
 // One encoded source; any number of caches may read it.

@@ -8,6 +8,8 @@
 
 namespace kvik::engine {
 
+struct Watch;
+
 // Why a proposal may be right. What was accepted of each kind decides how much of it is proposed.
 enum class Evidence {
   kShortMatch,    // the last few tokens occurred before
@@ -23,8 +25,8 @@ class Proposer {
  public:
   virtual ~Proposer() = default;
 
-  // Once, before all else: the sequence begins with these tokens.
-  virtual void begin(std::span<const TokenId> /*tokens*/) {}
+  // Once, before all else: the sequence begins with these tokens. False if it was cancelled.
+  virtual bool begin(std::span<const TokenId> /*tokens*/, const Watch& /*watch*/) { return true; }
 
   // Whether it has an idea what follows these tokens; cheap.
   virtual std::optional<Evidence> match(std::span<const TokenId> tokens) = 0;

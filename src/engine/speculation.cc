@@ -9,10 +9,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-bool can_run(const backend::Traits& traits, TokenId token) {
-  return token >= 0 && token < traits.vocab && std::ranges::find(traits.unsupported_tokens, token) == traits.unsupported_tokens.end();
-}
-
 }  // namespace
 
 Speculation::Speculation(std::vector<std::unique_ptr<Proposer>> proposers, const SpeculationOptions& options)
@@ -20,8 +16,8 @@ Speculation::Speculation(std::vector<std::unique_ptr<Proposer>> proposers, const
   proposed_.reserve(options_.most_tokens);
 }
 
-void Speculation::begin(std::span<const TokenId> tokens) {
-  for (const std::unique_ptr<Proposer>& proposer : proposers_) proposer->begin(tokens);
+bool Speculation::begin(std::span<const TokenId> tokens, const Watch& watch) {
+  return std::ranges::all_of(proposers_, [&](const std::unique_ptr<Proposer>& proposer) { return proposer->begin(tokens, watch); });
 }
 
 // What became of the last run's proposals is certain only now.
@@ -57,7 +53,7 @@ void Speculation::propose(const Sequence& sequence) {
     break;
   }
   const backend::Traits& traits = sequence.backend().traits();
-  const auto bad = std::ranges::find_if_not(proposed_, [&](TokenId token) { return can_run(traits, token); });
+  const auto bad = std::ranges::find_if_not(proposed_, [&](TokenId token) { return traits.can_run(token); });
   proposed_.erase(bad, proposed_.end());
   search_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   untaken_ms_ += search_ms_;

@@ -6,6 +6,7 @@
 
 #include "engine/payoff.h"
 #include "engine/propose.h"
+#include "engine/watch.h"
 
 namespace kvik::engine {
 
@@ -24,8 +25,8 @@ class Speculation {
   // Proposers in order: the first that has an idea is asked.
   Speculation(std::vector<std::unique_ptr<Proposer>> proposers, const SpeculationOptions& options);
 
-  // Once, with the prompt.
-  void begin(std::span<const TokenId> tokens);
+  // Once, with the prompt, which a draft model computes too. False if it was cancelled.
+  bool begin(std::span<const TokenId> tokens, const Watch& watch = {});
   // Before a step of the sequence: chooses what its next run computes ahead. Once per token.
   void propose(const Sequence& sequence);
   std::span<const TokenId> proposed() const { return proposed_; }

@@ -147,6 +147,29 @@ TEST_F(Speculated, ThreadsThatGenerateTogetherGetTheSame) {
   EXPECT_EQ(together, alone);
 }
 
+TEST_F(Speculated, ProgressAndCancellationIncludeThePromptOfTheDraft) {
+  const std::vector<TokenId> prompt(900, prompt_.front());  // several runs of each model
+  const auto n = static_cast<int>(prompt.size());
+  std::vector<int> steps;
+  GenerateOptions options{.max_tokens = 2, .draft = same_};
+  options.progress = [&](int done, int total) {
+    EXPECT_EQ(total, 2 * n);
+    steps.push_back(done);
+  };
+  (void)model_.generate(prompt, options).text();
+  EXPECT_TRUE(std::ranges::is_sorted(steps));
+  EXPECT_THAT(steps, testing::Contains(n));
+  ASSERT_FALSE(steps.empty());
+  EXPECT_EQ(steps.back(), 2 * n);
+
+  steps.clear();
+  options.cancelled = [&] { return !steps.empty() && steps.back() > n; };  // while the draft model computes
+  Generation generation = model_.generate(prompt, options);
+  EXPECT_EQ(generation.text(), "");
+  EXPECT_EQ(generation.finish(), Finish::kCancelled);
+  EXPECT_LT(steps.back(), 2 * n);
+}
+
 TEST_F(Speculated, WhatExcludesItIsAnError) {
   EXPECT_THAT([&] { run({.beams = 2, .speculate = Speculate::kLookup}); }, ThrowsMessage<Error>(HasSubstr("beams exclude each other")));
   EXPECT_THAT([&] { run({.draft = same_, .use_cache = false}); }, ThrowsMessage<Error>(HasSubstr("--no-cache")));

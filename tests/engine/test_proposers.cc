@@ -75,7 +75,7 @@ TEST(Lookup, FollowsWhatAnotherSequenceComputed) {
 TEST(Draft, ProposesTheLikeliestContinuation) {
   const std::shared_ptr<backend::Backend> backend = testing_support::open_native(testing_support::fixtures() / "forms" / "plain");
   const auto decoder = std::make_shared<Decoder>(backend);
-  DraftProposer draft(decoder, 0, false);
+  DraftProposer draft(decoder, 0, 1000, false);
   Tokens tokens = {3, 10, 17};
   const auto likeliest = [&](Tokens after, size_t n) {
     Tokens next;
@@ -97,9 +97,30 @@ TEST(Draft, ProposesTheLikeliestContinuation) {
   }
 }
 
+TEST(Draft, ProposesNoTokenOutsideTheVocabularyOfTheModel) {
+  const auto decoder = std::make_shared<Decoder>(testing_support::open_native(testing_support::fixtures() / "forms" / "plain"));
+  DraftProposer whole(decoder, 0, 1000, false), part(decoder, 0, 12, false);
+  bool differs = false;
+  for (TokenId first = 0; first < 10; ++first) {
+    const Tokens proposed = proposed_by(part, {first, 1, 2}, 6);
+    EXPECT_THAT(proposed, testing::Each(testing::Lt(12)));
+    EXPECT_EQ(proposed.size(), 6u);
+    differs |= proposed != proposed_by(whole, {first, 1, 2}, 6);
+  }
+  EXPECT_TRUE(differs) << "the model would choose no other token anyway";
+}
+
+TEST(Draft, ATokenThatTheDraftDoesNotHaveEndsItsProposals) {
+  const auto decoder = std::make_shared<Decoder>(testing_support::open_native(testing_support::fixtures() / "forms" / "plain"));
+  DraftProposer draft(decoder, 0, 1000, false);
+  EXPECT_EQ(proposed_by(draft, {1, 2, 3}, 4).size(), 4u);
+  EXPECT_EQ(proposed_by(draft, {1, 2, 3, 500}, 4).size(), 0u);
+  EXPECT_EQ(proposed_by(draft, {1, 2, 3, 500, 1}, 4).size(), 0u);
+}
+
 TEST(Draft, AFullContextEndsItsProposals) {
   const auto decoder = std::make_shared<Decoder>(testing_support::open_native(testing_support::fixtures() / "forms" / "plain"));
-  DraftProposer draft(decoder, 6, false);
+  DraftProposer draft(decoder, 6, 1000, false);
   EXPECT_EQ(proposed_by(draft, {1, 2, 3, 4}, 8).size(), 3u);
   EXPECT_EQ(proposed_by(draft, {1, 2, 3, 4, 5, 6}, 8).size(), 1u);
   EXPECT_EQ(proposed_by(draft, {1, 2, 3, 4, 5, 6, 7}, 8).size(), 0u);

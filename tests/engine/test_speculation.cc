@@ -144,7 +144,7 @@ class SpeculationTest : public testing::TestWithParam<std::string> {
     all.emplace_back("right", right());
     for (const size_t every : {1, 2, 3, 7}) all.emplace_back(fmt::format("wrong at every position % {}", every), wrong(every));
     all.emplace_back("lookup", std::make_unique<LookupProposer>(backend_, max_length_));
-    all.emplace_back("draft", std::make_unique<DraftProposer>(decoder_, context_, false));
+    all.emplace_back("draft", std::make_unique<DraftProposer>(decoder_, context_, backend_->traits().vocab, false));
     return all;
   }
 
