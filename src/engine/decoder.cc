@@ -35,7 +35,7 @@ void Decoder::propose(Stream& stream) const {
   if (stream.finish || stream.branches.size() != 1 || stream.strategy == nullptr || stream.strategy->wants_every_row()) return;
   Sequence& branch = stream.branches.front();
   if (!traits.exact || !traits.can_rewind || branch.n_pending() != 1 || branch.next_is_ahead()) return;
-  branch.reserve_ahead(static_cast<size_t>(stream.speculation->most_tokens()));
+  branch.reserve_ahead(static_cast<size_t>(stream.speculation->most_rows()));
   branch.drop_ahead();
   stream.speculation->propose(branch);
 }
@@ -96,7 +96,7 @@ StepStatus Decoder::step_together(std::span<Stream* const> streams) {
 // So that the deepest proposal of a stream is not the one that allocates.
 void Decoder::reserve_logits(const LogitsBuffer::Ref& logits) const {
   int n_rows = shares_.back().first_logits + shares_.back().n_logits - n_proposed_;
-  for (const Share& share : shares_) n_rows += share.stream->speculation != nullptr ? share.stream->speculation->most_tokens() : 0;
+  for (const Share& share : shares_) n_rows += share.stream->speculation != nullptr ? share.stream->speculation->most_rows() : 0;
   logits.logits().reserve(n_rows, backend_->traits().vocab);
 }
 
@@ -173,9 +173,22 @@ void Decoder::plan_branch(Stream& stream, size_t branch, size_t n_rows) {
     for (const TokenId token : stream.speculation->proposed())
       rows_.push_back({token, n_tokens + n_proposed++, static_cast<int>(caches_.size()), true, -1, true});
   }
+  caches_.push_back(&cache);
+  if (n_proposed > 0) n_proposed += plan_other(stream, n_tokens);
   n_proposed_ += n_proposed;
   shares_.push_back({&stream, branch, first_logits, n_logits + n_proposed, n_proposed});
-  caches_.push_back(&cache);
+}
+
+// Rows of a second continuation, which branches off the first: a sequence of its own.
+int Decoder::plan_other(Stream& stream, int n_tokens) {
+  const Speculation& speculation = *stream.speculation;
+  if (speculation.other().empty()) return 0;
+  const auto branch = static_cast<int>(speculation.branch());
+  int after = static_cast<int>(rows_.size() - speculation.proposed().size()) - 1 + branch, position = n_tokens + branch;
+  for (const TokenId token : speculation.other())
+    rows_.push_back({token, position++, static_cast<int>(caches_.size()), true, std::exchange(after, -1), true});
+  caches_.push_back(&stream.branches.front().fork_for_other());
+  return static_cast<int>(speculation.other().size());
 }
 
 StepStatus Decoder::commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits) {
@@ -211,7 +224,11 @@ void Decoder::commit_rows(const Share& share, const LogitsBuffer::Ref& logits) {
   Timing& timing = share.stream->timing;
   if (Speculation* const speculation = share.stream->speculation.get(); speculation != nullptr) {
     speculation->add_run(has_prompts_ ? 0 : run_ms_);
-    if (share.n_proposed > 0) sequence.commit_ahead(speculation->proposed(), logits, last + 1);
+    if (share.n_proposed > 0) {
+      const std::span<const TokenId> proposed = speculation->proposed();
+      sequence.commit_ahead(proposed, logits, last + 1);
+      sequence.commit_other(speculation->branch(), speculation->other(), last + 1 + static_cast<int>(proposed.size()));
+    }
     speculation->withdraw();
   }
   timing.n_proposed += share.n_proposed;
@@ -239,7 +256,9 @@ void Decoder::advance(Stream& stream) {
 // Every new branch continues an old one: the old one itself if it is the last to need it, else a fork.
 void Decoder::continue_branches(Stream& stream, std::span<const sample::Continuation> continuations) {
   if (continuations.size() == 1 && stream.branches.size() == 1) {
-    stream.branches.front().push(continuations.front().token);
+    Sequence& branch = stream.branches.front();
+    branch.push(continuations.front().token);
+    if (branch.branch_ahead() && stream.speculation != nullptr) stream.speculation->add_branched();
     return;
   }
   std::vector<Sequence> next;

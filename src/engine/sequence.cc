@@ -133,9 +133,43 @@ void Sequence::commit_ahead(std::span<const TokenId> tokens, const LogitsBuffer:
   ahead_.first_row = first_row;
 }
 
+void Sequence::reserve_ahead(size_t n_tokens) {
+  ahead_.tokens.reserve(n_tokens);
+  ahead_.other.reserve(n_tokens);
+  if (ahead_.other_cache != nullptr || !backend().traits().can_branch) return;
+  for (int i = 0; i < 2; ++i) fork_for_other();  // the first is as small as can be, the second one has room to grow
+  drop_other();
+}
+
+backend::Cache& Sequence::fork_for_other() {
+  backend().fork_into(*cache_, ahead_.other_cache);
+  return *ahead_.other_cache;
+}
+
+void Sequence::commit_other(size_t branch, std::span<const TokenId> tokens, int first_row) {
+  ahead_.other.assign(tokens.begin(), tokens.end());
+  ahead_.branch = branch;
+  ahead_.other_row = first_row;
+}
+
+void Sequence::drop_other() {
+  ahead_.other.clear();
+  if (ahead_.other_cache != nullptr) backend().rewind(*ahead_.other_cache, 0);  // gives its pages back
+}
+
+bool Sequence::branch_ahead() {
+  if (ahead_.other.empty() || ahead_.first != ahead_.branch || n_pending() != 1 || pending().front() != ahead_.other.front()) return false;
+  std::swap(cache_, ahead_.other_cache);
+  std::swap(ahead_.tokens, ahead_.other);
+  ahead_.first = 0;
+  ahead_.first_row = ahead_.other_row;
+  drop_other();
+  return true;
+}
+
 void Sequence::accept_ahead() {
   logits_ = LogitsRow(ahead_.logits, ahead_.first_row + static_cast<int>(ahead_.first));
-  ++ahead_.first;
+  if (++ahead_.first > ahead_.branch && !ahead_.other.empty()) drop_other();
   if (n_ahead() == 0) drop_ahead();
   share_prefix(false);
 }
@@ -145,6 +179,7 @@ void Sequence::drop_ahead() {
   ahead_.tokens.clear();
   ahead_.first = 0;
   ahead_.logits = {};
+  drop_other();
 }
 
 void Sequence::commit(LogitsRow logits) {

@@ -96,7 +96,9 @@ class Sequence {
   bool next_is_ahead() const { return n_ahead() > 0 && n_pending() > 0 && pending().front() == ahead_.tokens[ahead_.first]; }
   void accept_ahead();
   void drop_ahead();
-  void reserve_ahead(size_t n_tokens) { ahead_.tokens.reserve(n_tokens); }
+  // If the pending token is the first of the second continuation of what was accepted: that becomes the only one.
+  bool branch_ahead();
+  void reserve_ahead(size_t n_tokens);  // so that no later step allocates
 
  private:
   friend class Decoder;
@@ -106,6 +108,10 @@ class Sequence {
   void commit(LogitsRow logits);  // after a run; `logits`: of the last token, if wanted
   // Before that, if the run had rows for these tokens behind the last one: `first_row` is the first of theirs.
   void commit_ahead(std::span<const TokenId> tokens, const LogitsBuffer::Ref& logits, int first_row);
+  // If it also had rows that follow the first `branch` of these, in a fork of the cache.
+  void commit_other(size_t branch, std::span<const TokenId> tokens, int first_row);
+  backend::Cache& fork_for_other();
+  void drop_other();
   AppendStatus compute_pending();  // kDone or kNoMemory
 
   std::shared_ptr<Decoder> decoder_;
@@ -121,6 +127,11 @@ class Sequence {
     size_t first = 0;  // the tokens before it were accepted
     LogitsBuffer::Ref logits;
     int first_row = 0;  // of tokens[0]
+    // The second continuation, instead of the tokens from `branch` on:
+    std::vector<TokenId> other;
+    size_t branch = 0;
+    std::unique_ptr<backend::Cache> other_cache;  // empty if it is not used
+    int other_row = 0;
   };
   Ahead ahead_;  // the last positions of cache_
 };

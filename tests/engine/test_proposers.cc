@@ -41,6 +41,21 @@ TEST(Lookup, HasNoIdeaWithoutAMatch) {
   EXPECT_THAT(proposed_by(lookup, {1, 2, 3, 4, 5, 2}, 4), ElementsAre());
 }
 
+TEST(Lookup, ASecondIdeaIsAMatchThatWasContinuedInAnotherWay) {
+  LookupProposer lookup(nullptr, 100);
+  const auto expect_other = [&](const Tokens& tokens, const Tokens& first, std::optional<size_t> branch, const Tokens& second) {
+    Tokens other;
+    EXPECT_EQ(proposed_by(lookup, tokens, first.size()), first);
+    EXPECT_EQ(lookup.propose_other(tokens, 2, first, other), branch);
+    EXPECT_EQ(other, second);
+    lookup = LookupProposer(nullptr, 100);
+  };
+  expect_other({1, 2, 7, 5, 1, 2, 8, 6, 1, 2}, {8, 6}, 0, {7, 5});
+  expect_other({4, 1, 2, 3, 7, 5, 1, 2, 3, 8, 6, 1, 2}, {3, 8, 6}, 1, {7, 5});
+  expect_other({4, 1, 2, 3, 7, 5, 1, 2, 3, 8, 6, 1, 2}, {3}, std::nullopt, {});
+  expect_other({1, 2, 7, 5, 6, 1, 2}, {7, 5}, std::nullopt, {});
+}
+
 TEST(Lookup, StepByStepIsAsAllAtOnce) {
   std::mt19937 random(5);
   Tokens tokens;
@@ -139,7 +154,8 @@ struct Simulation {
       size_t n_accepted = 0;
       while (n_accepted < k && std::uniform_real_distribution<>()(random) < accepts(t)) ++n_accepted;
       const double cost = 10 + row_cost * static_cast<double>(k);
-      k == 0 ? payoff.add_plain_run(cost, 0) : payoff.add_run(Evidence::kMatch, k, n_accepted, cost, 0);
+      k == 0 ? payoff.add_plain_run(cost, 0)
+             : payoff.add_run({.evidence = Evidence::kMatch, .n_proposed = k, .n_accepted = n_accepted}, cost, 0);
       n_proposed += static_cast<int>(k);
       with_cost += cost;
       plain_cost += 10 * static_cast<double>(1 + n_accepted);
@@ -176,6 +192,43 @@ TEST(Payoff, ProposalsThatCostAsMuchAsTheySaveAreNotMade) {
   const Simulation even(
       2000, [](int) { return 0.5; }, 10);
   EXPECT_LT(even.with_cost, 1.02 * even.plain_cost);
+}
+
+// Tokens per cost if a second idea, beside a first one that is right half of the time, is right with a probability of `other`.
+struct OtherSimulation {
+  int n_other = 0, n_runs = 0;
+  double cost = 0;
+
+  explicit OtherSimulation(double other, double row_cost) {
+    std::mt19937 random(3);
+    const auto happens = [&](double probability) { return std::uniform_real_distribution<>()(random) < probability; };
+    Payoff payoff;
+    for (int t = 0; t < 4000; ++n_runs) {
+      const size_t k = payoff.depth(Evidence::kMatch, 15), n = k == 0 ? 0 : payoff.other_depth(Evidence::kMatch, k, 0, 4);
+      Payoff::Outcome outcome{.evidence = Evidence::kMatch, .n_proposed = k, .n_other = n};
+      while (outcome.n_accepted < k && happens(0.5)) ++outcome.n_accepted;
+      outcome.other_was_due = n > 0 && outcome.n_accepted == 0;
+      while (outcome.other_was_due && outcome.n_other_accepted < n && happens(other)) ++outcome.n_other_accepted;
+      const double ms = 10 + row_cost * static_cast<double>(k + n);
+      k == 0 ? payoff.add_plain_run(ms, 0) : payoff.add_run(outcome, ms, 0);
+      n_other += n > 0 ? 1 : 0;
+      cost += ms;
+      t += 1 + static_cast<int>(outcome.n_accepted + outcome.n_other_accepted);
+    }
+  }
+};
+
+TEST(Payoff, SecondIdeasAreProposedIfTheyAreOftenRight) {
+  const OtherSimulation right(0.9, 1), wrong(0.0, 1);
+  EXPECT_GT(right.n_other, right.n_runs / 2);
+  EXPECT_LT(right.cost, 0.9 * wrong.cost);
+}
+
+TEST(Payoff, SecondIdeasThatAreWrongOrExpensiveAreSeldomProposed) {
+  for (const OtherSimulation& simulation : {OtherSimulation(0.0, 1), OtherSimulation(0.3, 4)}) {
+    EXPECT_GT(simulation.n_other, 0);
+    EXPECT_LT(simulation.n_other, simulation.n_runs / 16);
+  }
 }
 
 }  // namespace

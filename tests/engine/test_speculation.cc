@@ -15,6 +15,7 @@ namespace {
 
 using backend::Cache;
 using backend::Row;
+using testing_support::BranchingProposer;
 using testing_support::ScriptedProposer;
 using testing_support::speculation_of;
 using Tokens = std::vector<TokenId>;
@@ -332,6 +333,37 @@ TEST_P(SpeculationTest, WithoutMemoryForProposalsTheStepIsMadeWithoutThem) {
     EXPECT_EQ(state_of(with), expected[i]);
   }
   EXPECT_GT(with.timing.n_accepted, 0);
+}
+
+TEST_P(SpeculationTest, ASecondContinuationIsTakenIfTheFirstIsWrong) {
+  const std::vector<State> expected = plain();
+  for (const size_t branch : {0, 1, 3}) {
+    Stream with = stream(std::make_unique<BranchingProposer>(whole(), branch), 5);
+    EXPECT_EQ(run(with), expected) << branch;
+    EXPECT_LT(with.timing.n_runs, static_cast<int>(expected.size() / 2)) << branch;
+    EXPECT_EQ(with.timing.n_runs + with.timing.n_accepted, static_cast<int>(expected.size()) - 1) << branch;
+  }
+}
+
+TEST_P(SpeculationTest, AForkDoesNotSeeASecondContinuation) {
+  const std::vector<State> expected = plain();
+  Stream with = stream(std::make_unique<BranchingProposer>(whole(), 1), 5);
+  size_t step = 0;
+  run(with, [&](Stream& stream) {
+    Sequence fork = stream.branches.front().fork();
+    EXPECT_EQ(Tokens(fork.all_tokens().begin(), fork.all_tokens().end()), expected[step].all_tokens);
+    fork.drop_pending();
+    const std::vector<float> logits(fork.logits().begin(), fork.logits().end());
+    EXPECT_EQ(logits, expected[step].logits);
+    Sequence alone(decoder_, 0);
+    const Tokens tokens(fork.tokens().begin(), fork.tokens().end());
+    ASSERT_EQ(alone.append(tokens), AppendStatus::kDone);
+    const Tokens next = {7};
+    ASSERT_EQ(fork.append(next), AppendStatus::kDone);
+    ASSERT_EQ(alone.append(next), AppendStatus::kDone);
+    EXPECT_TRUE(std::ranges::equal(fork.logits(), alone.logits())) << step;
+    ++step;
+  });
 }
 
 // Pages behind a window are kept as long as a rejection could make them visible again.
