@@ -116,16 +116,21 @@ void Decoder::plan(std::span<Stream* const> streams) {
   caches_.clear();
   n_proposed_ = 0;
   has_prompts_ = false;
-  for (const Stream* stream : streams) {
-    if (!stream->finish && std::ranges::any_of(stream->branches, &Sequence::next_is_ahead)) return;
+  bool is_ahead = false;
+  for (Stream* stream : streams) {
+    if (stream->finish) continue;
+    const bool reads_logits = stream->strategy != nullptr && !stream->strategy->wants_every_row();
+    for (Sequence& branch : stream->branches) {
+      if (reads_logits) branch.need_logits();
+      is_ahead |= branch.next_is_ahead();
+    }
   }
+  if (is_ahead) return;
   for (Stream* stream : streams) {
     if (stream->finish) continue;
     for (size_t i = 0; i < stream->branches.size(); ++i) {
       Sequence& branch = stream->branches[i];
       if (branch.n_pending() > 0) branch.drop_ahead();
-      const bool reads_logits = stream->strategy != nullptr && !stream->strategy->wants_every_row();
-      if (reads_logits) branch.need_logits();
       if (branch.must_restart()) branch.restart();
       if (branch.n_pending() == 1) plan_branch(*stream, i, 1);
     }

@@ -366,6 +366,25 @@ TEST_P(SpeculationTest, AForkDoesNotSeeASecondContinuation) {
   });
 }
 
+// While one stream takes tokens that are ahead there is no run, so that nothing is chosen from logits that are yet to be computed.
+TEST_P(SpeculationTest, ARewoundStreamBesideOneThatIsAheadGetsItsLogitsFirst) {
+  const Tokens expected = whole();
+  Stream ahead = stream(right()), rewound = stream(prompt());
+  std::unique_ptr<Strategy> strategy = std::move(rewound.strategy);
+  rewound.branches.front().push(1);
+  ASSERT_EQ(decoder_->compute(rewound), AppendStatus::kDone);
+  rewound.branches.front().rewind(static_cast<int>(kPrompt));
+  Stream* const alone[] = {&ahead};
+  while (!ahead.branches.front().next_is_ahead()) ASSERT_EQ(decoder_->step(alone), StepStatus::kWorked);
+  rewound.strategy = std::move(strategy);
+  Stream* const both[] = {&ahead, &rewound};
+  while (!ahead.finish || !rewound.finish) ASSERT_EQ(decoder_->step(both), StepStatus::kWorked);
+  for (const Stream* stream : both) {
+    EXPECT_EQ(stream->error, nullptr);
+    EXPECT_TRUE(std::ranges::equal(stream->branches.front().all_tokens(), std::span(expected).first(expected.size() - 1)));
+  }
+}
+
 // Pages behind a window are kept as long as a rejection could make them visible again.
 TEST_P(SpeculationTest, ARejectionComputesNothingAgain) {
   const std::vector<State> expected = plain();
