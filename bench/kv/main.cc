@@ -4,10 +4,10 @@
 #include <fmt/core.h>
 #include <sstream>
 #include <stdexcept>
-#include <string_view>
 #include <unistd.h>
 
 #include "kv.h"
+#include "options.h"
 
 namespace kvik::bench {
 namespace {
@@ -16,13 +16,6 @@ constexpr const char* kUsage =
     "usage: bench-kv MODEL [--lengths 512,4096,32000] [--computed 4096] [--weights auto|f32|f16|q8|q4] [--kv auto|f32|f16|q8] [--threads "
     "N] "
     "[--rounds N] [--scratch FOLDER]\n";
-
-template <class Value>
-Value named(std::string_view name, std::initializer_list<std::pair<std::string_view, Value>> values) {
-  for (const auto& [known, value] : values)
-    if (known == name) return value;
-  throw std::invalid_argument(fmt::format("'{}' is not known", name));
-}
 
 std::vector<int> lengths_of(const std::string& text) {
   std::vector<int> lengths;
@@ -35,35 +28,20 @@ std::vector<int> lengths_of(const std::string& text) {
 
 Settings parse(int argc, char** argv) {
   Settings settings;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (!word.starts_with("--")) {
-      settings.model = word;
-      continue;
-    }
-    if (++i == argc) throw std::invalid_argument(word + " needs a value");
-    const std::string value = argv[i];
-    if (word == "--lengths") {
+  settings.model = parse_options(argc, argv, [&](const std::string& option, const std::string& value) {
+    if (option == "--lengths") {
       settings.lengths = lengths_of(value);
-    } else if (word == "--computed") {
+    } else if (option == "--computed") {
       settings.n_computed = std::stoi(value);
-    } else if (word == "--weights") {
-      using enum Weights;
-      settings.load.weights = named<Weights>(value, {{"auto", kAuto}, {"f32", kF32}, {"f16", kF16}, {"q8", kQ8}, {"q4", kQ4}});
-    } else if (word == "--kv") {
-      using enum KvStorage;
-      settings.load.kv = named<KvStorage>(value, {{"auto", kAuto}, {"f32", kF32}, {"f16", kF16}, {"q8", kQ8}});
-    } else if (word == "--threads") {
-      settings.load.threads = std::stoi(value);
-    } else if (word == "--rounds") {
+    } else if (option == "--rounds") {
       settings.n_rounds = std::max(1, std::stoi(value));
-    } else if (word == "--scratch") {
+    } else if (option == "--scratch") {
       settings.scratch = value;
     } else {
-      throw std::invalid_argument(word + " is not an option");
+      return set_load_option(settings.load, option, value);
     }
-  }
-  if (settings.model.empty()) throw std::invalid_argument("a model is needed");
+    return true;
+  });
   return settings;
 }
 

@@ -1,6 +1,6 @@
 // Tokens per second with and without speculation. The two take turns; medians are printed, and their tokens must be the same.
-// usage: bench-speculate MODEL [--tokenizer FOLDER] [--source FILE] [--tokens N] [--rounds N] [--weights auto|f32|f16|q8|q4] [--threads N]
-//                        [--own-time yes]
+// usage: bench-speculate MODEL [--tokenizer FOLDER] [--source FILE] [--tokens N] [--rounds N] [--weights auto|f32|f16|q8|q4]
+//                        [--kv auto|f32|f16|q8] [--threads N] [--own-time yes]
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kvik/kvik.h"
+#include "options.h"
 
 namespace kvik::bench {
 namespace {
@@ -206,43 +207,25 @@ void bench(const Settings& settings) {
   measure_among_known_texts(Model::load(settings.model, settings.load), settings);
 }
 
-Weights weights_named(std::string_view name) {
-  using enum Weights;
-  for (const auto& [known, weights] : {std::pair{"auto", kAuto}, {"f32", kF32}, {"f16", kF16}, {"q8", kQ8}, {"q4", kQ4}})
-    if (known == name) return weights;
-  throw std::invalid_argument(fmt::format("--weights: '{}' is not known", name));
-}
-
 Settings parse(int argc, char** argv) {
   Settings settings;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (!word.starts_with("--")) {
-      settings.model = word;
-      continue;
-    }
-    if (++i == argc) throw std::invalid_argument(word + " needs a value");
-    const std::string value = argv[i];
-    if (word == "--tokenizer") {
+  settings.model = parse_options(argc, argv, [&](const std::string& option, const std::string& value) {
+    if (option == "--tokenizer") {
       settings.tokenizer = value;
-    } else if (word == "--source") {
+    } else if (option == "--source") {
       settings.source = value;
-    } else if (word == "--tokens") {
+    } else if (option == "--tokens") {
       settings.n_tokens = std::stoi(value);
-    } else if (word == "--rounds") {
+    } else if (option == "--rounds") {
       settings.n_rounds = std::max(1, std::stoi(value));
-    } else if (word == "--weights") {
-      settings.load.weights = weights_named(value);
-    } else if (word == "--threads") {
-      settings.load.threads = std::stoi(value);
-    } else if (word == "--own-time" && value == "yes") {
+    } else if (option == "--own-time" && value == "yes") {
       settings.clock = CLOCK_PROCESS_CPUTIME_ID;
       settings.load.threads = 1;
     } else {
-      throw std::invalid_argument(word + " is not an option");
+      return set_load_option(settings.load, option, value);
     }
-  }
-  if (settings.model.empty()) throw std::invalid_argument("a model is needed");
+    return true;
+  });
   return settings;
 }
 
@@ -255,7 +238,7 @@ int main(int argc, char** argv) {
   } catch (const std::invalid_argument& e) {
     fmt::print(stderr,
                "bench-speculate: {}\nusage: bench-speculate MODEL [--tokenizer FOLDER] [--source FILE] [--tokens N] [--rounds N] "
-               "[--weights auto|f32|f16|q8|q4] [--threads N] [--own-time yes]\n",
+               "[--weights auto|f32|f16|q8|q4] [--kv auto|f32|f16|q8] [--threads N] [--own-time yes]\n",
                e.what());
     return 2;
   } catch (const std::exception& e) {

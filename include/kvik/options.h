@@ -24,6 +24,9 @@ std::string_view finish_name(Finish finish);  // "stop", "length", "cancelled"
 // In every case other than kDone nothing was appended. kNoMemory: LoadOptions::kv_bytes are in use by other sessions; try again after one
 // of them ended or was rewound.
 enum class [[nodiscard]] AppendStatus{kDone, kContextFull, kCancelled, kNoMemory};
+// Of kNoMemory, and of errors with the same cause.
+inline constexpr const char* kNoMemoryMessage =
+    "the memory of the KV cache (kv_bytes, --kv-bytes) is in use; end a session and try again, or raise the limit";
 
 // When a beam search ends that has as many finished hypotheses as beams, as in Hugging Face.
 enum class EarlyStopping {

@@ -48,6 +48,13 @@ Generation::State::~State() {
   if (session->generation == this) session->end_generation();
 }
 
+// A draft model computes the prompt after the model; progress then counts the tokens of both.
+engine::Watch Generation::State::watch_from(int n_done, const GenerateOptions& options) const {
+  if (!options.progress || !api::uses_draft(*session->model, options)) return {options.progress, options.cancelled};
+  const int n_all = 2 * static_cast<int>(prompt_ids.size());
+  return {[=, report = options.progress](int done, int) { report(n_done + done, n_all); }, options.cancelled};
+}
+
 // Leading tokens that the session holds already are kept. False if it was cancelled.
 bool Generation::State::compute_prompt(const GenerateOptions& options) {
   engine::Sequence& sequence = session->sequence();
@@ -61,13 +68,9 @@ bool Generation::State::compute_prompt(const GenerateOptions& options) {
   stream.timing.n_reused = n_shared;
   sequence.reserve(prompt_ids.size() + static_cast<size_t>(setup.max_new_tokens));
   const std::span<const TokenId> rest = std::span(prompt_ids).subspan(static_cast<size_t>(n_shared));
-  const AppendStatus status = session->model->decoder->append(stream, rest, {options.progress, options.cancelled});
+  const AppendStatus status = session->model->decoder->append(stream, rest, watch_from(n_shared, options));
   if (status == AppendStatus::kCancelled) finish = Finish::kCancelled;
-  if (status == AppendStatus::kNoMemory)
-    throw Error(
-        Code::kTooLarge,
-        fmt::format("the KV cache may have {} bytes (kv_bytes, --kv-bytes), and other sessions use what this prompt of {} tokens needs",
-                    session->model->options.kv_bytes, prompt_ids.size()));
+  if (status == AppendStatus::kNoMemory) throw session->model->decoder->no_memory();
   // A prompt of one token counts as a prompt.
   stream.timing.prefill_ms += std::exchange(stream.timing.decode_ms, 0.0);
   stream.timing.n_prompt += std::exchange(stream.timing.n_decoded, 0);
@@ -99,7 +102,9 @@ void Generation::State::begin(const GenerateOptions& options) {
   size_t longest = target.beams.max_length;
   if (const int capacity = session->sequence().capacity(); capacity > 0) longest = std::min(longest, static_cast<size_t>(capacity) + 1);
   session->stream.speculation = api::make_speculation(model, options, longest);
-  if (session->stream.speculation != nullptr) session->stream.speculation->begin(prompt_ids);
+  const bool begun = session->stream.speculation == nullptr ||
+                     session->stream.speculation->begin(prompt_ids, watch_from(static_cast<int>(prompt_ids.size()), options));
+  if (!begun) finish = Finish::kCancelled;
   session->stream.recompute = !options.use_cache;
 }
 
@@ -114,11 +119,7 @@ void Generation::State::next_token() {
       piece += sampling->flush();
       return;
     }
-    if (session->model->decoder->step(streams) != engine::StepStatus::kNoMemory) continue;
-    throw Error(Code::kTooLarge,
-                fmt::format("the KV cache may have {} bytes (kv_bytes, --kv-bytes), and all of them are in use; raise the limit, or call "
-                            "next() again after another session ended",
-                            session->model->options.kv_bytes));
+    if (session->model->decoder->step(streams) == engine::StepStatus::kNoMemory) throw session->model->decoder->no_memory();
   }
   if (stream.error) std::rethrow_exception(std::exchange(stream.error, nullptr));
   ids.push_back(sampling->last_token());

@@ -19,6 +19,7 @@ struct Generation::State {
 
   bool compute_prompt(const GenerateOptions& options);
   void begin(const GenerateOptions& options);
+  engine::Watch watch_from(int n_done, const GenerateOptions& options) const;
   void next_token();
   void search();
 

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <random>
 
 #include "api/state.h"
@@ -54,7 +53,7 @@ TreeLogits Session::append_tree(std::span<const TokenId> tokens, std::span<const
 }
 
 std::span<const float> TreeLogits::operator[](int node) const {
-  if (node < 0 || node >= size()) throw Error(Code::kBadArgument, fmt::format("there is no node {}: the tree has {}", node, size()));
+  engine::check_node(node, size());
   return {logits_ + static_cast<ptrdiff_t>(rows_[node]) * vocab_, static_cast<size_t>(vocab_)};
 }
 

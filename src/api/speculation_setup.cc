@@ -1,5 +1,6 @@
 #include "api/speculation_setup.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "engine/draft.h"
@@ -15,14 +16,24 @@ constexpr std::string_view kProbes[] = {"Once upon a time, there was a little gi
 
 bool asks_for_speculation(const GenerateOptions& options) { return options.speculate != Speculate::kOff || options.draft != nullptr; }
 
+// Embedding tables are often padded to a round size: models of one family have the same tokens and different numbers of rows.
+bool have_same_tokens(const Model::State& model, const Model::State& draft) {
+  if (model.tokenizer == nullptr || draft.tokenizer == nullptr) return false;
+  const int n_common = std::min(model.traits().vocab, draft.traits().vocab);
+  for (TokenId id = 0; id < n_common; ++id) {
+    if (model.tokenizer->piece_of(id) != draft.tokenizer->piece_of(id)) return false;
+  }
+  return true;
+}
+
 void check_draft(const Model::State& model, const Model::State& draft) {
   const auto fail = [&](const std::string& why) {
     throw Error(Code::kBadArgument, fmt::format("the draft model {} {}; one with the same vocabulary and without an encoder was expected",
                                                 draft.signature.folder.string(), why));
   };
   if (draft.traits().needs_source) fail("needs a source to start from");
-  if (draft.traits().vocab != model.traits().vocab)
-    fail(fmt::format("has {} tokens and the model {}", draft.traits().vocab, model.traits().vocab));
+  if (draft.traits().vocab != model.traits().vocab && !have_same_tokens(model, draft))
+    fail(fmt::format("has {} tokens and the model {}, and their tokenizers differ", draft.traits().vocab, model.traits().vocab));
   if (!draft.traits().can_rewind) fail("keeps a recurrent state, which cannot be rewound");
   if (model.tokenizer == nullptr || draft.tokenizer == nullptr || model.tokenizer == draft.tokenizer) return;
   for (const std::string_view text : kProbes) {
@@ -45,6 +56,10 @@ void check_speculation(const Model::State& model, const GenerateOptions& options
   if (options.draft != nullptr) check_draft(model, *options.draft->state());
 }
 
+bool uses_draft(const Model::State& model, const GenerateOptions& options) {
+  return options.draft != nullptr && model.traits().exact && model.traits().can_rewind;
+}
+
 std::unique_ptr<engine::Speculation> make_speculation(const Model::State& model, const GenerateOptions& options, size_t max_length) {
   if (!asks_for_speculation(options)) return nullptr;
   if (!model.traits().exact || !model.traits().can_rewind) {
@@ -61,7 +76,8 @@ std::unique_ptr<engine::Speculation> make_speculation(const Model::State& model,
   }
   if (options.draft != nullptr) {
     const Model::State& draft = *options.draft->state();
-    proposers.push_back(std::make_unique<engine::DraftProposer>(draft.decoder, draft.options.context, draft.options.reuse_prefixes));
+    proposers.push_back(
+        std::make_unique<engine::DraftProposer>(draft.decoder, draft.options.context, model.traits().vocab, draft.options.reuse_prefixes));
   }
   return std::make_unique<engine::Speculation>(std::move(proposers), engine::SpeculationOptions{.max_length = max_length});
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "base/token_view.h"
 #include "tensor/tensor.h"
 
 // One call runs everything: prompts, single steps, many sequences, beams. A backend deals with tokens, positions and caches, not with
@@ -23,6 +24,8 @@ struct Row {
   // Of the first row of a sequence that branches off within the call: the row of another sequence that it follows, whose cache had the same
   // positions before the call. Afterwards its cache holds the whole path. Only if Traits::can_branch.
   int after = -1;
+  // The sequence may be rewound to before this row, so that what earlier positions see must be kept.
+  bool proposed = false;
 };
 
 // kNoMemory: the limit on the memory of caches allows no run; nothing has changed.
@@ -53,6 +56,10 @@ struct Traits {
   size_t weights_bytes = 0;
   size_t weights_bytes_per_token = 0;  // read per token of one sequence
   size_t cache_bytes_per_token = 0;    // stored per token, and read by every later token
+
+  bool can_run(TokenId token) const {
+    return token >= 0 && token < vocab && std::ranges::find(unsupported_tokens, token) == unsupported_tokens.end();
+  }
 };
 
 // One encoded source; any number of caches may read it.
@@ -130,6 +137,8 @@ class Backend {
 
   // A copy of the sequence; later changes to either do not affect the other.
   virtual std::unique_ptr<Cache> fork(const Cache& cache) = 0;
+  // The same into `copy`, which may be null or a cache that is no longer needed, whose memory is then used again.
+  virtual void fork_into(const Cache& cache, std::unique_ptr<Cache>& copy) { copy = fork(cache); }
 
   // Drops all positions from `length` on.
   virtual void rewind(Cache& cache, int length) = 0;
@@ -140,10 +149,10 @@ class Backend {
   // ---- positions that were computed once and are found again by their tokens; backends that cannot share them do nothing
 
   // A cache with the longest known beginning of `tokens`, for a sequence that will have `length`; null if there is none.
-  virtual std::unique_ptr<Cache> find_prefix(std::span<const TokenId> /*tokens*/, int /*length*/) { return nullptr; }
+  virtual std::unique_ptr<Cache> find_prefix(const TokenView& /*tokens*/, int /*length*/) { return nullptr; }
   // Offers the positions of a cache, which holds `tokens`, to find_prefix(). `whole`: all of them; otherwise only what costs the sequence
   // nothing when it continues.
-  virtual void share_prefix(Cache& /*cache*/, std::span<const TokenId> /*tokens*/, bool /*whole*/) {}
+  virtual void share_prefix(Cache& /*cache*/, const TokenView& /*tokens*/, bool /*whole*/) {}
   // Shared positions of these tokens are never evicted. Returns how many there are.
   virtual int pin_prefix(std::span<const TokenId> /*tokens*/) { return 0; }
   // What followed these tokens elsewhere, at most n tokens.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "kv/pages.h"
+
 namespace kvik::engine {
 namespace {
 
@@ -11,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
 
 bool is_computed(const Stream& stream) {
-  return std::ranges::all_of(stream.branches, [](const Sequence& branch) { return branch.pending().empty(); });
+  return std::ranges::all_of(stream.branches, [](const Sequence& branch) { return branch.n_pending() == 0; });
 }
 
 }  // namespace
@@ -23,11 +25,7 @@ Decoder::Decoder(std::shared_ptr<backend::Backend> backend, std::shared_ptr<Reco
   if (backend_->traits().name != "native") run_kind_ = recorder_->kind("run");  // native operations are recorded one by one
 }
 
-Error Decoder::no_memory() const {
-  return Error(Code::kTooLarge,
-               fmt::format("the KV cache may have {} bytes, and they are in use; end a session or raise kv_bytes (--kv-bytes)",
-                           backend_->cache_memory().limit_bytes));
-}
+Error Decoder::no_memory() const { return kv::no_memory(backend_->cache_memory().limit_bytes); }
 
 StepStatus Decoder::step(std::span<Stream* const> streams) {
   for (Stream* stream : streams) {
@@ -43,12 +41,9 @@ void Decoder::propose(Stream& stream) const {
   const backend::Traits& traits = backend_->traits();
   if (stream.finish || stream.branches.size() != 1 || stream.strategy == nullptr || stream.strategy->wants_every_row()) return;
   Sequence& branch = stream.branches.front();
-  if (!traits.exact || !traits.can_rewind || branch.pending().size() != 1 || branch.next_is_ahead()) return;
-  branch.reserve_ahead(static_cast<size_t>(stream.speculation->most_tokens()));
-  const bool rewinds = branch.n_ahead() > 0;
+  if (!traits.exact || !traits.can_rewind || branch.n_pending() != 1 || branch.next_is_ahead()) return;
+  branch.reserve_ahead(static_cast<size_t>(stream.speculation->most_rows()));
   branch.drop_ahead();
-  // A window has moved past what the rewind made visible again: recomputing all of it costs more than proposals save.
-  if (rewinds && branch.must_restart()) stream.speculation->turn_off();
   stream.speculation->propose(branch);
 }
 
@@ -108,7 +103,7 @@ StepStatus Decoder::step_together(std::span<Stream* const> streams) {
 // So that the deepest proposal of a stream is not the one that allocates.
 void Decoder::reserve_logits(const LogitsBuffer::Ref& logits) const {
   int n_rows = shares_.back().first_logits + shares_.back().n_logits - n_proposed_;
-  for (const Share& share : shares_) n_rows += share.stream->speculation != nullptr ? share.stream->speculation->most_tokens() : 0;
+  for (const Share& share : shares_) n_rows += share.stream->speculation != nullptr ? share.stream->speculation->most_rows() : 0;
   logits.logits().reserve(n_rows, backend_->traits().vocab);
 }
 
@@ -129,18 +124,23 @@ void Decoder::plan(std::span<Stream* const> streams) {
   caches_.clear();
   n_proposed_ = 0;
   has_prompts_ = false;
-  for (const Stream* stream : streams) {
-    if (!stream->finish && std::ranges::any_of(stream->branches, &Sequence::next_is_ahead)) return;
+  bool is_ahead = false;
+  for (Stream* stream : streams) {
+    if (stream->finish) continue;
+    const bool reads_logits = stream->strategy != nullptr && !stream->strategy->wants_every_row();
+    for (Sequence& branch : stream->branches) {
+      if (reads_logits) branch.need_logits();
+      is_ahead |= branch.next_is_ahead();
+    }
   }
+  if (is_ahead) return;
   for (Stream* stream : streams) {
     if (stream->finish) continue;
     for (size_t i = 0; i < stream->branches.size(); ++i) {
       Sequence& branch = stream->branches[i];
-      if (!branch.pending().empty()) branch.drop_ahead();
-      const bool reads_logits = stream->strategy != nullptr && !stream->strategy->wants_every_row();
-      if (reads_logits) branch.need_logits();
+      if (branch.n_pending() > 0) branch.drop_ahead();
       if (branch.must_restart()) branch.restart();
-      if (branch.pending().size() == 1) plan_branch(*stream, i, 1);
+      if (branch.n_pending() == 1) plan_branch(*stream, i, 1);
     }
   }
   const auto chunk = static_cast<size_t>(std::max(1, backend_->preferred_chunk()));
@@ -149,7 +149,7 @@ void Decoder::plan(std::span<Stream* const> streams) {
   for (size_t n = 0; n < streams.size() && room > 0; ++n) {
     Stream& stream = *streams[(first + n) % streams.size()];
     for (size_t i = 0; !stream.finish && i < stream.branches.size() && room > 0; ++i) {
-      const size_t n_pending = stream.branches[i].pending().size();
+      const size_t n_pending = stream.branches[i].n_pending();
       if (n_pending < 2) continue;
       has_prompts_ = true;
       const size_t n_rows = std::max(std::min(n_pending, room), fewest_rows(stream.branches[i]));
@@ -162,7 +162,7 @@ void Decoder::plan(std::span<Stream* const> streams) {
 // That the next run of a sequence may have.
 size_t Decoder::fewest_rows(const Sequence& sequence) const {
   const backend::Traits& traits = backend_->traits();
-  const auto length = static_cast<int64_t>(sequence.all_tokens().size()), n_computed = int64_t{sequence.running_cache().length()};
+  const auto length = static_cast<int64_t>(sequence.n_tokens()), n_computed = int64_t{sequence.running_cache().length()};
   if (!traits.switches_per_run || length <= traits.switch_after || n_computed > traits.switch_after) return 1;
   return static_cast<size_t>(traits.switch_after + 1 - n_computed);
 }
@@ -171,7 +171,7 @@ void Decoder::plan_branch(Stream& stream, size_t branch, size_t n_rows) {
   const Sequence& sequence = stream.branches[branch];
   const std::span<const TokenId> pending = sequence.pending();
   const bool every = stream.strategy != nullptr && stream.strategy->wants_every_row();
-  const auto n_tokens = static_cast<int>(sequence.all_tokens().size());
+  const auto n_tokens = static_cast<int>(sequence.n_tokens());
   backend::Cache& cache = sequence.running_cache();
   const int first_logits = shares_.empty() ? 0 : shares_.back().first_logits + shares_.back().n_logits;
   int n_logits = 0;
@@ -184,11 +184,24 @@ void Decoder::plan_branch(Stream& stream, size_t branch, size_t n_rows) {
   int n_proposed = 0;
   if (stream.speculation != nullptr && stream.branches.size() == 1 && sequence.room_ahead() >= stream.speculation->proposed().size()) {
     for (const TokenId token : stream.speculation->proposed())
-      rows_.push_back({token, n_tokens + n_proposed++, static_cast<int>(caches_.size()), true});
+      rows_.push_back({token, n_tokens + n_proposed++, static_cast<int>(caches_.size()), true, -1, true});
   }
+  caches_.push_back(&cache);
+  if (n_proposed > 0) n_proposed += plan_other(stream, n_tokens);
   n_proposed_ += n_proposed;
   shares_.push_back({&stream, branch, first_logits, n_logits + n_proposed, n_proposed});
-  caches_.push_back(&cache);
+}
+
+// Rows of a second continuation, which branches off the first: a sequence of its own.
+int Decoder::plan_other(Stream& stream, int n_tokens) {
+  const Speculation& speculation = *stream.speculation;
+  if (speculation.other().empty()) return 0;
+  const auto branch = static_cast<int>(speculation.branch());
+  int after = static_cast<int>(rows_.size() - speculation.proposed().size()) - 1 + branch, position = n_tokens + branch;
+  for (const TokenId token : speculation.other())
+    rows_.push_back({token, position++, static_cast<int>(caches_.size()), true, std::exchange(after, -1), true});
+  caches_.push_back(&stream.branches.front().fork_for_other());
+  return static_cast<int>(speculation.other().size());
 }
 
 StepStatus Decoder::commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits) {
@@ -225,7 +238,11 @@ void Decoder::commit_rows(const Share& share, const LogitsBuffer::Ref& logits) {
   Timing& timing = share.stream->timing;
   if (Speculation* const speculation = share.stream->speculation.get(); speculation != nullptr) {
     speculation->add_run(has_prompts_ ? 0 : run_ms_);
-    if (share.n_proposed > 0) sequence.commit_ahead(speculation->proposed(), logits, last + 1);
+    if (share.n_proposed > 0) {
+      const std::span<const TokenId> proposed = speculation->proposed();
+      sequence.commit_ahead(proposed, logits, last + 1);
+      sequence.commit_other(speculation->branch(), speculation->other(), last + 1 + static_cast<int>(proposed.size()));
+    }
     speculation->withdraw();
   }
   timing.n_proposed += share.n_proposed;
@@ -253,7 +270,9 @@ void Decoder::advance(Stream& stream) {
 // Every new branch continues an old one: the old one itself if it is the last to need it, else a fork.
 void Decoder::continue_branches(Stream& stream, std::span<const sample::Continuation> continuations) {
   if (continuations.size() == 1 && stream.branches.size() == 1) {
-    stream.branches.front().push(continuations.front().token);
+    Sequence& branch = stream.branches.front();
+    branch.push(continuations.front().token);
+    if (branch.branch_ahead() && stream.speculation != nullptr) stream.speculation->add_branched();
     return;
   }
   std::vector<Sequence> next;
@@ -299,7 +318,7 @@ AppendStatus Decoder::append(Stream& stream, std::span<const TokenId> tokens, co
       if (!backend_->traits().can_rewind) sequence.keep_until_computed();
     }
     Stream* const alone[] = {&stream};
-    while (!sequence.pending().empty()) {
+    while (sequence.n_pending() > 0) {
       if (watch.cancelled && watch.cancelled()) {
         sequence.undo(n_before, std::move(logits));
         return AppendStatus::kCancelled;
@@ -308,7 +327,7 @@ AppendStatus Decoder::append(Stream& stream, std::span<const TokenId> tokens, co
         sequence.undo(n_before, std::move(logits));
         return AppendStatus::kNoMemory;
       }
-      const size_t n_done = tokens.size() - std::min(tokens.size(), sequence.pending().size());
+      const size_t n_done = tokens.size() - std::min(tokens.size(), sequence.n_pending());
       if (watch.progress) watch.progress(static_cast<int>(n_done), static_cast<int>(tokens.size()));
     }
   } catch (...) {
@@ -352,7 +371,7 @@ AppendStatus Decoder::append_each(std::span<Stream* const> streams, std::span<co
   };
   try {
     for (size_t i = 0; i < streams.size(); ++i) {
-      if (!streams[i]->branches.front().pending().empty())
+      if (streams[i]->branches.front().n_pending() > 0)
         throw Error(Code::kBadArgument, "a sequence occurs twice in one step; different ones were expected");
       streams[i]->branches.front().push(tokens[i]);
     }

@@ -90,7 +90,7 @@ class Decoder {
     size_t branch;
     int first_logits;
     int n_logits;
-    int n_proposed;  // of the last rows
+    int n_proposed;  // of the last rows, with those of a second continuation
   };
 
   // A step of some streams, or rows that were planned elsewhere; what became of it.
@@ -115,6 +115,7 @@ class Decoder {
   void plan(std::span<Stream* const> streams);
   size_t fewest_rows(const Sequence& sequence) const;
   void plan_branch(Stream& stream, size_t branch, size_t n_rows);
+  int plan_other(Stream& stream, int n_tokens);
   StepStatus commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits);
   void commit_rows(const Share& share, const LogitsBuffer::Ref& logits);
   void advance(Stream& stream);

@@ -4,8 +4,8 @@
 
 namespace kvik::engine {
 
-DraftProposer::DraftProposer(const std::shared_ptr<Decoder>& decoder, int context, bool reuse_prefixes)
-    : stream_(Sequence(decoder, context), nullptr) {
+DraftProposer::DraftProposer(const std::shared_ptr<Decoder>& decoder, int context, int vocab, bool reuse_prefixes)
+    : stream_(Sequence(decoder, context), nullptr), vocab_(static_cast<size_t>(std::min(vocab, decoder->backend().traits().vocab))) {
   if (reuse_prefixes) stream_.branches.front().reuse_prefixes();
 }
 
@@ -18,34 +18,31 @@ DraftProposer::~DraftProposer() {
 
 std::optional<Evidence> DraftProposer::match(std::span<const TokenId> tokens) {
   const Sequence& sequence = stream_.branches.front();
-  const std::vector<TokenId>& unsupported = sequence.backend().traits().unsupported_tokens;
-  for (; n_checked_ < tokens.size() && !unsupported.empty(); ++n_checked_)
-    off_ |= std::ranges::find(unsupported, tokens[n_checked_]) != unsupported.end();
+  for (; n_checked_ < tokens.size(); ++n_checked_) off_ |= !sequence.backend().traits().can_run(tokens[n_checked_]);
   off_ |= sequence.capacity() > 0 && tokens.size() > static_cast<size_t>(sequence.capacity());
   return off_ ? std::nullopt : std::optional(Evidence::kDraft);
 }
 
-// The prompt is no part of what a proposal costs.
-void DraftProposer::begin(std::span<const TokenId> tokens) {
-  if (match(tokens)) follow(tokens);
+// The prompt is not counted in the cost of a proposal.
+bool DraftProposer::begin(std::span<const TokenId> tokens, const Watch& watch) {
+  return !match(tokens) || follow(tokens, watch) != AppendStatus::kCancelled;
 }
 
 void DraftProposer::propose(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& proposed) {
-  if (!follow(tokens)) return;
+  if (follow(tokens) != AppendStatus::kDone) return;
   Sequence& sequence = stream_.branches.front();
   while (proposed.size() < n) {
-    const std::span<const float> logits = sequence.known_logits();
+    const std::span<const float> logits = sequence.known_logits().first(vocab_);
     proposed.push_back(static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin()));
     if (proposed.size() == n || !sequence.has_room_for(1)) return;
-    const std::vector<TokenId>& unsupported = sequence.backend().traits().unsupported_tokens;
-    if (std::ranges::find(unsupported, proposed.back()) != unsupported.end()) return;
+    if (!sequence.backend().traits().can_run(proposed.back())) return;
     sequence.push(proposed.back());
-    if (!compute()) return;
+    if (compute() != AppendStatus::kDone) return;
   }
 }
 
 // Computes what the sequence has beyond the tokens that it shares with the last proposals.
-bool DraftProposer::follow(std::span<const TokenId> tokens) {
+AppendStatus DraftProposer::follow(std::span<const TokenId> tokens, const Watch& watch) {
   Sequence& sequence = stream_.branches.front();
   const std::span<const TokenId> held = sequence.tokens();
   const auto n_same = static_cast<size_t>(std::ranges::mismatch(held, tokens).in1 - held.begin());
@@ -54,19 +51,21 @@ bool DraftProposer::follow(std::span<const TokenId> tokens) {
   if (is_new) sequence.reserve(tokens.size() + 1);
   for (size_t i = static_cast<size_t>(sequence.length()); i < tokens.size(); ++i) sequence.push(tokens[i]);
   if (is_new) sequence.use_known_prefix();
-  return compute();
+  return compute(watch);
 }
 
-bool DraftProposer::compute() {
+AppendStatus DraftProposer::compute(const Watch& watch) {
   Sequence& sequence = stream_.branches.front();
   Stream* const alone[] = {&stream_};
-  while (!sequence.pending().empty()) {
-    if (sequence.decoder().step(alone) == StepStatus::kNoMemory) {
+  while (sequence.n_pending() > 0) {
+    const bool cancelled = watch.cancelled && watch.cancelled();
+    if (cancelled || sequence.decoder().step(alone) == StepStatus::kNoMemory) {
       sequence.drop_pending();
-      return false;
+      return cancelled ? AppendStatus::kCancelled : AppendStatus::kNoMemory;
     }
+    if (watch.progress) watch.progress(static_cast<int>(sequence.n_tokens() - sequence.n_pending()), static_cast<int>(sequence.n_tokens()));
   }
-  return true;
+  return AppendStatus::kDone;
 }
 
 }  // namespace kvik::engine

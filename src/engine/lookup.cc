@@ -29,6 +29,7 @@ LookupProposer::LookupProposer(std::shared_ptr<backend::Backend> backend, size_t
   newest_.assign(std::bit_ceil(std::max<size_t>(1024, n_expected)), 0);
   earlier_.reserve(n_expected + 1);
   found_.reserve(kFoundTokens);
+  matches_.reserve(kMostTried);
 }
 
 size_t LookupProposer::bucket_of(std::span<const TokenId> tokens, size_t end) const {
@@ -75,10 +76,12 @@ std::optional<Evidence> LookupProposer::match(std::span<const TokenId> tokens) {
   if (match_other_session(tokens)) return Evidence::kOtherSession;
   if (tokens.size() <= kShortest) return std::nullopt;
   index(tokens);
+  matches_.clear();
   size_t best = 0;
   int n_tried = 0;
   for (auto end = static_cast<size_t>(newest_[bucket_of(tokens, tokens.size())]); end > 0 && n_tried < kMostTried; ++n_tried) {
     const size_t n = match_length(tokens, end);
+    matches_.push_back({end, n});
     if (n > best) {
       best = n;
       source_ = end;
@@ -100,6 +103,25 @@ void LookupProposer::propose(std::span<const TokenId> tokens, size_t n, std::vec
   // A match that reaches into the end of the sequence repeats it.
   const size_t period = tokens.size() - source_;
   for (size_t i = 0; i < n; ++i) proposed.push_back(tokens[source_ + i % period]);
+}
+
+std::optional<size_t> LookupProposer::propose_other(std::span<const TokenId> tokens, size_t n, std::span<const TokenId> proposed,
+                                                    std::vector<TokenId>& other) {
+  if (!found_.empty()) return std::nullopt;
+  size_t best = 0, best_end = 0, branch = 0;
+  for (const Match& match : matches_) {
+    if (match.n_tokens < kShortest || match.n_tokens <= best) continue;
+    const std::span<const TokenId> next = tokens.subspan(match.end);
+    const auto n_same = static_cast<size_t>(std::ranges::mismatch(next, proposed).in1 - next.begin());
+    if (n_same == next.size() || n_same == proposed.size()) continue;
+    best = match.n_tokens;
+    best_end = match.end;
+    branch = n_same;
+  }
+  if (best == 0) return std::nullopt;
+  const std::span<const TokenId> next = tokens.subspan(best_end + branch);
+  other.insert(other.end(), next.begin(), next.begin() + static_cast<ptrdiff_t>(std::min(n, next.size())));
+  return branch;
 }
 
 }  // namespace kvik::engine

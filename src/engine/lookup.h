@@ -17,6 +17,9 @@ class LookupProposer final : public Proposer {
 
   std::optional<Evidence> match(std::span<const TokenId> tokens) override;
   void propose(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& proposed) override;
+  // After the longest match that was continued in another way.
+  std::optional<size_t> propose_other(std::span<const TokenId> tokens, size_t n, std::span<const TokenId> proposed,
+                                      std::vector<TokenId>& other) override;
 
  private:
   bool match_other_session(std::span<const TokenId> tokens);
@@ -26,7 +29,12 @@ class LookupProposer final : public Proposer {
   // Hash chains, as in LZ77: every pair of adjacent tokens, by the position behind it, newest first.
   std::vector<int32_t> newest_;   // by hash
   std::vector<int32_t> earlier_;  // by position: the one before it with the same hash
-  size_t source_ = 0;             // where the longest match ends
+  struct Match {
+    size_t end = 0;
+    size_t n_tokens = 0;
+  };
+  std::vector<Match> matches_;  // of the end of the sequence, newest first
+  size_t source_ = 0;           // where the longest one ends
 
   std::shared_ptr<backend::Backend> backend_;
   std::vector<TokenId> found_;  // in another session

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 namespace kvik::engine {
 namespace {
@@ -15,6 +16,7 @@ constexpr double kMostDebt = 1.0;     // one long run is not held against propos
 constexpr int kFirstPlainRuns = 2;    // to learn what one costs
 constexpr int kPlainRunEvery = 64;    // and whether that has changed
 constexpr size_t kProbe = 2;          // tokens proposed to see whether more are accepted than before
+constexpr int kOtherEvery = 32;       // runs between two tries of a second idea that does not pay
 constexpr double kUnknownRow = 0.25;  // cost of a proposed token before one was tried, in plain runs
 
 void average(double& value, double sample) { value += kRate * (sample - value); }
@@ -77,19 +79,45 @@ void Payoff::add_plain_run(double run_ms, double search_ms) {
   pay(std::min(search_ms, plain_ms_) - kShare * plain_ms_);
 }
 
-void Payoff::add_run(Evidence evidence, size_t n_proposed, size_t n_accepted, double run_ms, double search_ms) {
-  Kind& kind = kinds_[static_cast<size_t>(evidence)];
-  for (size_t i = 0; i < n_accepted; ++i) average(kind.accepted, 1);
-  if (n_accepted < n_proposed) average(kind.accepted, 0);
+size_t Payoff::other_depth(Evidence evidence, size_t depth, size_t branch, size_t n) {
+  const double first = kinds_[static_cast<size_t>(evidence)].accepted, second = kinds_[static_cast<size_t>(Evidence::kOther)].accepted;
+  const double is_due = std::pow(first, static_cast<double>(branch)) * (1 - first);
+  size_t best = 0;
+  double best_ms = 0;  // that are saved
+  double all = 1, n_tokens = 0;
+  for (size_t k = 1; k <= n; ++k) {
+    n_tokens += all *= second;
+    const double ms = is_due * n_tokens * plain_ms_ - static_cast<double>(k) * row_ms(depth + k);
+    if (ms <= best_ms) continue;
+    best = k;
+    best_ms = ms;
+  }
+  // Now and then one token, to see whether that has changed.
+  if (best == 0 && ++n_without_other_ >= kOtherEvery && n > 0) best = 1;
+  if (best > 0) n_without_other_ = 0;
+  return best;
+}
+
+void Payoff::learn(Evidence evidence, size_t n_proposed, size_t n_accepted) {
+  double& accepted = kinds_[static_cast<size_t>(evidence)].accepted;
+  for (size_t i = 0; i < n_accepted; ++i) average(accepted, 1);
+  if (n_accepted < n_proposed) average(accepted, 0);
+}
+
+void Payoff::add_run(const Outcome& outcome, double run_ms, double search_ms) {
+  learn(outcome.evidence, outcome.n_proposed, outcome.n_accepted);
+  if (outcome.other_was_due) learn(Evidence::kOther, outcome.n_other, outcome.n_other_accepted);
   ++n_since_plain_;
-  const auto n = static_cast<double>(n_proposed);
+  Kind& kind = kinds_[static_cast<size_t>(outcome.evidence)];
+  const size_t n_rows = outcome.n_proposed + outcome.n_other;
+  const auto n = static_cast<double>(n_rows);
   follow(kind.search_ms, search_ms / n, kStep * plain_ms_);
   if (run_ms > 0) {
-    double& row = row_ms_[bucket_of(n_proposed)];
-    row = row_ms(n_proposed);
+    double& row = row_ms_[bucket_of(n_rows)];
+    row = row_ms(n_rows);
     follow(row, std::max(0.0, (run_ms - plain_ms_) / n), kStep * plain_ms_);
   }
-  pay(cost_ms(kind, n_proposed) - static_cast<double>(1 + n_accepted) * plain_ms_);
+  pay(cost_ms(kind, n_rows) - static_cast<double>(1 + outcome.n_accepted + outcome.n_other_accepted) * plain_ms_);
 }
 
 }  // namespace kvik::engine

@@ -12,14 +12,26 @@ namespace kvik::engine {
 // recovered, so that all proposals together cost about that share at most.
 class Payoff {
  public:
-  // False: no proposal would be paid for now, so there is no need to look for one.
+  // False: depth() would be 0 for any evidence, so looking for a match can be skipped.
   bool may_propose() const;
   // How many of at most n tokens to propose; 0: it would not pay.
   size_t depth(Evidence evidence, size_t n) const;
+  // How many tokens of a second idea to propose beside `depth` tokens of the first, from which it branches off after `branch` of them.
+  size_t other_depth(Evidence evidence, size_t depth, size_t branch, size_t n);
+
+  // What became of the proposals of one run.
+  struct Outcome {
+    Evidence evidence = Evidence::kShortMatch;
+    size_t n_proposed = 0;
+    size_t n_accepted = 0;
+    size_t n_other = 0;          // proposed as a second idea
+    bool other_was_due = false;  // the first idea was wrong where the second one branches off
+    size_t n_other_accepted = 0;
+  };
 
   // A run took `run_ms` (0: not comparable, because it also computed something else), and looking for proposals before it `search_ms`.
   void add_plain_run(double run_ms, double search_ms);
-  void add_run(Evidence evidence, size_t n_proposed, size_t n_accepted, double run_ms, double search_ms);
+  void add_run(const Outcome& outcome, double run_ms, double search_ms);
 
  private:
   struct Kind {
@@ -30,13 +42,15 @@ class Payoff {
   double cost_ms(const Kind& kind, size_t n) const;
   static double expected_tokens(const Kind& kind, size_t n);
   void pay(double ms);
+  void learn(Evidence evidence, size_t n_proposed, size_t n_accepted);
 
   double plain_ms_ = 0;                                  // of a run without proposals
   std::array<double, 5> row_ms_ = {-1, -1, -1, -1, -1};  // of a proposed token, if there are 1, 2, up to 4, up to 8 or more; -1: not known
   int n_plain_ = 0;
   int n_since_plain_ = 0;
+  int n_without_other_ = 0;  // runs since a second idea was proposed
   double account_ms_ = 0;
-  std::array<Kind, kEvidenceKinds> kinds_ = {{{0.3}, {0.6}, {0.8}, {0.8}, {0.6}}};
+  std::array<Kind, kEvidenceKinds> kinds_ = {{{0.3}, {0.6}, {0.8}, {0.8}, {0.6}, {0.3}}};
 };
 
 }  // namespace kvik::engine

@@ -8,6 +8,8 @@
 
 namespace kvik::engine {
 
+struct Watch;
+
 // Why a proposal may be right. What was accepted of each kind decides how much of it is proposed.
 enum class Evidence {
   kShortMatch,    // the last few tokens occurred before
@@ -15,22 +17,29 @@ enum class Evidence {
   kLongMatch,     // many of them
   kOtherSession,  // all tokens so far have occurred in another session
   kDraft,         // a smaller model
+  kOther,         // a second idea, if the first turns out to be wrong
 };
-inline constexpr size_t kEvidenceKinds = 5;
+inline constexpr size_t kEvidenceKinds = 6;
 
 // Guesses the tokens that follow a sequence, which only grows from one call to the next. Used by one thread at a time.
 class Proposer {
  public:
   virtual ~Proposer() = default;
 
-  // Once, before all else: the sequence begins with these tokens.
-  virtual void begin(std::span<const TokenId> /*tokens*/) {}
+  // Once, before all else: the sequence begins with these tokens. False if it was cancelled.
+  virtual bool begin(std::span<const TokenId> /*tokens*/, const Watch& /*watch*/) { return true; }
 
   // Whether it has an idea what follows these tokens; cheap.
   virtual std::optional<Evidence> match(std::span<const TokenId> tokens) = 0;
 
   // After a match for the same tokens: appends at most n tokens that may follow.
   virtual void propose(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& proposed) = 0;
+
+  // After that: a second idea. Appends at most n tokens that may follow instead of those from proposed[i] on, and returns i.
+  virtual std::optional<size_t> propose_other(std::span<const TokenId> /*tokens*/, size_t /*n*/, std::span<const TokenId> /*proposed*/,
+                                              std::vector<TokenId>& /*other*/) {
+    return std::nullopt;
+  }
 };
 
 }  // namespace kvik::engine

@@ -61,8 +61,8 @@ void SampleStrategy::end_if_due(Sample& sample, const Sequence& branch) const {
   sample.piece = {};
   if (sample.text != nullptr && !is_end) sample.piece = sample.text->push(sample.last);
   const bool stopped = is_end || (sample.text != nullptr && sample.text->stopped());
-  // A token that there is no room to compute is still part of the result, as its last one.
-  sample.done = stopped || branch.all_tokens().size() + 1 >= stop.max_length || !branch.has_room_for(1);
+  // A token that no longer fits in the context is not computed, but is still the last one of the result.
+  sample.done = stopped || branch.n_tokens() + 1 >= stop.max_length || !branch.has_room_for(1);
   if (!sample.done) return;
   sample.finish = stopped ? Finish::kStop : Finish::kLength;
   const std::span<const TokenId> generated = branch.all_tokens().subspan(options_.prompt_length);

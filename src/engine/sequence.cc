@@ -95,14 +95,14 @@ std::span<const float> Sequence::logits() {
 }
 
 void Sequence::need_logits() {
-  if (logits_ || !pending().empty() || tokens_.empty()) return;
+  if (logits_ || n_pending() > 0 || tokens_.empty()) return;
   std::unique_ptr<backend::Cache> cache = backend().fork(*cache_);
   backend().rewind(*cache, length() - 1);
   next_cache_ = std::move(cache);
 }
 
 bool Sequence::must_restart() const {
-  return !pending().empty() && !backend().can_continue(running_cache(), static_cast<int>(tokens_.size()));
+  return n_pending() > 0 && !backend().can_continue(running_cache(), static_cast<int>(tokens_.size()));
 }
 
 void Sequence::keep_until_computed() {
@@ -118,8 +118,8 @@ void Sequence::undo(int length, LogitsRow logits) {
 }
 
 size_t Sequence::room_ahead() const {
-  if (next_cache_ != nullptr || pending().size() != 1 || must_restart()) return 0;
-  size_t most = tokens_.max_size();
+  if (next_cache_ != nullptr || n_pending() != 1 || must_restart()) return 0;
+  size_t most = SIZE_MAX;
   if (capacity_ > 0) most = static_cast<size_t>(capacity_);
   const auto switch_after = static_cast<size_t>(backend().traits().switch_after);
   if (switch_after > 0 && tokens_.size() <= switch_after) most = std::min(most, switch_after);
@@ -133,9 +133,43 @@ void Sequence::commit_ahead(std::span<const TokenId> tokens, const LogitsBuffer:
   ahead_.first_row = first_row;
 }
 
+void Sequence::reserve_ahead(size_t n_tokens) {
+  ahead_.tokens.reserve(n_tokens);
+  ahead_.other.reserve(n_tokens);
+  if (ahead_.other_cache != nullptr || !backend().traits().can_branch) return;
+  for (int i = 0; i < 2; ++i) fork_for_other();  // the first is as small as can be, the second one has room to grow
+  drop_other();
+}
+
+backend::Cache& Sequence::fork_for_other() {
+  backend().fork_into(*cache_, ahead_.other_cache);
+  return *ahead_.other_cache;
+}
+
+void Sequence::commit_other(size_t branch, std::span<const TokenId> tokens, int first_row) {
+  ahead_.other.assign(tokens.begin(), tokens.end());
+  ahead_.branch = branch;
+  ahead_.other_row = first_row;
+}
+
+void Sequence::drop_other() {
+  ahead_.other.clear();
+  if (ahead_.other_cache != nullptr) backend().rewind(*ahead_.other_cache, 0);  // gives its pages back
+}
+
+bool Sequence::branch_ahead() {
+  if (ahead_.other.empty() || ahead_.first != ahead_.branch || n_pending() != 1 || pending().front() != ahead_.other.front()) return false;
+  std::swap(cache_, ahead_.other_cache);
+  std::swap(ahead_.tokens, ahead_.other);
+  ahead_.first = 0;
+  ahead_.first_row = ahead_.other_row;
+  drop_other();
+  return true;
+}
+
 void Sequence::accept_ahead() {
   logits_ = LogitsRow(ahead_.logits, ahead_.first_row + static_cast<int>(ahead_.first));
-  ++ahead_.first;
+  if (++ahead_.first > ahead_.branch && !ahead_.other.empty()) drop_other();
   if (n_ahead() == 0) drop_ahead();
   share_prefix(false);
 }
@@ -145,11 +179,12 @@ void Sequence::drop_ahead() {
   ahead_.tokens.clear();
   ahead_.first = 0;
   ahead_.logits = {};
+  drop_other();
 }
 
 void Sequence::commit(LogitsRow logits) {
   if (next_cache_ != nullptr) {
-    if (!pending().empty()) return;
+    if (n_pending() > 0) return;
     cache_ = std::move(next_cache_);
   }
   logits_ = std::move(logits);
@@ -158,10 +193,9 @@ void Sequence::commit(LogitsRow logits) {
 
 int Sequence::use_known_prefix() {
   drop_ahead();
-  if (!reuses_prefixes_ || pending().size() < 2) return 0;
+  if (!reuses_prefixes_ || n_pending() < 2) return 0;
   const int n_held = running_cache().length();
-  std::unique_ptr<backend::Cache> found =
-      backend().find_prefix(std::span(tokens_).first(tokens_.size() - 1), static_cast<int>(tokens_.size()));
+  std::unique_ptr<backend::Cache> found = backend().find_prefix(tokens_.view().first(tokens_.size() - 1), static_cast<int>(tokens_.size()));
   if (found == nullptr || found->length() <= n_held) return 0;
   next_cache_ = std::move(found);
   return next_cache_->length() - n_held;
@@ -169,12 +203,12 @@ int Sequence::use_known_prefix() {
 
 void Sequence::share_prefix(bool whole) {
   if (whole) drop_ahead();  // the last page is shared as it is
-  if (reuses_prefixes_) backend().share_prefix(*cache_, tokens(), whole);
+  if (reuses_prefixes_) backend().share_prefix(*cache_, tokens_.view().first(static_cast<size_t>(length())), whole);
 }
 
-void Sequence::adopt(std::unique_ptr<backend::Cache> cache, std::span<const TokenId> tokens, LogitsRow logits) {
+void Sequence::adopt(std::unique_ptr<backend::Cache>& cache, std::span<const TokenId> tokens, LogitsRow logits) {
   drop_pending();
-  cache_ = std::move(cache);
+  std::swap(cache_, cache);
   for (const TokenId token : tokens) push(token);
   logits_ = std::move(logits);
   share_prefix(false);
@@ -220,7 +254,8 @@ Sequence Sequence::restored(const std::shared_ptr<Decoder>& decoder, int context
   const bool fits = in_vocabulary && (logits.empty() || (logits.size() == static_cast<size_t>(vocab) && !tokens.empty()));
   if (!fits) throw Error(Code::kBadArgument, fmt::format("the saved tokens or logits do not fit a vocabulary of {}", vocab));
   sequence.cache_ = decoder->backend().restore(tokens, contents);
-  sequence.tokens_.assign(tokens.begin(), tokens.end());
+  sequence.tokens_.reserve(tokens.size());
+  for (const TokenId token : tokens) sequence.push(token);
   if (logits.empty()) return sequence;
   const LogitsBuffer::Ref buffer = LogitsBuffer::make();
   buffer.logits().resize(1, vocab);
@@ -254,10 +289,10 @@ void Sequence::restart() {
 }
 
 void Sequence::reserve(size_t n_tokens) {
-  constexpr size_t kMost = size_t{1} << 20;
+  constexpr size_t kMost = size_t{1} << 20;  // more are reserved as they come
   // One more than the context: the last token chosen is not computed.
   if (capacity_ > 0) n_tokens = std::min(n_tokens, static_cast<size_t>(capacity_) + 1);
-  tokens_.reserve(std::min(n_tokens, std::max(kMost, tokens_.size() + kTokensAhead)));
+  tokens_.reserve(std::min(n_tokens, kMost));
 }
 
 }  // namespace kvik::engine

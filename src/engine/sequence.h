@@ -8,17 +8,13 @@
 #include "backend/backend.h"
 #include "base/token.h"
 #include "engine/logits.h"
+#include "engine/token_list.h"
+#include "engine/watch.h"
 #include "kvik/options.h"
 
 namespace kvik::engine {
 
 class Decoder;
-
-// Callbacks of the caller, between two runs.
-struct Watch {
-  std::function<void(int done, int total)> progress;
-  std::function<bool()> cancelled;
-};
 
 // Tokens and their cache. Tokens at the end that the cache does not hold yet are pending: chosen or given, computed by the next runs.
 // What must be computed as a whole or not at all (a prompt behind a known prefix, everything again on the other side of a length switch)
@@ -34,18 +30,18 @@ class Sequence {
   Sequence(Sequence&&) = default;
   Sequence& operator=(Sequence&&) = default;
 
-  int length() const { return cache_->length() - n_ahead(); }                                                  // computed positions
-  int capacity() const { return capacity_; }                                                                   // 0: unknown
-  std::span<const TokenId> tokens() const { return std::span(tokens_).first(static_cast<size_t>(length())); }  // computed ones
-  std::span<const TokenId> all_tokens() const { return tokens_; }
-  std::span<const TokenId> pending() const {
-    return std::span(tokens_).subspan(static_cast<size_t>(next_cache_ != nullptr ? next_cache_->length() : length()));
-  }
+  int length() const { return cache_->length() - n_ahead(); }                                             // computed positions
+  int capacity() const { return capacity_; }                                                              // 0: unknown
+  std::span<const TokenId> tokens() const { return tokens_.all().first(static_cast<size_t>(length())); }  // computed ones
+  std::span<const TokenId> all_tokens() const { return tokens_.all(); }
+  std::span<const TokenId> pending() const { return tokens_.from(n_running()); }
+  size_t n_tokens() const { return tokens_.size(); }
+  size_t n_pending() const { return tokens_.size() - n_running(); }
   size_t cache_bytes() const { return cache_->size_bytes(); }
   backend::Backend& backend() const;
   Decoder& decoder() const { return *decoder_; }
 
-  // Computes tokens. If there is no room nothing runs; a failure or a cancellation leaves the sequence as it was.
+  // Computes tokens. If the context has too little room nothing runs; a failure or a cancellation leaves the sequence as it was.
   AppendStatus append(std::span<const TokenId> tokens, const Watch& watch = {});
 
   // The same, with the logits of every one of `tokens`: `see(i, row)` gets the row after tokens[i].
@@ -73,21 +69,18 @@ class Sequence {
 
   // ---- for the decode loop and its strategies
   bool has_room_for(size_t n_tokens) const { return capacity_ == 0 || tokens_.size() + n_tokens <= static_cast<size_t>(capacity_); }
-  void push(TokenId token) {
-    if (tokens_.size() == tokens_.capacity()) reserve(2 * tokens_.size() + kTokensAhead);
-    tokens_.push_back(token);
-  }
+  void push(TokenId token) { tokens_.push(token); }
   void drop_pending() {
     drop_ahead();
-    tokens_.resize(static_cast<size_t>(length()));
+    tokens_.shorten(static_cast<size_t>(length()));
     next_cache_ = nullptr;
   }
   // From now on: start behind positions that other sequences of the backend have computed, and leave one's own to them.
   void reuse_prefixes() { reuses_prefixes_ = true; }
   int use_known_prefix();         // of what is pending, but its last token; returns the number of positions found
   void share_prefix(bool whole);  // see Backend::share_prefix
-  // Continues with tokens that were computed in a fork of its cache.
-  void adopt(std::unique_ptr<backend::Cache> cache, std::span<const TokenId> tokens, LogitsRow logits);
+  // Continues with tokens that were computed in a fork of its cache, and exchanges the two.
+  void adopt(std::unique_ptr<backend::Cache>& cache, std::span<const TokenId> tokens, LogitsRow logits);
   void reserve(size_t n_tokens);  // room for this many tokens without another allocation
   void restart();                 // everything becomes pending
   void need_logits();             // the last token becomes pending if its logits are not known
@@ -100,19 +93,25 @@ class Sequence {
   int n_ahead() const { return static_cast<int>(ahead_.tokens.size() - ahead_.first); }
   size_t room_ahead() const;  // how many tokens the next run may compute behind the pending one
   // Whether the pending token is the first one ahead; accept_ahead() then takes its position and logits, and no run is needed.
-  bool next_is_ahead() const { return n_ahead() > 0 && !pending().empty() && pending().front() == ahead_.tokens[ahead_.first]; }
+  bool next_is_ahead() const { return n_ahead() > 0 && n_pending() > 0 && pending().front() == ahead_.tokens[ahead_.first]; }
   void accept_ahead();
   void drop_ahead();
-  void reserve_ahead(size_t n_tokens) { ahead_.tokens.reserve(n_tokens); }
+  // If the pending token is the first of the second continuation of what was accepted: that becomes the only one.
+  bool branch_ahead();
+  void reserve_ahead(size_t n_tokens);  // so that no later step allocates
 
  private:
   friend class Decoder;
   friend class Tree;
-  static constexpr size_t kTokensAhead = 1024;  // so that a thousand steps allocate once
+  size_t n_running() const { return static_cast<size_t>(next_cache_ != nullptr ? next_cache_->length() : length()); }
   backend::Cache& running_cache() const { return next_cache_ != nullptr ? *next_cache_ : *cache_; }  // of the next run
   void commit(LogitsRow logits);  // after a run; `logits`: of the last token, if wanted
   // Before that, if the run had rows for these tokens behind the last one: `first_row` is the first of theirs.
   void commit_ahead(std::span<const TokenId> tokens, const LogitsBuffer::Ref& logits, int first_row);
+  // If it also had rows that follow the first `branch` of these, in a fork of the cache.
+  void commit_other(size_t branch, std::span<const TokenId> tokens, int first_row);
+  backend::Cache& fork_for_other();
+  void drop_other();
   AppendStatus compute_pending();  // kDone or kNoMemory
 
   std::shared_ptr<Decoder> decoder_;
@@ -121,13 +120,18 @@ class Sequence {
   std::unique_ptr<backend::Cache> next_cache_;  // replaces cache_ when nothing is pending; usually null
   bool reuses_prefixes_ = false;
   int capacity_ = 0;
-  std::vector<TokenId> tokens_;
+  TokenList tokens_;  // shared by forks
   LogitsRow logits_;  // of the last computed position; shared by forks; empty if not known
   struct Ahead {
     std::vector<TokenId> tokens;
     size_t first = 0;  // the tokens before it were accepted
     LogitsBuffer::Ref logits;
     int first_row = 0;  // of tokens[0]
+    // The second continuation, instead of the tokens from `branch` on:
+    std::vector<TokenId> other;
+    size_t branch = 0;
+    std::unique_ptr<backend::Cache> other_cache;  // empty if it is not used
+    int other_row = 0;
   };
   Ahead ahead_;  // the last positions of cache_
 };

@@ -9,8 +9,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-bool can_run(const backend::Traits& traits, TokenId token) {
-  return token >= 0 && token < traits.vocab && std::ranges::find(traits.unsupported_tokens, token) == traits.unsupported_tokens.end();
+void drop_unsupported(const Sequence& sequence, std::vector<TokenId>& proposed) {
+  const backend::Traits& traits = sequence.backend().traits();
+  proposed.erase(std::ranges::find_if_not(proposed, [&](TokenId token) { return traits.can_run(token); }), proposed.end());
 }
 
 }  // namespace
@@ -18,10 +19,11 @@ bool can_run(const backend::Traits& traits, TokenId token) {
 Speculation::Speculation(std::vector<std::unique_ptr<Proposer>> proposers, const SpeculationOptions& options)
     : proposers_(std::move(proposers)), options_(options) {
   proposed_.reserve(options_.most_tokens);
+  other_.reserve(kMostOther);
 }
 
-void Speculation::begin(std::span<const TokenId> tokens) {
-  for (const std::unique_ptr<Proposer>& proposer : proposers_) proposer->begin(tokens);
+bool Speculation::begin(std::span<const TokenId> tokens, const Watch& watch) {
+  return std::ranges::all_of(proposers_, [&](const std::unique_ptr<Proposer>& proposer) { return proposer->begin(tokens, watch); });
 }
 
 // What became of the last run's proposals is certain only now.
@@ -29,7 +31,14 @@ void Speculation::learn() {
   if (!ran_) return;
   ran_ = false;
   if (n_proposed_ > 0) {
-    payoff_.add_run(evidence_, n_proposed_, n_accepted_, run_ms_, search_ms_);
+    const size_t n_first = branched_ ? branch_ : n_accepted_;
+    payoff_.add_run({.evidence = evidence_,
+                     .n_proposed = n_proposed_,
+                     .n_accepted = n_first,
+                     .n_other = n_other_,
+                     .other_was_due = n_other_ > 0 && n_first == branch_,
+                     .n_other_accepted = n_accepted_ - n_first},
+                    run_ms_, search_ms_);
   } else {
     payoff_.add_plain_run(run_ms_, search_ms_);
   }
@@ -39,10 +48,10 @@ void Speculation::propose(const Sequence& sequence) {
   const std::span<const TokenId> tokens = sequence.all_tokens();
   if (tokens.size() == n_tokens_) return;  // the last step was another stream's
   n_tokens_ = tokens.size();
-  proposed_.clear();
+  withdraw();
   learn();
   search_ms_ = 0;
-  if (off_ || (options_.adapt && !payoff_.may_propose())) return;
+  if (options_.adapt && !payoff_.may_propose()) return;
   // The token before max_length is chosen, but not computed.
   const size_t n_useful = options_.max_length - std::min(options_.max_length, tokens.size() + 1);
   const size_t n_most = std::min({options_.most_tokens, n_useful, sequence.room_ahead()});
@@ -54,20 +63,32 @@ void Speculation::propose(const Sequence& sequence) {
     if (depth == 0) continue;
     evidence_ = *evidence;
     proposer->propose(tokens, depth, proposed_);
+    drop_unsupported(sequence, proposed_);
+    propose_other(sequence, *proposer, n_most);
     break;
   }
-  const backend::Traits& traits = sequence.backend().traits();
-  const auto bad = std::ranges::find_if_not(proposed_, [&](TokenId token) { return can_run(traits, token); });
-  proposed_.erase(bad, proposed_.end());
   search_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   untaken_ms_ += search_ms_;
+}
+
+void Speculation::propose_other(const Sequence& sequence, Proposer& proposer, size_t n_most) {
+  if (proposed_.empty() || !sequence.backend().traits().can_branch) return;
+  const std::optional<size_t> branch = proposer.propose_other(sequence.all_tokens(), kMostOther, proposed_, other_);
+  if (!branch) return;
+  branch_ = *branch;
+  drop_unsupported(sequence, other_);
+  size_t depth = std::min(other_.size(), n_most - branch_);
+  if (options_.adapt) depth = payoff_.other_depth(evidence_, proposed_.size(), branch_, depth);
+  other_.resize(depth);
 }
 
 void Speculation::add_run(double ms) {
   ran_ = true;
   run_ms_ = ms;
   n_proposed_ = proposed_.size();
+  n_other_ = other_.size();
   n_accepted_ = 0;
+  branched_ = false;
 }
 
 double Speculation::take_search_ms() { return std::exchange(untaken_ms_, 0.0); }

@@ -2,11 +2,17 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "engine/decoder.h"
 #include "kvik/error.h"
 
 namespace kvik::engine {
+
+void check_node(int node, int n_nodes) {
+  if (node < 0 || node >= n_nodes)
+    throw Error(Code::kBadArgument, fmt::format("node {} does not exist; the tree has {} nodes", node, n_nodes));
+}
 
 void Tree::check(const Sequence& sequence, std::span<const TokenId> tokens, std::span<const int> parents) const {
   const backend::Traits& traits = sequence.backend().traits();
@@ -26,27 +32,45 @@ void Tree::check(const Sequence& sequence, std::span<const TokenId> tokens, std:
   }
 }
 
-void Tree::split(const Sequence& sequence) {
+void Tree::split() {
   for (int node = 0; node < size(); ++node) {
     const int parent = parents_[static_cast<size_t>(node)];
-    if (parent >= 0 && chains_[static_cast<size_t>(chain_of_[static_cast<size_t>(parent)])].nodes.back() == parent) {
-      chain_of_.push_back(chain_of_[static_cast<size_t>(parent)]);
+    const int chain = parent >= 0 ? chain_of_[static_cast<size_t>(parent)] : -1;
+    next_in_chain_.push_back(-1);
+    if (chain >= 0 && chains_[static_cast<size_t>(chain)].last == parent) {
+      chain_of_.push_back(chain);
+      next_in_chain_[static_cast<size_t>(parent)] = chains_[static_cast<size_t>(chain)].last = node;
     } else {
       chain_of_.push_back(static_cast<int>(chains_.size()));
-      chains_.push_back({sequence.backend().fork(*sequence.cache_), {}, parent});
+      chains_.push_back({node, node, parent});
     }
-    chains_[static_cast<size_t>(chain_of_.back())].nodes.push_back(node);
   }
   row_of_.resize(tokens_.size());
   for (size_t c = 0; c < chains_.size(); ++c) {
     const Chain& chain = chains_[c];
-    int position = length_ + depths_[static_cast<size_t>(chain.nodes.front())] - 1;
-    for (const int node : chain.nodes) {
-      const int after = node == chain.nodes.front() && chain.after >= 0 ? row_of_[static_cast<size_t>(chain.after)] : -1;
+    int position = length_ + depths_[static_cast<size_t>(chain.first)] - 1;
+    int after = chain.after >= 0 ? row_of_[static_cast<size_t>(chain.after)] : -1;
+    for (int node = chain.first; node >= 0; node = next_in_chain_[static_cast<size_t>(node)]) {
       row_of_[static_cast<size_t>(node)] = static_cast<int>(rows_.size());
-      rows_.push_back({tokens_[static_cast<size_t>(node)], position++, static_cast<int>(c), true, after});
+      rows_.push_back({tokens_[static_cast<size_t>(node)], position++, static_cast<int>(c), true, std::exchange(after, -1), true});
     }
   }
+}
+
+void Tree::fork_caches(const Sequence& sequence) {
+  if (backend_ != &sequence.backend()) caches_.clear();
+  backend_ = &sequence.backend();
+  if (caches_.size() < chains_.size()) caches_.resize(chains_.size());
+  for (size_t c = 0; c < chains_.size(); ++c) {
+    backend_->fork_into(*sequence.cache_, caches_[c]);
+    run_caches_.push_back(caches_[c].get());
+  }
+}
+
+// One that no sequence reads. A sequence that kept a node of the last tree reads that tree's buffer, so that two take turns.
+void Tree::take_logits_buffer() {
+  if (logits_ && !logits_.is_only_reader()) std::swap(logits_, other_logits_);
+  if (!logits_ || !logits_.is_only_reader()) logits_ = LogitsBuffer::make();
 }
 
 AppendStatus Tree::compute(Sequence& sequence, std::span<const TokenId> tokens, std::span<const int> parents) {
@@ -77,29 +101,29 @@ AppendStatus Tree::compute(Sequence& sequence, std::span<const TokenId> tokens, 
     clear();
     return AppendStatus::kNoMemory;
   }
-  split(sequence);
-  std::vector<backend::Cache*> caches;
-  for (const Chain& chain : chains_) caches.push_back(chain.cache.get());
-  if (!logits_) logits_ = LogitsBuffer::make();
-  if (sequence.decoder().run(rows_, caches, logits_.logits()) == backend::RunStatus::kDone) return AppendStatus::kDone;
+  split();
+  fork_caches(sequence);
+  take_logits_buffer();
+  if (sequence.decoder().run(rows_, run_caches_, logits_.logits()) == backend::RunStatus::kDone) return AppendStatus::kDone;
   clear();
   return AppendStatus::kNoMemory;
 }
 
 std::span<const float> Tree::logits(int node) const {
-  if (node < 0 || node >= size()) throw Error(Code::kBadArgument, fmt::format("there is no node {}: the tree has {}", node, size()));
+  check_node(node, size());
   return logits_.logits().row(row_of_[static_cast<size_t>(node)]);
 }
 
 void Tree::keep(int node, Sequence& sequence) {
-  if (node < 0 || node >= size()) throw Error(Code::kBadArgument, fmt::format("there is no node {}: the tree has {}", node, size()));
-  Chain& chain = chains_[static_cast<size_t>(chain_of_[static_cast<size_t>(node)])];
-  std::vector<TokenId> path;
-  for (int at = node; at >= 0; at = parents_[static_cast<size_t>(at)]) path.push_back(tokens_[static_cast<size_t>(at)]);
-  std::ranges::reverse(path);
-  sequence.backend().rewind(*chain.cache, length_ + static_cast<int>(path.size()));
-  sequence.adopt(std::move(chain.cache), path, LogitsRow(logits_, row_of_[static_cast<size_t>(node)]));
-  logits_ = {};
+  check_node(node, size());
+  const auto chain = static_cast<size_t>(chain_of_[static_cast<size_t>(node)]);
+  std::unique_ptr<backend::Cache>& cache = caches_[chain];
+  path_.clear();
+  for (int at = node; at >= 0; at = parents_[static_cast<size_t>(at)]) path_.push_back(tokens_[static_cast<size_t>(at)]);
+  std::ranges::reverse(path_);
+  sequence.backend().rewind(*cache, length_ + static_cast<int>(path_.size()));
+  sequence.adopt(cache, path_, LogitsRow(logits_, row_of_[static_cast<size_t>(node)]));
+  run_caches_[chain] = cache.get();  // the sequence's own until now
   clear();
 }
 
@@ -109,8 +133,12 @@ void Tree::clear() {
   chains_.clear();
   depths_.clear();
   chain_of_.clear();
+  next_in_chain_.clear();
   row_of_.clear();
   rows_.clear();
+  for (backend::Cache* cache : run_caches_) backend_->rewind(*cache, 0);  // gives its pages back
+  run_caches_.clear();
+  if (caches_.size() > kMostSpare) caches_.resize(kMostSpare);
 }
 
 }  // namespace kvik::engine

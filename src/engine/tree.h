@@ -8,6 +8,9 @@
 
 namespace kvik::engine {
 
+// Throws Error(kBadArgument) if a tree of `n_nodes` does not have this node.
+void check_node(int node, int n_nodes);
+
 // Many continuations of one sequence, computed in one run. Nodes are split into chains: a node that is the first to continue its parent
 // extends the parent's chain, every other one begins a chain of its own. A chain is a fork of the sequence's cache and holds the whole
 // path to its last node, so that a node sees exactly what it would see alone. One thread at a time.
@@ -26,21 +29,28 @@ class Tree {
   void clear();
 
  private:
+  static constexpr size_t kMostSpare = 64;  // caches
   struct Chain {
-    std::unique_ptr<backend::Cache> cache;
-    std::vector<int> nodes;
-    int after = -1;  // the node that it branches off from; -1: the sequence
+    int first = 0, last = 0;  // nodes
+    int after = -1;           // the node that it branches off from; -1: the sequence
   };
   void check(const Sequence& sequence, std::span<const TokenId> tokens, std::span<const int> parents) const;
-  void split(const Sequence& sequence);
+  void split();
+  void fork_caches(const Sequence& sequence);
+  void take_logits_buffer();
 
+  // All buffers are used again by the next tree.
   std::vector<TokenId> tokens_;
   std::vector<int> parents_;
   std::vector<Chain> chains_;
-  std::vector<int> depths_, chain_of_, row_of_;  // of each node; the depth of a child of the sequence is 1
+  std::vector<int> depths_, chain_of_, next_in_chain_, row_of_;  // of each node; the depth of a child of the sequence is 1
   std::vector<backend::Row> rows_;
-  LogitsBuffer::Ref logits_;
-  int length_ = 0;  // of the sequence
+  std::vector<std::unique_ptr<backend::Cache>> caches_;  // of chains, then spare ones, which are empty
+  std::vector<backend::Cache*> run_caches_;
+  std::vector<TokenId> path_;
+  LogitsBuffer::Ref logits_, other_logits_;  // the other may be read by the sequence
+  backend::Backend* backend_ = nullptr;      // of the caches
+  int length_ = 0;                           // of the sequence
 };
 
 }  // namespace kvik::engine

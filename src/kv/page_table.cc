@@ -58,6 +58,7 @@ void PageTable::drop_before(int64_t position) {
 
 void PageTable::fork_from(const PageTable& other) {
   drop_pages(0);
+  if (pages_.capacity() > 0) reserve(other.pages_.size() + 1);  // used again and again: grows as when it is written
   pages_ = other.pages_;
   panels_ = other.panels_;
   n_dropped_ = other.n_dropped_;

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/aligned_buffer.h"
-#include "kvik/error.h"
+#include "kvik/options.h"
 
 namespace kvik::kv {
 
@@ -29,6 +29,8 @@ void push_free(PageBlock& block, Page& page) {
 }
 
 }  // namespace
+
+Error no_memory(size_t limit_bytes) { return Error(Code::kTooLarge, fmt::format("{} (it is {} bytes)", kNoMemoryMessage, limit_bytes)); }
 
 size_t Budget::left_bytes() const {
   if (limit_bytes_ == 0) return SIZE_MAX;
@@ -78,11 +80,7 @@ PageBlock& PageStore::add_block() {
   block->n_pages = std::max<size_t>(1, std::clamp(n_pages_ * page_bytes / 4, kFirstBlock, kLargestBlock) / page_bytes);
   block->n_pages = std::max<size_t>(1, std::min(block->n_pages, budget_->left_bytes() / page_bytes));
   const size_t bytes = block->n_pages * page_bytes;
-  if (!budget_->take(bytes)) {
-    throw Error(Code::kTooLarge,
-                fmt::format("the KV cache may have {} bytes, and they are in use; end a session or raise kv_bytes (--kv-bytes)",
-                            budget_->limit_bytes()));
-  }
+  if (!budget_->take(bytes)) { throw no_memory(budget_->limit_bytes()); }
   try {
     const auto positions = static_cast<size_t>(shape_.positions());
     block->memory = AlignedBuffer(bytes);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "kvik/error.h"
 
 // The KV cache: pages of a fixed number of positions for all layers, with reference counts. The kernels define what is inside a page.
 namespace kvik::kv {
@@ -26,10 +27,16 @@ struct Page {
   int32_t n_children = 0;
   int32_t n_pins = 0;
   Page* parent = nullptr;
+  Page* newest_child = nullptr;  // most recently used
+  Page* newer_sibling = nullptr;
+  Page* older_sibling = nullptr;
   Page* next_in_bucket = nullptr;
   Page* newer = nullptr;
   Page* older = nullptr;
 };
+
+// The error of callers that have no status to return when a budget is used up.
+Error no_memory(size_t limit_bytes);
 
 // Memory that several stores share: the bytes they have allocated together stay within a limit.
 class Budget {

@@ -19,13 +19,14 @@ PrefixTree::~PrefixTree() {
     while (node != nullptr) {
       Page* const next = node->next_in_bucket;
       node->n_tokens = node->n_children = node->n_pins = 0;
+      node->newest_child = nullptr;
       store_.release(node);
       node = next;
     }
   }
 }
 
-void PrefixTree::find(std::span<const TokenId> tokens, PageTable& table) {
+void PrefixTree::find(const TokenView& tokens, PageTable& table) {
   const std::lock_guard lock(mutex_);
   const Match last = walk(tokens, path_);
   int64_t length = 0;
@@ -36,7 +37,7 @@ void PrefixTree::find(std::span<const TokenId> tokens, PageTable& table) {
   if (last.page != nullptr) touch(last.page);
 }
 
-void PrefixTree::add(std::span<const TokenId> tokens, PageTable& table, size_t first, bool partial) {
+void PrefixTree::add(const TokenView& tokens, PageTable& table, size_t first, bool partial) {
   const std::lock_guard lock(mutex_);
   const auto positions = static_cast<size_t>(store_.shape().positions());
   const size_t n_pages = tokens.size() / positions + (partial && tokens.size() % positions != 0 ? 1 : 0);
@@ -49,7 +50,7 @@ void PrefixTree::add(std::span<const TokenId> tokens, PageTable& table, size_t f
     i = first;
   }
   for (; i < n_pages; ++i) {
-    const std::span<const TokenId> wanted = tokens.subspan(i * positions, std::min(positions, tokens.size() - i * positions));
+    const std::span<const TokenId> wanted = tokens.slice(i * positions, positions, copy_);
     const Match match = best_child(parent, wanted);
     const bool known = match.page != nullptr && match.n_tokens == static_cast<int32_t>(wanted.size());
     if (known) {
@@ -107,8 +108,11 @@ void PrefixTree::continuation(std::span<const TokenId> tokens, size_t n, std::ve
   size_t n_held = 0;
   for (const Page* node : path_) n_held += static_cast<size_t>(node == last.page ? last.n_tokens : node->n_tokens);
   if (last.page == nullptr || n_held < tokens.size()) return;
-  const std::span<const TokenId> rest = tokens_of(*last.page).subspan(static_cast<size_t>(last.n_tokens));
-  found.assign(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(std::min(n, rest.size())));
+  auto n_taken = static_cast<size_t>(last.n_tokens);
+  for (const Page* node = last.page; node != nullptr && found.size() < n; node = node->newest_child, n_taken = 0) {
+    const std::span<const TokenId> rest = tokens_of(*node).subspan(n_taken);
+    found.insert(found.end(), rest.begin(), rest.begin() + static_cast<ptrdiff_t>(std::min(n - found.size(), rest.size())));
+  }
 }
 
 size_t PrefixTree::idle_bytes() const {
@@ -137,16 +141,17 @@ PrefixTree::Match PrefixTree::best_child(const Page* parent, std::span<const Tok
   return best;
 }
 
-PrefixTree::Match PrefixTree::walk(std::span<const TokenId> tokens, std::vector<Page*>& path) const {
+PrefixTree::Match PrefixTree::walk(const TokenView& tokens, std::vector<Page*>& path) {
   path.clear();
   Match last;
   const Page* parent = &root_;
+  const auto positions = static_cast<size_t>(store_.shape().positions());
   for (size_t done = 0; done < tokens.size();) {
-    const Match match = best_child(parent, tokens.subspan(done));
+    const Match match = best_child(parent, tokens.slice(done, positions, copy_));
     if (match.page == nullptr) break;
     path.push_back(match.page);
     last = match;
-    if (match.n_tokens < store_.shape().positions()) break;
+    if (static_cast<size_t>(match.n_tokens) < positions) break;
     parent = match.page;
     done += static_cast<size_t>(match.n_tokens);
   }
@@ -160,6 +165,8 @@ Page* PrefixTree::add_node(Page* parent, std::span<const TokenId> tokens, Page* 
   page->n_tokens = static_cast<int32_t>(tokens.size());
   page->n_children = page->n_pins = 0;
   page->parent = parent;
+  page->newest_child = nullptr;
+  link_child(page);
   ++parent->n_children;
   Page*& bucket = buckets_[bucket_of(parent, tokens.front())];
   page->next_in_bucket = bucket;
@@ -174,6 +181,7 @@ void PrefixTree::remove(Page* node) {
   while (*link != node) link = &(*link)->next_in_bucket;
   *link = node->next_in_bucket;
   --node->parent->n_children;
+  unlink_child(node);
   unlink(node);
   node->n_tokens = 0;
   node->parent = nullptr;
@@ -199,10 +207,25 @@ bool PrefixTree::evict_one() {
 // From the leaf to the root, so that a node is newer than its children.
 void PrefixTree::touch(Page* node) {
   for (; node != &root_; node = node->parent) {
+    unlink_child(node);
+    link_child(node);
     if (node->n_pins > 0) continue;
     unlink(node);
     link_newest(node);
   }
+}
+
+void PrefixTree::link_child(Page* node) {
+  Page*& newest = node->parent->newest_child;
+  node->newer_sibling = nullptr;
+  node->older_sibling = newest;
+  if (newest != nullptr) newest->newer_sibling = node;
+  newest = node;
+}
+
+void PrefixTree::unlink_child(Page* node) {
+  (node->newer_sibling != nullptr ? node->newer_sibling->older_sibling : node->parent->newest_child) = node->older_sibling;
+  if (node->older_sibling != nullptr) node->older_sibling->newer_sibling = node->newer_sibling;
 }
 
 void PrefixTree::link_newest(Page* node) {

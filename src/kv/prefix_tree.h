@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "base/token.h"
+#include "base/token_view.h"
 #include "kv/page_table.h"
 
 namespace kvik::kv {
@@ -22,11 +22,11 @@ class PrefixTree {
 
   // Fills an empty table with the longest known beginning of the tokens: whole pages, then a part of one, which is copied when the
   // sequence continues in it.
-  void find(std::span<const TokenId> tokens, PageTable& table);
+  void find(const TokenView& tokens, PageTable& table);
 
   // Adds the pages of a sequence with these tokens, from page `first` on (pages before it were added earlier). Where the tree has a page
   // for the same tokens the sequence shares that one and frees its own. `partial`: also the last page if it is not full.
-  void add(std::span<const TokenId> tokens, PageTable& table, size_t first, bool partial);
+  void add(const TokenView& tokens, PageTable& table, size_t first, bool partial);
 
   // Pages of this path are not evicted. Returns how many of the tokens are in the tree.
   int64_t pin(std::span<const TokenId> tokens);
@@ -37,7 +37,7 @@ class PrefixTree {
   void forget_last(const PageTable& table);
   void clear();  // all that is neither pinned nor in use
 
-  // A continuation of these tokens that is in the tree, at most `n` tokens: the most recently used one.
+  // A continuation of these tokens that is in the tree, at most `n` tokens: the most recently used one, over the ends of pages.
   void continuation(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& found);
 
   size_t idle_bytes() const;  // of pages that only the tree holds
@@ -50,13 +50,15 @@ class PrefixTree {
   };
   Match best_child(const Page* parent, std::span<const TokenId> tokens) const;
   // The nodes of the longest known beginning, in order, and how many tokens they hold; the last may match in part.
-  Match walk(std::span<const TokenId> tokens, std::vector<Page*>& path) const;
+  Match walk(const TokenView& tokens, std::vector<Page*>& path);
   Page* add_node(Page* parent, std::span<const TokenId> tokens, Page* page);
   void remove(Page* node);
   bool evict_one();
   void touch(Page* node);
   void link_newest(Page* node);
   void unlink(Page* node);
+  static void link_child(Page* node);
+  static void unlink_child(Page* node);
   size_t bucket_of(const Page* parent, TokenId first) const;
   void grow_buckets();
 
@@ -66,6 +68,7 @@ class PrefixTree {
   Page root_;
   std::vector<Page*> buckets_;  // by parent and first token
   std::vector<Page*> path_;     // scratch
+  std::vector<TokenId> copy_;   // scratch, of a page of tokens
   Page* newest_ = nullptr;      // of the nodes that are not pinned; a node is newer than its children
   Page* oldest_ = nullptr;
   size_t n_nodes_ = 0;

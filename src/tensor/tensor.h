@@ -64,7 +64,7 @@ inline constexpr DType kDTypeOf<std::string> = DType::kString;
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(DType dtype, Dims dims);  // zeros (empty strings); throws Error(kTooLarge) for an invalid shape or if there is no memory
+  Tensor(DType dtype, Dims dims);  // zeros (empty strings); throws Error(kTooLarge) for an invalid shape or if there is not enough memory
 
   template <class T>
   static Tensor of(Dims dims, std::span<const T> values);

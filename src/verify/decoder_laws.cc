@@ -239,7 +239,7 @@ class Verifier {
     Steps steps;
     engine::Stream* const alone[] = {&stream};
     for (int n_before = 0; !stream.finish; n_before = stream.timing.n_generated) {
-      if (decoder_->step(alone) == engine::StepStatus::kNoMemory) throw Error(Code::kTooLarge, "there is no memory for the cache");
+      if (decoder_->step(alone) == engine::StepStatus::kNoMemory) throw decoder_->no_memory();
       if (stream.timing.n_generated > n_before) steps.rows.emplace_back(sequence.known_logits().begin(), sequence.known_logits().end());
     }
     if (stream.error) std::rethrow_exception(stream.error);

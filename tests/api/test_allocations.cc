@@ -78,5 +78,28 @@ TEST_F(Allocations, ASessionStepMakesNone) {
   EXPECT_EQ(after_warm_up(run), 0);
 }
 
+// Trees of four branches, over the ends of pages; one node of each is kept, in the middle of a branch or at its end.
+TEST_F(Allocations, AStepOfATreeMakesNone) {
+  std::vector<TokenId> tokens;
+  std::vector<int> parents;
+  for (int node = 0; node < 16; ++node) {
+    tokens.push_back(prompt_[static_cast<size_t>(node) % prompt_.size()]);
+    parents.push_back(node % 4 == 0 ? -1 : node - 1);
+  }
+  const auto run = [&] {
+    Session session = model_.session();
+    EXPECT_EQ(session.append(prompt_), AppendStatus::kDone);
+    const auto step = [&](int i) {
+      EXPECT_EQ(session.append_tree(tokens, parents).status(), AppendStatus::kDone);
+      session.keep(4 * (i % 4) + (i % 3 == 0 ? 1 : 3));
+    };
+    for (int i = 0; i < 12; ++i) step(i);
+    const int64_t before = testing_support::n_allocations();
+    for (int i = 12; i < 200; ++i) step(i);
+    return testing_support::n_allocations() - before;
+  };
+  EXPECT_EQ(after_warm_up(run), 0);
+}
+
 }  // namespace
 }  // namespace kvik

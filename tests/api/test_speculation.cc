@@ -11,14 +11,12 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-std::string speculating_fable_folder() { return (testing_support::source_root() / "models" / "fable").string(); }
-
 class Speculated : public testing::Test {
  protected:
   static Model load(LoadOptions options = {}) {
     options.backend = BackendChoice::kNative;
     options.threads = 2;
-    return Model::load(speculating_fable_folder(), options);
+    return Model::load((testing_support::source_root() / "models" / "fable").string(), options);
   }
   Model model_ = load({.reuse_prefixes = false});
   std::shared_ptr<const Model> same_ = std::make_shared<const Model>(model_);
@@ -147,6 +145,29 @@ TEST_F(Speculated, ThreadsThatGenerateTogetherGetTheSame) {
   for (int i = 0; i < 4; ++i) threads.emplace_back([&, i] { together[static_cast<size_t>(i)] = run(i, true); });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(together, alone);
+}
+
+TEST_F(Speculated, ProgressAndCancellationIncludeThePromptOfTheDraft) {
+  const std::vector<TokenId> prompt(900, prompt_.front());  // several runs of each model
+  const auto n = static_cast<int>(prompt.size());
+  std::vector<int> steps;
+  GenerateOptions options{.max_tokens = 2, .draft = same_};
+  options.progress = [&](int done, int total) {
+    EXPECT_EQ(total, 2 * n);
+    steps.push_back(done);
+  };
+  (void)model_.generate(prompt, options).text();
+  EXPECT_TRUE(std::ranges::is_sorted(steps));
+  EXPECT_THAT(steps, testing::Contains(n));
+  ASSERT_FALSE(steps.empty());
+  EXPECT_EQ(steps.back(), 2 * n);
+
+  steps.clear();
+  options.cancelled = [&] { return !steps.empty() && steps.back() > n; };  // while the draft model computes
+  Generation generation = model_.generate(prompt, options);
+  EXPECT_EQ(generation.text(), "");
+  EXPECT_EQ(generation.finish(), Finish::kCancelled);
+  EXPECT_LT(steps.back(), 2 * n);
 }
 
 TEST_F(Speculated, WhatExcludesItIsAnError) {

@@ -73,6 +73,38 @@ def test_speculation_gives_the_same_ids():
     assert "speculation" not in plain
 
 
+# Models of one family often differ in the rows that pad their embedding tables.
+def test_a_draft_with_a_padded_vocabulary_is_used(tmp_path):
+    model = onnx.load(FABLE / "model.onnx")
+    table = next(each for each in model.graph.initializer if each.name.startswith("model.embed_tokens.weight"))
+    rows = onnx.numpy_helper.to_array(table)
+    padding = numpy.random.default_rng(1).normal(0, 3, (64, rows.shape[1])).astype(rows.dtype)  # likelier than any token
+    table.CopyFrom(onnx.numpy_helper.from_array(numpy.concatenate([rows, padding]), table.name))
+    next(each for each in model.graph.output if each.name == "logits").type.tensor_type.shape.dim[2].dim_value = len(rows) + 64
+    padded = tmp_path / "padded"
+    padded.mkdir()
+    onnx.save(model, padded / "model.onnx")
+    for file in FABLE.iterdir():
+        if file.name != "model.onnx":
+            text = file.read_text().replace('"vocab_size": 4096', '"vocab_size": 4160') if file.name == "config.json" else file.read_text()
+            (padded / file.name).write_text(text)
+    for target, draft in ((FABLE, padded), (padded, FABLE)):
+        run = ["run", target, "Once upon a time", "-n", 40, "--ignore-eos"]
+        plain, told = answer(*run), answer(*run, "--draft", draft)
+        assert told["ids"] == plain["ids"]
+        assert target != FABLE or told["speculation"]["accepted"] > 10
+    other = tmp_path / "other"
+    other.mkdir()
+    for file in padded.iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    tokenizer = json.loads((other / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    first, second = list(vocabulary)[-2:]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert "their tokenizers differ" in refusal("run", FABLE, "a", "--draft", other)
+
+
 def test_what_excludes_speculation_is_refused():
     assert "beams" in refusal("run", FABLE, "a", "--speculate", "lookup", "--beams", 2)
     assert "--no-cache" in refusal("run", FABLE, "a", "--speculate", "lookup", "--no-cache")

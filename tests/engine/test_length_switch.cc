@@ -71,6 +71,16 @@ class LengthSwitch : public testing::TestWithParam<std::string> {
   }
   Sequence sequence_of(int n) const { return sequence_of(n, backend_); }
 
+  void expect_saved_as_rewound(int length) const {
+    Sequence sequence = sequence_of(21);
+    sequence.rewind(length);
+    const auto decoder = std::make_shared<Decoder>(backend_);
+    Sequence back = Sequence::restored(decoder, 0, sequence.tokens(), sequence.contents(), {});
+    ASSERT_EQ(back.append(tokens(length, length + 2)), AppendStatus::kDone);
+    expect_untouched(back, length + 2);
+    expect_untouched(sequence, length);
+  }
+
   static LogitsCopy logits_of(Sequence& sequence) { return {sequence.logits().begin(), sequence.logits().end()}; }
   LogitsCopy logits_after(int n) const {
     Sequence sequence = sequence_of(n);
@@ -172,26 +182,12 @@ TEST_P(LengthSwitch, ScoringSeesOnlyTheNewTokens) {
   expect_same(seen.back(), logits_after(21));
 }
 
-TEST_P(LengthSwitch, ARewoundSequenceIsSavedAsRewound) {
-  Sequence sequence = sequence_of(21);
-  sequence.rewind(10);
-  const auto decoder = std::make_shared<Decoder>(backend_);
-  Sequence back = Sequence::restored(decoder, 0, sequence.tokens(), sequence.contents(), {});
-  ASSERT_EQ(back.append(tokens(10, 12)), AppendStatus::kDone);
-  expect_untouched(back, 12);
-  expect_untouched(sequence, 10);
-}
+TEST_P(LengthSwitch, ARewoundSequenceIsSavedAsRewound) { expect_saved_as_rewound(10); }
 
 // Graphs drop what leaves the window, and a rewind makes it visible again.
 TEST_P(LengthSwitch, ARewoundWindowIsSavedAsRewound) {
   backend_ = open("window-cache");
-  Sequence sequence = sequence_of(21);
-  sequence.rewind(15);
-  const auto decoder = std::make_shared<Decoder>(backend_);
-  Sequence back = Sequence::restored(decoder, 0, sequence.tokens(), sequence.contents(), {});
-  ASSERT_EQ(back.append(tokens(15, 17)), AppendStatus::kDone);
-  expect_untouched(back, 17);
-  expect_untouched(sequence, 15);
+  expect_saved_as_rewound(15);
 }
 
 INSTANTIATE_TEST_SUITE_P(On, LengthSwitch, testing::Values("native", "reference"), [](const auto& tested) { return tested.param; });

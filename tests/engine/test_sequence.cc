@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/sequence.h"
+#include "engine/tree.h"
 #include "kvik/error.h"
 #include "support/models.h"
 
@@ -53,6 +54,27 @@ TEST(Sequence, LogitsAfterARewindAreThoseOfTheTokenBefore) {
   sequence.rewind(2);
   EXPECT_EQ(sequence.length(), 2);
   EXPECT_THAT(copy(sequence.logits()), testing::Pointwise(testing::FloatNear(1e-5f), at_two));
+}
+
+// Pages behind a window are kept as long as keep() may make them visible again.
+TEST(Sequence, AShortPathOfADeepTreeIsKeptWithoutComputingAgain) {
+  const std::shared_ptr<backend::Backend> backend = testing_support::open_native(testing_support::fixtures() / "rules" / "window");
+  std::vector<TokenId> tokens, deep(20, 3);
+  for (int i = 0; i < 34; ++i) tokens.push_back(i % 24);
+  std::vector<int> parents;
+  for (int i = 0; i < 20; ++i) parents.push_back(i - 1);
+  Sequence sequence(backend, 0), alone(backend, 0);
+  ASSERT_EQ(sequence.append(tokens), AppendStatus::kDone);
+  Tree tree;
+  ASSERT_EQ(tree.compute(sequence, deep, parents), AppendStatus::kDone);
+  tree.keep(0, sequence);
+  sequence.push(5);
+  EXPECT_FALSE(sequence.must_restart());
+  sequence.drop_pending();
+  tokens.insert(tokens.end(), {3, 5});
+  ASSERT_EQ(sequence.append({tokens.data() + 35, 1}), AppendStatus::kDone);
+  ASSERT_EQ(alone.append(tokens), AppendStatus::kDone);
+  EXPECT_EQ(copy(sequence.logits()), copy(alone.logits()));
 }
 
 TEST(Sequence, ThousandsOfForksShareOnePast) {

@@ -29,6 +29,16 @@ std::string read(const PageTable& sequence) {
   return text;
 }
 
+// A sequence and a fork of it.
+struct Forked {
+  explicit Forked(const std::string& text) {
+    write(origin, text);
+    fork.fork_from(origin);
+  }
+  PageStore store{{kPageBytes, kPositions}};
+  PageTable origin{store}, fork{store};
+};
+
 TEST(Pages, SequenceReadsBackWhatWasWrittenAcrossPages) {
   PageStore store({kPageBytes, kPositions});
   PageTable sequence(store);
@@ -39,14 +49,11 @@ TEST(Pages, SequenceReadsBackWhatWasWrittenAcrossPages) {
 }
 
 TEST(Pages, ForkSharesThePastAndNoLaterWrites) {
-  PageStore store({kPageBytes, kPositions});
-  PageTable origin(store), fork(store);
-  write(origin, "abcdef");
-  fork.fork_from(origin);
-  write(origin, "XY");
-  write(fork, "uvwxyz");
-  EXPECT_EQ(read(origin), "abcdefXY");
-  EXPECT_EQ(read(fork), "abcdefuvwxyz");
+  Forked pages("abcdef");
+  write(pages.origin, "XY");
+  write(pages.fork, "uvwxyz");
+  EXPECT_EQ(read(pages.origin), "abcdefXY");
+  EXPECT_EQ(read(pages.fork), "abcdefuvwxyz");
 }
 
 TEST(Pages, ForkCopiesNoPageUntilItIsWritten) {
@@ -65,14 +72,11 @@ TEST(Pages, ForkCopiesNoPageUntilItIsWritten) {
 }
 
 TEST(Pages, WritingAfterRewindDoesNotChangeForks) {
-  PageStore store({kPageBytes, kPositions});
-  PageTable origin(store), fork(store);
-  write(origin, "abcdefghij");
-  fork.fork_from(origin);
-  origin.rewind(2);
-  write(origin, "ZZZ");
-  EXPECT_EQ(read(origin), "abZZZ");
-  EXPECT_EQ(read(fork), "abcdefghij");
+  Forked pages("abcdefghij");
+  pages.origin.rewind(2);
+  write(pages.origin, "ZZZ");
+  EXPECT_EQ(read(pages.origin), "abZZZ");
+  EXPECT_EQ(read(pages.fork), "abcdefghij");
 }
 
 TEST(Pages, PrepareChangesNeitherLengthNorContents) {
@@ -176,26 +180,24 @@ TEST(Pages, PanelsOfAPageAreAddressedOneByOne) {
 }
 
 TEST(Pages, PagesBeforeAWindowAreGivenBack) {
-  PageStore store({kPageBytes, kPositions});
-  PageTable sequence(store), fork(store);
-  write(sequence, "abcdefghijkl");
-  fork.fork_from(sequence);
+  Forked pages("abcdefghijkl");
+  PageTable& sequence = pages.origin;
   sequence.drop_before(7);
   EXPECT_EQ(sequence.first_kept(), 4);
   EXPECT_EQ(sequence.size_bytes(), 2 * kPageBytes);
   EXPECT_EQ(sequence.panels()[0], nullptr);
-  EXPECT_EQ(read(fork), "abcdefghijkl");
+  EXPECT_EQ(read(pages.fork), "abcdefghijkl");
   sequence.drop_before(3);
   EXPECT_EQ(sequence.first_kept(), 4);
   write(sequence, "mnopq");
-  PageTable later(store);
+  PageTable later(pages.store);
   later.fork_from(sequence);
   EXPECT_EQ(later.first_kept(), 4);
   sequence.rewind(0);
   EXPECT_EQ(sequence.first_kept(), 0);
-  fork.clear();
+  pages.fork.clear();
   later.clear();
-  EXPECT_EQ(store.used_bytes(), 0u);
+  EXPECT_EQ(pages.store.used_bytes(), 0u);
 }
 
 TEST(Pages, PrepareTakesAsManyPagesAsItSays) {

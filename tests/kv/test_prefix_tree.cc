@@ -152,6 +152,26 @@ TEST_F(Tree, AKnownContinuationIsFound) {
   EXPECT_EQ(next, Tokens{});
 }
 
+TEST_F(Tree, AContinuationGoesOnInTheMostRecentlyUsedOfTheNextPages) {
+  const Tokens all = numbers(14);
+  Tokens other = all;
+  other[9] = 77;
+  compute_and_end(other);
+  compute_and_end(all);
+  Tokens next;
+  const auto expect = [&](const Tokens& text, size_t from, size_t to) {
+    tree_.continuation(numbers(static_cast<int>(from)), to - from, next);
+    EXPECT_EQ(next, Tokens(text.begin() + static_cast<ptrdiff_t>(from), text.begin() + static_cast<ptrdiff_t>(std::min<size_t>(to, 14))));
+  };
+  expect(all, 3, 12);
+  expect(all, 4, 20);  // from the end of a page
+  expect(all, 8, 13);
+  PageTable table(store_);
+  tree_.find(other, table);
+  expect(other, 3, 20);
+  tree_.clear();
+}
+
 // Random operations against a list of all token sequences that were ever added: what is found is right, and nothing is lost or leaked.
 TEST_F(Tree, RandomOperationsFindOnlyWhatWasComputed) {
   std::mt19937 random(3);

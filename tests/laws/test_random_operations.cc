@@ -13,6 +13,9 @@
 #include "backend/native/native_backend.h"
 #include "backend/native/stages.h"
 #include "engine/decoder.h"
+#include "engine/draft.h"
+#include "engine/lookup.h"
+#include "engine/sample_strategy.h"
 #include "engine/tree.h"
 #include "laws/native.h"
 
@@ -70,6 +73,18 @@ class Oracle {
     return std::memcmp(found->second.data(), logits.data(), logits.size_bytes()) == 0;
   }
 
+  // The tokens and the n likeliest ones after them.
+  Tokens continued(Tokens tokens, size_t n) {
+    const std::lock_guard lock(mutex_);
+    Sequence sequence(backend_, 0);
+    EXPECT_EQ(sequence.append(tokens), AppendStatus::kDone);
+    for (; n > 0; --n) {
+      tokens.push_back(static_cast<TokenId>(std::ranges::max_element(sequence.logits()) - sequence.logits().begin()));
+      EXPECT_EQ(sequence.append({&tokens.back(), 1}), AppendStatus::kDone);
+    }
+    return tokens;
+  }
+
  private:
   BackendPtr backend_;
   std::mutex mutex_;
@@ -96,8 +111,10 @@ class Worker {
         tree();
       } else if (what < 86) {
         save_and_load();
-      } else if (what < 92) {
+      } else if (what < 90) {
         step_all();
+      } else if (what < 95) {
+        generate();
       } else {
         held_.erase(held_.begin() + below(held_.size()));
       }
@@ -106,6 +123,7 @@ class Worker {
   }
 
   size_t n_no_memory = 0, n_kept = 0, n_checked = 0;
+  int n_proposed = 0, n_accepted = 0;
 
  private:
   static constexpr size_t kMostHeld = 6;
@@ -134,7 +152,7 @@ class Worker {
     if (status == AppendStatus::kNoMemory) make_room();
   }
 
-  // What a caller does who is told that there is no memory.
+  // What a caller does after kNoMemory.
   void make_room() {
     ++n_no_memory;
     if (held_.size() > 1) held_.erase(held_.begin());
@@ -207,6 +225,41 @@ class Worker {
     if (status == AppendStatus::kNoMemory) make_room();
   }
 
+  std::unique_ptr<engine::Speculation> speculation(size_t max_length) {
+    std::vector<std::unique_ptr<engine::Proposer>> proposers;
+    proposers.push_back(std::make_unique<engine::LookupProposer>(decoder_->shared_backend(), max_length));
+    // The model itself as its draft, with sequences among all others.
+    if (below(3) == 0) proposers.push_back(std::make_unique<engine::DraftProposer>(decoder_, 0, decoder_->backend().traits().vocab, true));
+    return std::make_unique<engine::Speculation>(
+        std::move(proposers), engine::SpeculationOptions{.max_length = max_length, .most_tokens = 1 + below(15), .adapt = below(8) == 0});
+  }
+
+  // A few tokens, many of them ahead of their turn.
+  void generate() {
+    const size_t which = below(held_.size());
+    const size_t n_before = held_[which].tokens.size(), n_new = 1 + below(20);
+    if (n_before == 0 || n_before + n_new > kLongest) return;
+    const size_t max_length = n_before + n_new + 1;  // the last token is chosen and not computed
+    const auto sampler =
+        std::make_shared<sample::Sampler>(Sampling{}, sample::TokenRules{static_cast<size_t>(decoder_->backend().traits().vocab), {}, {}});
+    engine::SampleOptions options{.stop = {{}, max_length, nullptr}, .prompt_length = n_before, .scores = false};
+    engine::Stream stream(std::move(held_[which].sequence), std::make_unique<engine::SampleStrategy>(sampler, options));
+    stream.speculation = speculation(max_length);
+    engine::Stream* const alone[] = {&stream};
+    engine::StepStatus status = engine::StepStatus::kWorked;
+    while (!stream.finish && status == engine::StepStatus::kWorked) status = decoder_->step(alone);
+    n_proposed += stream.timing.n_proposed;
+    n_accepted += stream.timing.n_accepted;
+    Sequence& sequence = stream.branches.front();
+    sequence.drop_pending();
+    const Tokens expected = oracle_.continued(held_[which].tokens, n_new);
+    held_[which].tokens.assign(sequence.tokens().begin(), sequence.tokens().end());
+    ASSERT_GE(held_[which].tokens.size(), status == engine::StepStatus::kWorked ? expected.size() : n_before);
+    EXPECT_TRUE(std::equal(held_[which].tokens.begin(), held_[which].tokens.end(), expected.begin())) << "speculation";
+    held_[which].sequence = std::move(sequence);
+    if (status == engine::StepStatus::kNoMemory) make_room();
+  }
+
   void check(Held& held) {
     ASSERT_EQ(Tokens(held.sequence.tokens().begin(), held.sequence.tokens().end()), held.tokens);
     if (held.tokens.empty()) return;
@@ -241,6 +294,8 @@ TEST_P(RandomOperations, LoseAndMixNothing) {
     other.join();
     EXPECT_GT(one.n_checked + two.n_checked, n / 8);
     EXPECT_GT(one.n_kept + two.n_kept, n / 100);
+    EXPECT_GT(one.n_accepted + two.n_accepted, static_cast<int>(n) / 100);
+    EXPECT_GT(one.n_proposed + two.n_proposed, one.n_accepted + two.n_accepted);
     EXPECT_EQ(one.n_no_memory + two.n_no_memory > 0, GetParam().budget_pages > 0);
   }
   const backend::CacheMemory memory = backend->cache_memory();

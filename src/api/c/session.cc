@@ -21,9 +21,7 @@ void kvik_session_free(kvik_session* session) {
 
 namespace {
 
-kvik_status no_memory() {
-  return fail(KVIK_STATUS_NO_MEMORY, "the memory of the KV cache (kv_bytes) is in use by other sessions; end one of them and try again");
-}
+kvik_status no_memory() { return fail(KVIK_STATUS_NO_MEMORY, kvik::kNoMemoryMessage); }
 
 kvik_status status_of(kvik::AppendStatus status, const kvik::Session& session, size_t n_ids) {
   if (status == kvik::AppendStatus::kDone) return KVIK_STATUS_OK;

@@ -24,13 +24,13 @@ bool CachePages::make_room(std::span<backend::Cache* const> caches, std::span<co
   return tree_->make_room(n_needed());
 }
 
-void CachePages::find(std::span<const TokenId> tokens, NativeCache& cache) {
+void CachePages::find(const TokenView& tokens, NativeCache& cache) {
   tree_->find(tokens, cache.pages);
   cache.n_shared_pages = static_cast<size_t>(cache.pages.length() / store_->shape().positions());
   n_reused_->fetch_add(cache.pages.length(), std::memory_order_relaxed);
 }
 
-void CachePages::share(NativeCache& cache, std::span<const TokenId> tokens, bool whole) {
+void CachePages::share(NativeCache& cache, const TokenView& tokens, bool whole) {
   const size_t n_full = tokens.size() / static_cast<size_t>(store_->shape().positions());
   if (n_full <= cache.n_shared_pages && !whole) return;
   tree_->add(tokens, cache.pages, cache.n_shared_pages, whole);

@@ -25,8 +25,8 @@ class CachePages {
   bool make_room(std::span<backend::Cache* const> caches, std::span<const int64_t> ends);
   bool make_room(int64_t n_positions) { return tree_->make_room(store_->shape().n_pages(n_positions)); }
 
-  void find(std::span<const TokenId> tokens, backend::NativeCache& cache);
-  void share(backend::NativeCache& cache, std::span<const TokenId> tokens, bool whole);
+  void find(const TokenView& tokens, backend::NativeCache& cache);
+  void share(backend::NativeCache& cache, const TokenView& tokens, bool whole);
   int pin(std::span<const TokenId> tokens) { return static_cast<int>(tree_->pin(tokens)); }
   void continuation(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& found) { tree_->continuation(tokens, n, found); }
   backend::CacheMemory memory() const;

@@ -87,10 +87,11 @@ class NativeBackend final : public Backend {
   std::unique_ptr<Cache> new_cache(std::shared_ptr<const Source> source, int length) override;
   bool can_continue(const Cache& cache, int length) const override;
   std::unique_ptr<Cache> fork(const Cache& cache) override;
+  void fork_into(const Cache& cache, std::unique_ptr<Cache>& copy) override;
   void rewind(Cache& cache, int length) override;
   RunStatus run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) override;
-  std::unique_ptr<Cache> find_prefix(std::span<const TokenId> tokens, int length) override;
-  void share_prefix(Cache& cache, std::span<const TokenId> tokens, bool whole) override;
+  std::unique_ptr<Cache> find_prefix(const TokenView& tokens, int length) override;
+  void share_prefix(Cache& cache, const TokenView& tokens, bool whole) override;
   int pin_prefix(std::span<const TokenId> tokens) override { return pages_.pin(tokens); }
   void find_continuation(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& found) override;
   CacheMemory cache_memory() const override { return pages_.memory(); }
@@ -106,7 +107,7 @@ class NativeBackend final : public Backend {
   void check_branch(std::span<const Row> rows, size_t first, std::span<Cache* const> caches);
   void add_branches(std::span<const Row> rows, std::span<Cache* const> caches);
   bool shares_prefixes() const { return traits_.can_rewind && !traits_.needs_source; }
-  void drop_unseen(NativeCache& cache) const;
+  void drop_unseen(NativeCache& cache, int64_t n_certain) const;
   void prepare(std::span<Cache* const> caches);
   bool is_beyond(int64_t length) const { return traits_.switch_after > 0 && length > traits_.switch_after; }
 
@@ -126,7 +127,8 @@ class NativeBackend final : public Backend {
   std::vector<native::RunSequence> sequences_;
   std::vector<int64_t> tokens_;
   std::vector<int32_t> wanted_;
-  std::vector<int64_t> ends_;  // length of each sequence after the call
+  std::vector<int64_t> ends_;     // length of each sequence after the call
+  std::vector<int64_t> certain_;  // of these, positions before the first that is only proposed
   std::vector<int32_t> branches_;
   std::vector<std::pair<int32_t, int32_t>> row_branches_;  // a row, and a sequence that branches off behind it
 };
@@ -181,7 +183,7 @@ void NativeBackend::try_one_row() {
     const std::unique_ptr<Cache> cache = new_cache(nullptr, 1);
     Cache* const caches[] = {cache.get()};
     Logits logits;
-    if (run({&row, 1}, caches, logits) != RunStatus::kDone) throw Error(Code::kInternal, "the KV cache has no free page");
+    if (run({&row, 1}, caches, logits) != RunStatus::kDone) throw Error(Code::kInternal, "not enough memory for one page of the cache");
   } catch (const Error& e) { throw Error(Code::kUnsupported, fmt::format("its plan fails on one token: {}", e.what())); }
 }
 
@@ -207,14 +209,20 @@ bool NativeBackend::can_continue(const Cache& cache, int length) const {
 }
 
 std::unique_ptr<Cache> NativeBackend::fork(const Cache& cache) {
-  const auto& origin = static_cast<const NativeCache&>(cache);
-  auto copy = std::make_unique<NativeCache>(pages_.store(), register_bytes_);
-  copy->pages.fork_from(origin.pages);
-  copy->n_shared_pages = origin.n_shared_pages;
-  copy->registers.copy_from(origin.registers);
-  copy->source = origin.source;
-  copy->beyond = origin.beyond;
+  std::unique_ptr<Cache> copy;
+  fork_into(cache, copy);
   return copy;
+}
+
+void NativeBackend::fork_into(const Cache& cache, std::unique_ptr<Cache>& copy) {
+  const auto& origin = static_cast<const NativeCache&>(cache);
+  if (copy == nullptr) copy = std::make_unique<NativeCache>(pages_.store(), register_bytes_);
+  auto& fork = static_cast<NativeCache&>(*copy);
+  fork.pages.fork_from(origin.pages);
+  fork.n_shared_pages = origin.n_shared_pages;
+  fork.registers.copy_from(origin.registers);
+  fork.source = origin.source;
+  fork.beyond = origin.beyond;
 }
 
 void NativeBackend::rewind(Cache& cache, int length) {
@@ -235,7 +243,7 @@ void NativeBackend::check_files() const {
 }
 
 void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const> caches) {
-  ends_.clear();
+  ends_.clear(), certain_.assign(caches.size(), INT64_MAX);
   for (const Cache* cache : caches) ends_.push_back(cache->length());
   rows_.clear(), tokens_.clear(), wanted_.clear();
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -254,6 +262,10 @@ void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const
     if (row.after >= 0 && together) check_branch(rows, i, caches);
     if (row.position != end || !together) throw Error(Code::kInternal, "the rows of a sequence must be adjacent and continue its cache");
     ++end;
+    if (row.proposed) {
+      int64_t& certain = certain_[static_cast<size_t>(row.sequence)];
+      certain = std::min<int64_t>(certain, row.after >= 0 ? caches[static_cast<size_t>(row.sequence)]->length() : row.position);
+    }
     rows_.push_back({row.position, row.sequence, static_cast<const NativeCache&>(*caches[static_cast<size_t>(row.sequence)]).beyond});
     tokens_.push_back(row.token);
     if (row.wants_logits) wanted_.push_back(static_cast<int32_t>(i));
@@ -302,7 +314,7 @@ RunStatus NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> 
   for (size_t s = 0; s < caches.size(); ++s) {
     auto& cache = static_cast<NativeCache&>(*caches[s]);
     cache.pages.commit(ends_[s]);
-    drop_unseen(cache);
+    drop_unseen(cache, std::min(certain_[s], ends_[s]));
     std::swap(cache.registers, cache.pending);
   }
   return RunStatus::kDone;
@@ -342,19 +354,19 @@ void NativeBackend::add_branches(std::span<const Row> rows, std::span<Cache* con
   }
 }
 
-// Pages that no later row sees. A rewind beyond them computes their tokens again.
-void NativeBackend::drop_unseen(NativeCache& cache) const {
-  if (window_ > 0) cache.pages.drop_before(cache.length() + 1 - window_);
+// Pages that no row after the first `n_certain` positions sees. A rewind beyond them computes their tokens again.
+void NativeBackend::drop_unseen(NativeCache& cache, int64_t n_certain) const {
+  if (window_ > 0) cache.pages.drop_before(n_certain + 1 - window_);
 }
 
-std::unique_ptr<Cache> NativeBackend::find_prefix(std::span<const TokenId> tokens, int length) {
+std::unique_ptr<Cache> NativeBackend::find_prefix(const TokenView& tokens, int length) {
   if (!shares_prefixes() || is_beyond(length)) return nullptr;
   std::unique_ptr<Cache> cache = new_cache(nullptr, length);
   pages_.find(tokens, static_cast<NativeCache&>(*cache));
   return cache->length() > 0 ? std::move(cache) : nullptr;
 }
 
-void NativeBackend::share_prefix(Cache& cache, std::span<const TokenId> tokens, bool whole) {
+void NativeBackend::share_prefix(Cache& cache, const TokenView& tokens, bool whole) {
   auto& native_cache = static_cast<NativeCache&>(cache);
   if (shares_prefixes() && !native_cache.beyond) pages_.share(native_cache, tokens, whole);
 }
@@ -413,7 +425,7 @@ std::unique_ptr<Cache> NativeBackend::restore(std::span<const TokenId> tokens, s
     std::copy(bytes.begin(), bytes.end(), i < n_pages ? native_cache.pages.panels()[i] : registers.data());
   }
   native_cache.pages.commit(static_cast<int64_t>(tokens.size()));
-  drop_unseen(native_cache);
+  drop_unseen(native_cache, native_cache.length());
   return cache;
 }
 
