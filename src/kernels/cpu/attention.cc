@@ -15,6 +15,7 @@ constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * t
 
 constexpr int64_t kQueriesPerUnit = 32;  // that share one reading of a span from the nearest cache
 constexpr int64_t kMostSplitRows = 8;    // beyond, rows themselves are parallel work enough
+constexpr int64_t kWorthAThread = 6000;  // multiplications: for less, waking a thread takes longer than its work
 
 int64_t part_floats(const Attention& a) { return kPartHeader + a.layout.value_stride; }
 int64_t kv_head_of(const Attention& a, int64_t head) {
@@ -44,6 +45,11 @@ class Call {
     for (const AttendRow& row : rows_) most_spans_ = std::max(most_spans_, spans_of(row).end - spans_of(row).begin);
   }
 
+  int64_t n_multiplications() const {
+    int64_t n_keys = 0;
+    for (const AttendRow& row : rows_) n_keys += row.n_keys - row.first_key;
+    return n_keys * a_.n_heads * (a_.layout.key_dim + a_.layout.value_dim);
+  }
   int64_t n_units() const { return n_blocks() * a_.layout.n_heads; }
   int64_t most_spans() const { return most_spans_; }
 
@@ -219,6 +225,10 @@ void attend(ThreadPool& pool, const CpuKernels& kernels, const Attention& attent
             std::span<float> scratch) {
   Call call(kernels, attention, rows, scratch);
   const auto n_rows = static_cast<int64_t>(rows.size());
+  if (call.n_multiplications() < kWorthAThread * pool.n_threads()) {
+    for (int64_t unit = 0; unit < call.n_units(); ++unit) call.run_unit(unit);
+    return;
+  }
   const bool split = !call.rounds_weights() && pool.n_threads() > 1 && n_rows <= kMostSplitRows && call.most_spans() > 1 &&
                      call.n_units() < int64_t{4} * pool.n_threads();
   if (!split) return pool.for_each(call.n_units(), [&](int64_t unit) { call.run_unit(unit); });
