@@ -26,11 +26,7 @@ Generation::State::State(std::shared_ptr<Session::State> continued, std::span<co
       cancelled(options.cancelled),
       prompt_ids(prompt.begin(), prompt.end()),
       setup(api::make_target_setup(*session->model, api::request_of(options), static_cast<int>(prompt.size()))) {
-  if (prompt.empty()) throw Error(Code::kBadArgument, "the prompt is empty; at least one token was expected");
-  engine::Sequence& sequence = session->sequence();
-  const int capacity = sequence.capacity();
-  if (capacity > 0 && prompt.size() > static_cast<size_t>(capacity))
-    throw Error(Code::kTooLarge, fmt::format("the prompt has {} tokens; the context has room for {}", prompt.size(), capacity));
+  api::check_prompt(prompt.size(), session->sequence().capacity());
   if (setup.searches_beams() && !options.use_cache)
     throw Error(Code::kBadArgument, "use_cache = false (--no-cache) and beams exclude each other: beams are forks of the cache");
   api::check_speculation(*session->model, options, setup);
@@ -79,29 +75,17 @@ bool Generation::State::compute_prompt(const GenerateOptions& options) {
 
 void Generation::State::begin(const GenerateOptions& options) {
   const Model::State& model = *session->model;
-  engine::TargetOptions& target = setup.options;
-  target.scores = false;
-  target.beams.max_length = prompt_ids.size() + static_cast<size_t>(setup.max_new_tokens);
+  const int capacity = session->sequence().capacity();
+  std::unique_ptr<engine::Strategy> strategy = api::new_strategy(model, setup, prompt_ids.size(), capacity);
   if (setup.searches_beams()) {
-    // Every token of a beam is computed, so that all of them need room.
-    if (const int capacity = session->sequence().capacity(); capacity > 0)
-      target.beams.max_length = std::min(target.beams.max_length, static_cast<size_t>(capacity));
-    if (target.beams.max_length <= prompt_ids.size())
-      throw Error(Code::kTooLarge, fmt::format("the prompt has {} tokens; the context has no room for another", prompt_ids.size()));
-    beams.emplace(session->sequence().fork(), engine::new_strategy(setup.sampler, target, {prompt_ids.size(), {}, 0}));
+    beams.emplace(session->sequence().fork(), std::move(strategy));
     beams->started = session->stream.started;
     return;
   }
-  if (model.tokenizer != nullptr) {
-    target.text = [tokenizer = model.tokenizer, stop = setup.stop] { return std::make_unique<engine::TextOutput>(tokenizer, stop); };
-  }
-  std::unique_ptr<engine::Strategy> strategy = engine::new_strategy(setup.sampler, target, {prompt_ids.size(), {}, 0});
   sampling = static_cast<engine::SampleStrategy*>(strategy.get());
   ids.reserve(std::min<size_t>(static_cast<size_t>(setup.max_new_tokens), 4096));
   session->stream.strategy = std::move(strategy);
-  size_t longest = target.beams.max_length;
-  if (const int capacity = session->sequence().capacity(); capacity > 0) longest = std::min(longest, static_cast<size_t>(capacity) + 1);
-  session->stream.speculation = api::make_speculation(model, options, longest);
+  session->stream.speculation = api::make_speculation(model, options, api::longest_sequence(setup, capacity));
   const bool begun = session->stream.speculation == nullptr ||
                      session->stream.speculation->begin(prompt_ids, watch_from(static_cast<int>(prompt_ids.size()), options));
   if (!begun) finish = Finish::kCancelled;

@@ -76,6 +76,32 @@ TargetSetup make_target_setup(const Model::State& state, const TargetRequest& re
   return setup;
 }
 
+void check_prompt(size_t n_tokens, int capacity) {
+  if (n_tokens == 0) throw Error(Code::kBadArgument, "the prompt is empty; at least one token was expected");
+  if (capacity > 0 && n_tokens > static_cast<size_t>(capacity))
+    throw Error(Code::kTooLarge, fmt::format("the prompt has {} tokens; the context has room for {}", n_tokens, capacity));
+}
+
+std::unique_ptr<engine::Strategy> new_strategy(const Model::State& state, TargetSetup& setup, size_t n_prompt, int capacity) {
+  engine::TargetOptions& target = setup.options;
+  target.scores = false;
+  target.beams.max_length = n_prompt + static_cast<size_t>(setup.max_new_tokens);
+  if (setup.searches_beams()) {
+    // Every token of a beam is computed, so that all of them need room.
+    if (capacity > 0) target.beams.max_length = std::min(target.beams.max_length, static_cast<size_t>(capacity));
+    if (target.beams.max_length <= n_prompt)
+      throw Error(Code::kTooLarge, fmt::format("the prompt has {} tokens; the context has no room for another", n_prompt));
+  } else if (state.tokenizer != nullptr) {
+    target.text = [tokenizer = state.tokenizer, stop = setup.stop] { return std::make_unique<engine::TextOutput>(tokenizer, stop); };
+  }
+  return engine::new_strategy(setup.sampler, target, {n_prompt, {}, 0});
+}
+
+size_t longest_sequence(const TargetSetup& setup, int capacity) {
+  const size_t longest = setup.options.beams.max_length;
+  return capacity > 0 ? std::min(longest, static_cast<size_t>(capacity) + 1) : longest;  // the last token chosen is not computed
+}
+
 Hypothesis describe(const Model::State& state, const TargetSetup& setup, const engine::Target& target, const Skip& skip) {
   Hypothesis described{target.ids, "", target.score, target.finish};
   if (state.tokenizer == nullptr) return described;

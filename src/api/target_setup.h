@@ -38,6 +38,13 @@ struct TargetSetup {
 // `n_start`: tokens before the first new one. Throws Error(kBadArgument) if options exclude each other or are out of range.
 TargetSetup make_target_setup(const Model::State& state, const TargetRequest& request, int n_start);
 
+// Throws Error if a prompt is empty or does not fit a context of `capacity` positions; 0: unknown.
+void check_prompt(size_t n_tokens, int capacity);
+
+// How a generation from a prompt chooses its tokens: a SampleStrategy whose text ends before stop texts, or a search with beams.
+std::unique_ptr<engine::Strategy> new_strategy(const Model::State& state, TargetSetup& setup, size_t n_prompt, int capacity);
+size_t longest_sequence(const TargetSetup& setup, int capacity);  // prompt included; after new_strategy()
+
 // A target with its text, which ends before a stop text, and why it ended. `skip` selects tokens that are not text.
 using Skip = std::function<bool(TokenId)>;
 Hypothesis describe(const Model::State& state, const TargetSetup& setup, const engine::Target& target, const Skip& skip = nullptr);

@@ -158,6 +158,7 @@ class Backend {
   // What followed these tokens elsewhere, at most n tokens.
   virtual void find_continuation(std::span<const TokenId> /*tokens*/, size_t /*n*/, std::vector<TokenId>& found) { found.clear(); }
   virtual CacheMemory cache_memory() const { return {}; }
+  virtual void limit_cache_memory(size_t /*bytes*/) {}  // 0: no limit; only if the backend manages the memory of its caches
 
   // The contents of a cache without a source, in host memory, in a backend-specific format; valid until the cache changes.
   virtual std::vector<Tensor> contents(const Cache& cache) = 0;

@@ -288,6 +288,13 @@ void Sequence::restart() {
   next_cache_ = backend().new_cache(source_, static_cast<int>(tokens_.size()));
 }
 
+void Sequence::release() {
+  share_prefix(true);  // kept until somebody needs the memory
+  next_cache_ = nullptr;
+  cache_ = backend().new_cache(source_, static_cast<int>(tokens_.size()));
+  logits_ = {};
+}
+
 void Sequence::reserve(size_t n_tokens) {
   constexpr size_t kMost = size_t{1} << 20;  // more are reserved as they come
   // One more than the context: the last token chosen is not computed.

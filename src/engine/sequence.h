@@ -83,6 +83,7 @@ class Sequence {
   void adopt(std::unique_ptr<backend::Cache>& cache, std::span<const TokenId> tokens, LogitsRow logits);
   void reserve(size_t n_tokens);  // room for this many tokens without another allocation
   void restart();                 // everything becomes pending
+  void release();                 // the same, and the memory of the cache is free for others at once
   void need_logits();             // the last token becomes pending if its logits are not known
   void keep_until_computed();     // all that is pending, or nothing of it
   // After some of what was pending has been computed: back to a length that it had, and the logits it had there.

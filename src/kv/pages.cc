@@ -33,15 +33,17 @@ void push_free(PageBlock& block, Page& page) {
 Error no_memory(size_t limit_bytes) { return Error(Code::kTooLarge, fmt::format("{} (it is {} bytes)", kNoMemoryMessage, limit_bytes)); }
 
 size_t Budget::left_bytes() const {
-  if (limit_bytes_ == 0) return SIZE_MAX;
+  const size_t limit = limit_bytes();
+  if (limit == 0) return SIZE_MAX;
   const size_t allocated = allocated_bytes();
-  return allocated < limit_bytes_ ? limit_bytes_ - allocated : 0;
+  return allocated < limit ? limit - allocated : 0;
 }
 
 bool Budget::take(size_t bytes) {
+  const size_t limit = limit_bytes();
   size_t allocated = allocated_bytes();
   do {
-    if (limit_bytes_ > 0 && (bytes > limit_bytes_ || allocated > limit_bytes_ - bytes)) return false;
+    if (limit > 0 && (bytes > limit || allocated > limit - bytes)) return false;
   } while (!allocated_bytes_.compare_exchange_weak(allocated, allocated + bytes, std::memory_order_relaxed));
   return true;
 }

@@ -43,14 +43,15 @@ class Budget {
  public:
   explicit Budget(size_t limit_bytes = 0) : limit_bytes_(limit_bytes) {}  // 0: no limit
 
-  size_t limit_bytes() const { return limit_bytes_; }
+  size_t limit_bytes() const { return limit_bytes_.load(std::memory_order_relaxed); }
+  void set_limit(size_t bytes) { limit_bytes_ = bytes; }  // nothing is freed; more is taken only below it
   size_t allocated_bytes() const { return allocated_bytes_.load(std::memory_order_relaxed); }
   size_t left_bytes() const;
   bool take(size_t bytes);  // false, and nothing taken, if that is more than is left
   void give_back(size_t bytes) { allocated_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
 
  private:
-  const size_t limit_bytes_;
+  std::atomic<size_t> limit_bytes_;
   std::atomic<size_t> allocated_bytes_{0};
 };
 

@@ -296,6 +296,9 @@ def test_the_examples_do_what_they_say():
     assert len(example("story", "The king")) > 20
     turns = example("turns", text="Once upon a time\nAnd then the wolf\n")
     assert "(0 tokens reused" in turns and turns.count("tokens reused") == 2
+    streams = example("streams", text="Once upon a time\nThe king\n").splitlines()
+    options = ["-n", 40, "--temperature", 0.7, "--seed", 1, "--stop", "\n"]
+    assert streams == [kvik("run", FABLE, prompt, *options).stdout.rstrip("\n") for prompt in ("Once upon a time", "The king")]
     search = example("search", "Once upon a time", 4, 3)
     assert "5012 forks" in search
     likelihoods = [float(line.split()[0]) for line in search.splitlines()[:3]]

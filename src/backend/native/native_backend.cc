@@ -95,6 +95,7 @@ class NativeBackend final : public Backend {
   int pin_prefix(std::span<const TokenId> tokens) override { return pages_.pin(tokens); }
   void find_continuation(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& found) override;
   CacheMemory cache_memory() const override { return pages_.memory(); }
+  void limit_cache_memory(size_t bytes) override { budget_->set_limit(bytes); }
   std::vector<Tensor> contents(const Cache& cache) override;
   std::unique_ptr<Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) override;
   std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) override;
@@ -116,6 +117,7 @@ class NativeBackend final : public Backend {
   std::shared_ptr<Recorder> recorder_;
   ThreadPool pool_;
   std::unique_ptr<Runner> decoder_;
+  std::shared_ptr<kv::Budget> budget_;
   native::CachePages pages_;
   int64_t window_ = 0;  // positions that the widest attention sees; 0: all
   std::vector<int64_t> register_bytes_;
@@ -138,12 +140,12 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   const native::Stages stages =
       options.stages != nullptr ? *options.stages : native::take(native::compile_stages(signature_, {options.context, options.no_fuse}));
   const cpu::CpuKernels& kernels = kernels_of(options.isa);
-  const auto budget = std::make_shared<kv::Budget>(options.kv_bytes);
-  const native::RunnerFactory make{options.weights, native::kv_format_of(signature_, options.kv, options.weights), &kernels, &pool_, log, budget, recorder_.get()};
+  budget_ = std::make_shared<kv::Budget>(options.kv_bytes);
+  const native::RunnerFactory make{options.weights, native::kv_format_of(signature_, options.kv, options.weights), &kernels, &pool_, log, budget_, recorder_.get()};
   decoder_ = make(stages.decoder);
   const Plan& plan = *stages.decoder;
   const auto panel_bytes = static_cast<size_t>(std::max<int64_t>(64, decoder_->layouts().page_bytes));
-  pages_ = native::CachePages({panel_bytes, cpu::kPagePositions, std::max(1, options.page_panels)}, budget);
+  pages_ = native::CachePages({panel_bytes, cpu::kPagePositions, std::max(1, options.page_panels)}, budget_);
   window_ = widest_window(plan);
   if (const size_t page_bytes = pages_.store()->shape().bytes(); options.kv_bytes > 0 && options.kv_bytes < page_bytes)
     throw Error(Code::kBadArgument, fmt::format("the KV cache may have {} bytes (kv_bytes, --kv-bytes), and one page of it takes {}",

@@ -34,8 +34,9 @@ KVIK_INLINE void unpack_step(const uint8_t* lines, I zero_points, int8_t* to) {
   }
 }
 
+// `ahead`: bytes from these weights to those that are needed next; they are fetched meanwhile. 0: none.
 template <class Scale>
-void prepare(const PackedWeights& m, int64_t panel, int64_t first_step, Chunk& chunk) {
+void prepare(const PackedWeights& m, int64_t panel, int64_t first_step, int64_t ahead, Chunk& chunk) {
   const WeightLayout& layout = m.layout;
   const auto* data = reinterpret_cast<const uint8_t*>(m.data);
   const bool four_bits = layout.format == WeightFormat::kBlocks4;
@@ -46,6 +47,9 @@ void prepare(const PackedWeights& m, int64_t panel, int64_t first_step, Chunk& c
     const uint8_t* unit = data + panel * layout.panel_bytes + block / unit_blocks * (64 + unit_blocks * layout.block_bytes);
     store(chunk.scales[i], load(reinterpret_cast<const Scale*>(unit) + block % unit_blocks * kLanes));
     const uint8_t* lines = unit + 64 + block % unit_blocks * layout.block_bytes + step % steps_per_block * step_bytes;
+    if (ahead > 0) {
+      for (int64_t line = 0; line < step_bytes; line += 64) _mm_prefetch(reinterpret_cast<const char*>(lines + ahead + line), _MM_HINT_T1);
+    }
     if (!four_bits) {
       chunk.weights[i] = reinterpret_cast<const int8_t*>(lines);
       continue;
@@ -164,7 +168,7 @@ void multiply_row_block(const PackedWeights& m, const QuantisedRows& x, const Ma
     for (int64_t step = 0; step < n_steps; step += kChunkSteps) {
       for (int i = 0; i < n_panels; ++i) {
         chunks[i].n_steps = static_cast<int>(n_steps - step < kChunkSteps ? n_steps - step : kChunkSteps);
-        prepare<Scale>(m, panel + i, step, chunks[i]);
+        prepare<Scale>(m, panel + i, step, panel + i + kGroupPanels < range.end ? kGroupPanels * m.layout.panel_bytes : 0, chunks[i]);
       }
       for (int tile = 0; tile < n_tiles; ++tile) {
         const int64_t at = (first_row + tile * kTileRows) * n_steps + step;

@@ -1,0 +1,169 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+
+namespace kvik::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_between(Clock::time_point begin, Clock::time_point end) { return std::chrono::duration<double, std::milli>(end - begin).count(); }
+
+}  // namespace
+
+Scheduler::Scheduler(std::shared_ptr<Decoder> decoder, SchedulerLimits limits)
+    : decoder_(std::move(decoder)), limits_(limits), thread_([this] { run(); }) {}
+
+Scheduler::~Scheduler() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_all();
+  room_.notify_all();
+  thread_.join();
+}
+
+bool Scheduler::try_submit(std::shared_ptr<Request> request) {
+  const std::lock_guard lock(mutex_);
+  if (waiting_.size() >= limits_.max_waiting) return false;
+  waiting_.push_back({.request = std::move(request)});
+  work_.notify_one();
+  return true;
+}
+
+void Scheduler::submit(std::shared_ptr<Request> request) {
+  std::unique_lock lock(mutex_);
+  room_.wait(lock, [&] { return stopping_ || waiting_.size() < limits_.max_waiting; });
+  waiting_.push_back({.request = std::move(request)});
+  work_.notify_one();
+}
+
+Scheduler::Load Scheduler::load() const {
+  const std::lock_guard lock(mutex_);
+  return {n_running_.load(), waiting_.size(), n_preempted_.load()};
+}
+
+void Scheduler::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [&] { return stopping_ || !waiting_.empty() || !running_.empty(); });
+    if (stopping_) break;
+    admit();
+    lock.unlock();
+    end_cancelled();
+    if (!running_.empty()) step();
+    lock.lock();
+  }
+  for (Entry& entry : waiting_) entry.request->ended(nullptr);
+  for (Entry& entry : running_) entry.request->ended(nullptr);
+  waiting_.clear();
+  running_.clear();
+}
+
+// In the order in which they came. One that was preempted waits for the end of another, and everybody behind it waits too: they would take
+// the memory that it needs.
+void Scheduler::admit() {
+  std::erase_if(waiting_, [](Entry& entry) {
+    const bool cancelled = entry.request->is_cancelled();
+    if (cancelled) entry.request->ended(nullptr);
+    return cancelled;
+  });
+  while (!waiting_.empty() && running_.size() < limits_.max_streams) {
+    if (!running_.empty() && waiting_.front().wait_for_end > n_ended_) break;
+    Entry entry = std::move(waiting_.front());
+    waiting_.pop_front();
+    try {
+      join(entry);
+      running_.push_back(std::move(entry));
+    } catch (...) {
+      entry.request->ended(std::current_exception());
+      ++n_ended_;
+    }
+  }
+  n_running_ = running_.size();
+  room_.notify_all();
+}
+
+void Scheduler::join(Entry& entry) const {
+  entry.joined = Clock::now();
+  Stream& stream = entry.request->stream();
+  int n_reused = 0, n_tokens = 0;
+  for (Sequence& branch : stream.branches) {
+    n_reused += branch.use_known_prefix();
+    n_tokens += static_cast<int>(branch.n_pending());
+  }
+  if (stream.timing.n_generated > 0) return;  // it continues
+  stream.timing.n_reused = n_reused;
+  stream.timing.n_prompt = n_tokens;
+}
+
+void Scheduler::end_cancelled() {
+  for (Entry& entry : running_) {
+    if (entry.request->is_cancelled()) end(entry, nullptr);
+  }
+  std::erase_if(running_, [](const Entry& entry) { return entry.request == nullptr; });
+}
+
+void Scheduler::step() {
+  streams_.clear();
+  for (const Entry& entry : running_) streams_.push_back(&entry.request->stream());
+  try {
+    if (decoder_->step(streams_) == StepStatus::kNoMemory) return preempt_youngest();
+  } catch (...) { return step_each_alone(); }  // nothing has changed
+  report();
+}
+
+// One of the streams makes the run fail: it must not be the end of the others.
+void Scheduler::step_each_alone() {
+  for (Entry& entry : running_) {
+    Stream* const alone[] = {&entry.request->stream()};
+    try {
+      if (decoder_->step(alone) == StepStatus::kNoMemory) continue;  // the next step of all preempts one
+    } catch (...) { end(entry, std::current_exception()); }
+  }
+  std::erase_if(running_, [](const Entry& entry) { return entry.request == nullptr; });
+  report();
+}
+
+void Scheduler::preempt_youngest() {
+  if (running_.size() == 1) {
+    end(running_.front(), std::make_exception_ptr(decoder_->no_memory()));
+    running_.clear();
+    n_running_ = 0;
+    return;
+  }
+  Entry entry = std::move(running_.back());
+  running_.pop_back();
+  n_running_ = running_.size();
+  ++n_preempted_;
+  for (Sequence& branch : entry.request->stream().branches) branch.release();
+  entry.wait_for_end = n_ended_ + 1;
+  const std::lock_guard lock(mutex_);
+  waiting_.push_front(std::move(entry));
+}
+
+void Scheduler::report() {
+  for (Entry& entry : running_) {
+    Stream& stream = entry.request->stream();
+    if (stream.timing.n_generated > entry.n_generated) {
+      if (entry.n_generated == 0 && stream.timing.prefill_ms == 0) {
+        stream.timing.prefill_ms = ms_between(entry.joined, Clock::now());
+        stream.branches.front().share_prefix(true);  // requests that come now begin behind this prompt
+      }
+      entry.n_generated = stream.timing.n_generated;
+      entry.request->generated();
+    }
+    if (stream.finish || stream.error) end(entry, stream.error);
+  }
+  std::erase_if(running_, [](const Entry& entry) { return entry.request == nullptr; });
+  n_running_ = running_.size();
+}
+
+void Scheduler::end(Entry& entry, std::exception_ptr error) {
+  entry.request->ended(std::move(error));
+  entry.request = nullptr;
+  ++n_ended_;
+}
+
+}  // namespace kvik::engine

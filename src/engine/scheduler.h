@@ -1,0 +1,86 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/decoder.h"
+
+namespace kvik::engine {
+
+// A stream that a scheduler runs. All functions but is_cancelled() are called on the scheduler's thread and must not wait.
+class Request {
+ public:
+  virtual ~Request() = default;
+  virtual Stream& stream() = 0;  // its prompt is pending
+  virtual bool is_cancelled() const = 0;
+  virtual void generated() = 0;  // the stream has chosen a token
+  // The last call: the stream has finished, was cancelled (no Finish, no error) or failed.
+  virtual void ended(std::exception_ptr error) = 0;
+};
+
+struct SchedulerLimits {
+  size_t max_streams = 64;
+  size_t max_waiting = 1024;
+};
+
+// Continuous batching over the decode loop: one thread steps all streams that run, and streams join and leave between two steps. If a step
+// finds no memory for its cache, the stream that joined last gives up its cache and waits, before all others, until another one has ended.
+class Scheduler {
+ public:
+  Scheduler(std::shared_ptr<Decoder> decoder, SchedulerLimits limits);
+  ~Scheduler();  // cancels everything
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // Any thread. False if too many wait already.
+  bool try_submit(std::shared_ptr<Request> request);
+  void submit(std::shared_ptr<Request> request);  // waits instead
+
+  struct Load {
+    size_t running = 0, waiting = 0;
+    int64_t preempted = 0;
+  };
+  Load load() const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<Request> request;
+    int n_generated = 0;       // that were reported
+    int64_t wait_for_end = 0;  // of a preempted one: n_ended_ at which it may continue
+    std::chrono::steady_clock::time_point joined{};
+  };
+
+  void run();
+  void admit();  // with mutex_ held
+  void join(Entry& entry) const;
+  void end_cancelled();
+  void step();
+  void step_each_alone();
+  void preempt_youngest();
+  void report();
+  void end(Entry& entry, std::exception_ptr error);
+
+  std::shared_ptr<Decoder> decoder_;
+  const SchedulerLimits limits_;
+
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable work_, room_;
+  std::deque<Entry> waiting_;
+  bool stopping_ = false;
+
+  // Of the thread:
+  std::vector<Entry> running_;  // in the order in which they joined
+  std::vector<Stream*> streams_;
+  int64_t n_ended_ = 0;
+  std::atomic<size_t> n_running_{0};
+  std::atomic<int64_t> n_preempted_{0};
+  std::thread thread_;
+};
+
+}  // namespace kvik::engine
