@@ -114,8 +114,8 @@ struct SamplingField {
   double no_effect = 0;  // the value that changes nothing
   double lowest = 0;     // of a number; inclusive
   double highest = 0;
-  std::string_view range;        // the same in words
-  std::string_view placeholder;  // of the value, in help texts
+  std::string_view range;       // the same in words
+  std::string_view value_name;  // in help texts
   std::string_view help;
   bool sampling_only = false;  // ignored in files that do not say do_sample
 };

@@ -110,20 +110,10 @@ void Stream::State::ended(std::exception_ptr failure) {
 }
 
 Metrics Stream::State::measure() const {
-  const engine::Timing& timing = stream_->timing;
-  size_t cache_bytes = 0;
-  for (const engine::Sequence& branch : stream_->branches) cache_bytes += branch.cache_bytes();
-  return {.prefill_ms = timing.prefill_ms,
-          .first_token_ms = timing.first_token_ms,
-          .decode_ms = timing.decode_ms,
-          .prompt_tokens = timing.n_prompt,
-          .reused_tokens = timing.n_reused,
-          .decode_tokens = timing.n_decoded,
-          .generated_tokens = static_cast<int>(ids.size()),
-          .decode_runs = timing.n_runs,
-          .proposed_tokens = timing.n_proposed,
-          .accepted_tokens = timing.n_accepted,
-          .cache_bytes = cache_bytes};
+  Metrics measured = metrics_of(stream_->timing);
+  measured.generated_tokens = static_cast<int>(ids.size());
+  for (const engine::Sequence& branch : stream_->branches) measured.cache_bytes += branch.cache_bytes();
+  return measured;
 }
 
 Stream::Stream(std::shared_ptr<State> state) : state_(std::move(state)) {}

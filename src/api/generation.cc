@@ -162,20 +162,15 @@ Finish Generation::finish() const { return state_->finish.value_or(Finish::kCanc
 Metrics Generation::metrics() const {
   if (state_->metrics) return *state_->metrics;
   const engine::Timing& prompt = state_->session->stream.timing;
-  const engine::Timing& steps = state_->beams ? state_->beams->timing : prompt;
-  size_t cache_bytes = state_->session->sequence().cache_bytes();
-  for (size_t i = 0; state_->beams && i < state_->beams->branches.size(); ++i) cache_bytes += state_->beams->branches[i].cache_bytes();
-  return {.prefill_ms = prompt.prefill_ms,
-          .first_token_ms = steps.first_token_ms,
-          .decode_ms = steps.decode_ms,
-          .prompt_tokens = prompt.n_prompt,
-          .reused_tokens = prompt.n_reused,
-          .decode_tokens = steps.n_decoded,
-          .generated_tokens = static_cast<int>(state_->ids.size()),
-          .decode_runs = steps.n_runs,
-          .proposed_tokens = steps.n_proposed,
-          .accepted_tokens = steps.n_accepted,
-          .cache_bytes = cache_bytes};
+  Metrics metrics = metrics_of(state_->beams ? state_->beams->timing : prompt);
+  metrics.prefill_ms = prompt.prefill_ms;
+  metrics.prompt_tokens = prompt.n_prompt;
+  metrics.reused_tokens = prompt.n_reused;
+  metrics.generated_tokens = static_cast<int>(state_->ids.size());
+  metrics.cache_bytes = state_->session->sequence().cache_bytes();
+  for (size_t i = 0; state_->beams && i < state_->beams->branches.size(); ++i)
+    metrics.cache_bytes += state_->beams->branches[i].cache_bytes();
+  return metrics;
 }
 
 }  // namespace kvik

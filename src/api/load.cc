@@ -10,8 +10,8 @@
 #include "backend/ort/ort_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "base/memory_info.h"
-#include "kvik/profile.h"
 #include "kvik/error.h"
+#include "kvik/profile.h"
 
 namespace kvik::api {
 namespace {

@@ -105,8 +105,7 @@ int Session::length() const { return state_->sequence().length(); }
 int Session::capacity() const { return state_->sequence().capacity(); }
 std::span<const TokenId> Session::tokens() const { return state_->sequence().tokens(); }
 
-Metrics Session::metrics() const {
-  const engine::Timing& timing = state_->stream.timing;
+Metrics metrics_of(const engine::Timing& timing) {
   return {.prefill_ms = timing.prefill_ms,
           .first_token_ms = timing.first_token_ms,
           .decode_ms = timing.decode_ms,
@@ -116,8 +115,13 @@ Metrics Session::metrics() const {
           .generated_tokens = timing.n_generated,
           .decode_runs = timing.n_runs,
           .proposed_tokens = timing.n_proposed,
-          .accepted_tokens = timing.n_accepted,
-          .cache_bytes = state_->sequence().cache_bytes()};
+          .accepted_tokens = timing.n_accepted};
+}
+
+Metrics Session::metrics() const {
+  Metrics metrics = metrics_of(state_->stream.timing);
+  metrics.cache_bytes = state_->sequence().cache_bytes();
+  return metrics;
 }
 
 }  // namespace kvik

@@ -43,6 +43,9 @@ struct Model::State {
   mutable std::string identity_;
 };
 
+// What a stream measured; the rest is set by the caller.
+Metrics metrics_of(const engine::Timing& timing);
+
 struct Session::State {
   State(std::shared_ptr<const Model::State> of, engine::Sequence sequence);
   ~State();

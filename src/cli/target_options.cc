@@ -96,7 +96,7 @@ void add_sampling_options(CLI::App& command, Sampling& sampling, bool with_encod
         [&]<class T>(std::optional<T> Sampling::*member) {
           if constexpr (!std::is_same_v<T, std::vector<SequenceBias>> && !std::is_same_v<T, DecayLengthPenalty>) {
             CLI::Option* option = add_field(command, flag_of(field.name), sampling.*member, std::string(field.help));
-            if (!field.placeholder.empty()) option->option_text(std::string(field.placeholder));
+            if (!field.value_name.empty()) option->option_text(std::string(field.value_name));
           }
         },
         field.member);
