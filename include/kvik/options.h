@@ -45,9 +45,9 @@ class Profile;
 // A folder that keeps plans and packed weights of the native backend, so that the next start maps them instead of computing them, and
 // processes that run the same model share their memory. Files in it can be deleted at any time. See docs/compile-cache.md.
 struct CompileCache {
-  std::filesystem::path folder;                   // made if missing; empty: no cache
-  uint64_t max_bytes = 20'000'000'000;            // of all files; the least recently used are deleted first
-  uint64_t min_model_bytes = uint64_t{32} << 20;  // packed weights; smaller models start as fast without
+  std::filesystem::path folder;                  // made if missing; empty: no cache
+  uint64_t max_bytes = 20'000'000'000;           // of all files; the least recently used are deleted first
+  uint64_t min_model_bytes = uint64_t{4} << 20;  // packed weights; what is smaller is not kept
 };
 
 struct LoadOptions {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <fmt/format.h>
+#include <link.h>
 #include <sys/mman.h>
 
 #include "backend/native/plan/plan_archive.h"
@@ -75,6 +76,36 @@ std::string index_bytes(const CompiledKey& key, const std::string& plans, const 
   return writer.take();
 }
 
+// The linker's hash of the program or library that this code is in; empty if it made none. Versions are raised by people; this notices
+// what they forget.
+std::string build_id() {
+  struct Search {
+    ElfW(Addr) address;
+    std::string id;
+  };
+  Search search{reinterpret_cast<ElfW(Addr)>(&build_id), {}};
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, size_t, void* data) {
+        auto& wanted = *static_cast<Search*>(data);
+        bool contains = false;
+        for (int i = 0; i < object->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& segment = object->dlpi_phdr[i];
+          const ElfW(Addr) begin = object->dlpi_addr + segment.p_vaddr;
+          contains = contains || (segment.p_type == PT_LOAD && wanted.address >= begin && wanted.address - begin < segment.p_memsz);
+        }
+        for (int i = 0; contains && i < object->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& segment = object->dlpi_phdr[i];
+          if (segment.p_type != PT_NOTE) continue;
+          Hash hash;  // of all notes: the build id is among them
+          hash.add({reinterpret_cast<const std::byte*>(object->dlpi_addr + segment.p_vaddr), segment.p_memsz});
+          wanted.id += hash.hex();
+        }
+        return contains ? 1 : 0;
+      },
+      &search);
+  return search.id;
+}
+
 // One version of a file, without its name: size, times, and its ends.
 void add_version(Hash& hash, const MappedFile& file) {
   constexpr size_t kEnd = size_t{64} << 10;
@@ -103,8 +134,8 @@ CompiledKey compiled_key(const analysis::Signature& signature, const StageOption
     for (const std::shared_ptr<const MappedFile>& mapped : file.model->files) add_version(versions, *mapped);
   }
   const char* format = kWeights[static_cast<size_t>(weights)];
-  return {.text = fmt::format("Kvik {}, file {}, plan {}, packing {}, {}, weights {}, model {}", kVersion, kCompiledVersion, kPlanVersion,
-                              cpu::kPackingVersion, describe(signature, options), format, versions.hex()),
+  return {.text = fmt::format("Kvik {} {}, file {}, plan {}, packing {}, {}, weights {}, model {}", kVersion, build_id(), kCompiledVersion,
+                              kPlanVersion, cpu::kPackingVersion, describe(signature, options), format, versions.hex()),
           .model = fmt::format("{}, {}", std::filesystem::absolute(signature.folder).lexically_normal().string(), format)};
 }
 
