@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <mutex>
 #include <thread>
 
@@ -208,7 +211,11 @@ std::optional<native::CompiledModel> NativeBackend::find_compiled(const NativeOp
 native::Stages NativeBackend::stages_of(const NativeOptions& options, const std::optional<native::CompiledModel>& compiled) const {
   if (compiled) return compiled->stages;
   if (options.stages != nullptr) return *options.stages;
-  return native::take(native::compile_stages(signature_, {options.context, options.no_fuse}));
+  native::Stages stages = native::take(native::compile_stages(signature_, {options.context, options.no_fuse}));
+#ifdef __GLIBC__
+  malloc_trim(0);  // tens of megabytes of the compiler's, before weights are packed
+#endif
+  return stages;
 }
 
 // In the background: the model can be used meanwhile, and its packed weights do not change.

@@ -16,7 +16,7 @@ namespace {
 
 using cpu::WeightFormat;
 
-constexpr int64_t kChunkBytes = int64_t{16} << 20;  // of a file that are packed before their pages are dropped
+constexpr int64_t kChunkBytes = int64_t{8} << 20;  // of a file that are packed before their pages are dropped
 constexpr int64_t kLookedUpColumns = 4096;
 
 constexpr cpu::BlockFormat kQ8{.bits = 8, .block = 32};
