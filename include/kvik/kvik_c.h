@@ -61,8 +61,9 @@ typedef struct kvik_load_options {
   const char* ort_library;                                             // ONNX Runtime's shared library; NULL: searched for
   void (*log)(void* user, kvik_log_level level, const char* message);  // any thread, as long as the model or a session of it lives
   void* user;
-  double kv_bytes;        // most memory of the KV cache, all sessions and known prefixes together; KVIK_UNSET: no limit
-  double reuse_prefixes;  // 0 or 1: start behind tokens that any session has computed before; KVIK_UNSET: 1
+  double kv_bytes;            // most memory of the KV cache, all sessions and known prefixes together; KVIK_UNSET: no limit
+  double reuse_prefixes;      // 0 or 1: start behind tokens that any session has computed before; KVIK_UNSET: 1
+  const char* compile_cache;  // folder that keeps plans and packed weights for the next start; NULL: none
 } kvik_load_options;
 void kvik_load_options_init(kvik_load_options* options, size_t size);
 

@@ -42,6 +42,14 @@ enum class KvStorage { kAuto, kF32, kF16, kQ8 };     // kAuto: f16 if weights ar
 
 class Profile;
 
+// A folder that keeps plans and packed weights of the native backend, so that the next start maps them instead of computing them, and
+// processes that run the same model share their memory. Files in it can be deleted at any time. See docs/compile-cache.md.
+struct CompileCache {
+  std::filesystem::path folder;                  // made if missing; empty: no cache
+  uint64_t max_bytes = 20'000'000'000;           // of all files; the least recently used are deleted first
+  uint64_t min_model_bytes = uint64_t{4} << 20;  // packed weights; what is smaller is not kept
+};
+
 struct LoadOptions {
   BackendChoice backend = BackendChoice::kAuto;
   Device device = Device::kCpu;
@@ -55,6 +63,7 @@ struct LoadOptions {
   bool reuse_prefixes = true;  // native backend only: start behind tokens that any session of the model has computed before
   std::optional<std::string> variant;  // which precision if a folder has several: "fp16", "q4", … (suffix of the file name)
   std::shared_ptr<Profile> profile;    // of kvik/profile.h: gets the time that each kind of operation takes
+  CompileCache compile_cache;          // native backend only; off unless a folder is named. default_compile_cache() is the user's
   std::filesystem::path ort_library;   // ONNX Runtime's shared library; empty: searched for
   std::function<void(LogLevel, std::string_view message)> log;  // called from any thread
 };

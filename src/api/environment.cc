@@ -58,6 +58,13 @@ fs::path users_data() {
   return home.empty() ? fs::path() : fs::path(home) / ".local" / "share";
 }
 
+fs::path cache_folder() {
+  if (const std::string folder = variable("KVIK_CACHE"); !folder.empty()) return folder;
+  if (const std::string users = variable("XDG_CACHE_HOME"); !users.empty()) return fs::path(users) / "kvik";
+  const std::string home = variable("HOME");
+  return home.empty() ? fs::path() : fs::path(home) / ".cache" / "kvik";
+}
+
 std::vector<fs::path> systems_data() {
   const std::string data = variable("XDG_DATA_DIRS");
   return split_path(data.empty() ? "/usr/local/share:/usr/share" : data);
@@ -101,7 +108,9 @@ std::vector<fs::path> python_prefixes() {
 
 }  // namespace
 
-Environment read_environment() { return {model_folders(), variable("KVIK_ORT_LIB"), python_prefixes()}; }
+Environment read_environment() {
+  return {model_folders(), variable("KVIK_ORT_LIB"), cache_folder(), variable("KVIK_CACHE_BYTES"), python_prefixes()};
+}
 
 ModelPath find_model(const std::string& path_or_name, const Environment& environment) {
   std::error_code ignored;

@@ -100,6 +100,7 @@ backend::NativeOptions native_options(const LoadOptions& options) {
   native.no_fuse = options.no_fuse;
   native.context = options.context;
   native.kv_bytes = options.kv_bytes;
+  native.compile_cache = options.compile_cache;
   if (options.profile != nullptr) native.recorder = options.profile->recorder();
   return native;
 }

@@ -53,7 +53,11 @@ MappedFile::Version MappedFile::version_of(const struct stat& info) {
 }
 
 MappedFile::MappedFile(std::filesystem::path path, const std::byte* data, const struct stat& info)
-    : path_(std::move(path)), data_(data), size_bytes_(static_cast<size_t>(info.st_size)), version_(version_of(info)) {}
+    : path_(std::move(path)),
+      data_(data),
+      size_bytes_(static_cast<size_t>(info.st_size)),
+      version_(version_of(info)),
+      status_changed_ns_(int64_t{info.st_ctim.tv_sec} * 1'000'000'000 + info.st_ctim.tv_nsec) {}
 
 void MappedFile::check_unchanged() const {
   struct stat info {};

@@ -31,6 +31,10 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_bytes_}; }
 
+  // When it was written and when anything about it changed, in ns since 1970, as of open(). The second cannot be set by a program.
+  int64_t modified_ns() const { return version_.modified_s * 1'000'000'000 + version_.modified_ns; }
+  int64_t status_changed_ns() const { return status_changed_ns_; }
+
   // Throws Error(kIo) if the file was truncated or overwritten since open(). One system call.
   void check_unchanged() const;
 
@@ -49,6 +53,7 @@ class MappedFile {
   const std::byte* data_;  // null for an empty file, which cannot be mapped
   size_t size_bytes_;
   Version version_;
+  int64_t status_changed_ns_;
 };
 
 // Frees the memory of a part of a MappedFile. Reading it again loads it again, usually from the page cache.

@@ -1,5 +1,6 @@
 #include "base/new_file.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -138,6 +139,15 @@ void NewFile::commit() {
 
 void NewFile::fail() const {
   throw Error(Code::kIo, fmt::format("{}: the file could not be written: {}", path_.string(), std::strerror(errno)));
+}
+
+void remove_stale_partials_in(const fs::path& folder) {
+  std::error_code unreadable;
+  for (fs::directory_iterator entry(folder, unreadable), end; !unreadable && entry != end; entry.increment(unreadable)) {
+    const std::string name = entry->path().filename().string();
+    const size_t numbers = name.rfind('.', name.size() - std::min(name.size(), kExtension.size() + 1));
+    if (numbers != std::string::npos && is_partial_of(name, name.substr(0, numbers))) remove_if_stale(entry->path());
+  }
 }
 
 void write_file(const fs::path& path, std::string_view content) {

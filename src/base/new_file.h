@@ -33,6 +33,9 @@ class NewFile {
   int descriptor_ = -1;
 };
 
+// Removes the partial files in a folder that killed processes left behind, whatever their names.
+void remove_stale_partials_in(const std::filesystem::path& folder);
+
 void write_file(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace kvik

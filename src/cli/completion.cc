@@ -34,7 +34,7 @@ _kvik() {
   if [ "${word#-}" != "$word" ]; then
     COMPREPLY=($(compgen -W "$options" -- "$word"))
   else
-    [ -z "$models" ] || words=$("${COMP_WORDS[0]}" models 2>/dev/null | awk 'NR > 1 {print $1}')
+    [ -z "$models" ] || words=$("${COMP_WORDS[0]}" models 2>/dev/null | awk 'NR > 1 { if (!NF) exit; print $1 }')
     COMPREPLY=($(compgen -W "$words" -- "$word"))
   fi
 }
@@ -71,7 +71,7 @@ std::string bash(const std::vector<CommandText>& commands) {
 
 constexpr const char* kZsh = R"sh(#compdef kvik
 _kvik_models() {
-  compadd -- ${(f)"$(kvik models 2>/dev/null | awk 'NR > 1 {print $1}')"}
+  compadd -- ${(f)"$(kvik models 2>/dev/null | awk 'NR > 1 { if (!NF) exit; print $1 }')"}
   _files
 }
 _kvik() {
@@ -122,7 +122,7 @@ std::string zsh(const std::vector<CommandText>& commands) {
 
 constexpr const char* kFish = R"sh(# fish completion of kvik: kvik completion fish | source
 function __kvik_models
-  kvik models 2>/dev/null | awk 'NR > 1 {print $1}'
+  kvik models 2>/dev/null | awk 'NR > 1 { if (!NF) exit; print $1 }'
 end
 )sh";
 

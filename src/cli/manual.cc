@@ -88,6 +88,12 @@ Folders that contain models, separated by colons; searched before those of the i
 \fBKVIK_ORT_LIB\fR
 The shared library of ONNX Runtime.
 .TP
+\fBKVIK_CACHE\fR
+Folder that keeps plans and packed weights for the next start; without it, kvik in $XDG_CACHE_HOME or ~/.cache.
+.TP
+\fBKVIK_CACHE_BYTES\fR
+Most bytes of that folder (20 GB); the least recently used files are deleted first. 0: nothing is kept.
+.TP
 \fBNO_COLOR\fR
 Turns off color.
 )";

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "cli/validators.h"
+#include "kvik/compile_cache.h"
 
 namespace kvik::cli {
 namespace {
@@ -59,6 +60,8 @@ void add_load_options(CLI::App& command, ModelOptions& options, Terminal& termin
   command.add_option("--context", options.load.context, "Maximum context length in tokens; 0: as many as the model supports")
       ->check(at_least(0))
       ->option_text("N");
+  command.add_flag("--no-compile-cache", options.no_compile_cache,
+                   "Neither use nor write plans and packed weights in the cache folder (native backend); also KVIK_CACHE_BYTES=0");
   command.add_option("--ort-lib", options.load.ort_library, "Shared library of ONNX Runtime; also KVIK_ORT_LIB")->option_text("FILE");
   command.add_option("--variant", options.load.variant, "Precision to load if a folder has several: fp16, q4, quantized …")
       ->option_text("NAME");
@@ -74,6 +77,7 @@ Model load_model(const ModelOptions& options, const Terminal& terminal) {
   const Log log = terminal.log();
   load.log = [log](LogLevel level, std::string_view message) { log.log(level, message); };
   load.profile = terminal.recording;
+  if (!options.no_compile_cache) load.compile_cache = default_compile_cache();
   return Model::load(options.model, load);
 }
 

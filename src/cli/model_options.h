@@ -11,6 +11,7 @@ namespace kvik::cli {
 struct ModelOptions {
   std::string model;
   LoadOptions load;
+  bool no_compile_cache = false;
 };
 
 // The positional MODEL, --backend, --device, --weights, --kv, --isa, --threads, --context, --ort-lib, --variant; and those of

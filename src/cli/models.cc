@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/inspect.h"
 #include "cli/output.h"
+#include "kvik/compile_cache.h"
 
 namespace kvik::cli {
 namespace {
@@ -37,24 +38,106 @@ std::string models_table(const std::vector<ModelInfo>& models) {
   return text;
 }
 
+uint64_t total_bytes(const std::vector<CompiledFile>& files) {
+  uint64_t bytes = 0;
+  for (const CompiledFile& file : files) bytes += file.size_bytes;
+  return bytes;
+}
+
+std::string cache_line(const CompileCache& cache, const std::vector<CompiledFile>& files) {
+  return fmt::format("compile cache: {} file{}, {} of at most {} in {}\n", files.size(), files.size() == 1 ? "" : "s",
+                     size_text(static_cast<int64_t>(total_bytes(files))), size_text(static_cast<int64_t>(cache.max_bytes)),
+                     escape_controls(cache.folder.string()));
+}
+
 int print_models(const Terminal& terminal) {
   const Log log = terminal.log();
   const std::vector<ModelInfo> models = list_models([&](LogLevel level, std::string_view sentence) { log.log(level, sentence); });
   if (terminal.json) {
     print_result("{}\n", models_json(models).dump(2, ' ', false, Json::error_handler_t::replace));
   } else if (!models.empty()) {
-    print_text(models_table(models));
+    const CompileCache cache = default_compile_cache();
+    const std::vector<CompiledFile> files = list_compile_cache(cache);
+    print_text(models_table(models) + (files.empty() ? "" : "\n" + cache_line(cache, files)));
   }
   if (models.empty()) log.warning("no model was found on the search path; set KVIK_MODELS to the folder that contains your models");
+  return 0;
+}
+
+Json file_json(const CompiledFile& file) {
+  return {{"path", file.path.string()}, {"model", file.model}, {"bytes", file.size_bytes}, {"unused_s", file.unused_s}};
+}
+
+std::string unused_text(int64_t seconds) {
+  if (seconds < 120) return fmt::format("{} s ago", seconds);
+  if (seconds < 7200) return fmt::format("{} min ago", seconds / 60);
+  return seconds < 172800 ? fmt::format("{} h ago", seconds / 3600) : fmt::format("{} days ago", seconds / 86400);
+}
+
+int print_cache(const Terminal& terminal) {
+  const CompileCache cache = default_compile_cache();
+  const std::vector<CompiledFile> files = list_compile_cache(cache);
+  if (terminal.json) {
+    Json list = Json::array();
+    for (const CompiledFile& file : files) list.push_back(file_json(file));
+    const Json all = {
+        {"folder", cache.folder.string()}, {"bytes", total_bytes(files)}, {"max_bytes", cache.max_bytes}, {"files", std::move(list)}};
+    print_result("{}\n", all.dump(2, ' ', false, Json::error_handler_t::replace));
+    return 0;
+  }
+  std::string text = cache_line(cache, files);
+  for (const CompiledFile& file : files)
+    text += fmt::format("{:<12}{:<14}{}\n", size_text(static_cast<int64_t>(file.size_bytes)), unused_text(file.unused_s),
+                        file.model.empty() ? "damaged: it is compiled again when needed" : escape_controls(file.model));
+  print_text(text);
+  return 0;
+}
+
+int clear_cache(const Terminal& terminal) {
+  const uint64_t bytes = clear_compile_cache(default_compile_cache());
+  if (terminal.json) {
+    print_result("{}\n", Json{{"freed_bytes", bytes}}.dump(2));
+  } else {
+    print_text(fmt::format("freed {}\n", size_text(static_cast<int64_t>(bytes))));
+  }
+  return 0;
+}
+
+int check_cache(const Terminal& terminal) {
+  const std::vector<CompiledFile> damaged = check_compile_cache(default_compile_cache());
+  if (terminal.json) {
+    Json list = Json::array();
+    for (const CompiledFile& file : damaged) list.push_back(file_json(file));
+    print_result("{}\n", Json{{"damaged", std::move(list)}}.dump(2, ' ', false, Json::error_handler_t::replace));
+    return 0;
+  }
+  std::string text =
+      fmt::format("{} damaged file{} found{}\n", damaged.size(), damaged.size() == 1 ? "" : "s", damaged.empty() ? "" : " and deleted");
+  for (const CompiledFile& file : damaged) text += escape_controls(file.path.string()) + "\n";
+  print_text(text);
   return 0;
 }
 
 }  // namespace
 
 void add_models(Commands commands) {
-  CLI::App* command = commands.app.add_subcommand("models", "List the models on the search path");
+  struct Choice {
+    bool cache = false, check = false, clear = false;
+  };
+  const auto choice = std::make_shared<Choice>();
+  CLI::App* command = commands.app.add_subcommand("models", "List the models on the search path; show or clear the compile cache");
+  CLI::Option* cache = command->add_flag("--cache", choice->cache, "List plans and packed weights that are kept for the next start");
+  CLI::Option* check = command->add_flag("--check-cache", choice->check, "Read all of them and delete those that are damaged");
+  command->add_flag("--clear-cache", choice->clear, "Delete all of them")->excludes(cache)->excludes(check);
+  check->excludes(cache);
   add_common_options(*command, commands.terminal);
-  command->callback([commands] { commands.run = [=] { return print_models(commands.terminal); }; });
+  command->callback([=] {
+    commands.run = [=] {
+      if (choice->clear) return clear_cache(commands.terminal);
+      if (choice->check) return check_cache(commands.terminal);
+      return choice->cache ? print_cache(commands.terminal) : print_models(commands.terminal);
+    };
+  });
 }
 
 }  // namespace kvik::cli

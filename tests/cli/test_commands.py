@@ -44,6 +44,35 @@ def test_no_cache_gives_the_same_ids():
     assert with_cache["ids"] == without["ids"]
 
 
+def test_the_second_start_uses_the_compile_cache(tmp_path):
+    environment = {"KVIK_CACHE": str(tmp_path / "cache"), "KVIK_CACHE_BYTES": "50000000"}
+    listed = json.loads(succeed("models", "--cache", "--json", environment=environment))
+    assert listed == {"folder": str(tmp_path / "cache"), "bytes": 0, "max_bytes": 50000000, "files": []}
+    arguments = ["run", FABLE, "The king", "-n", 8, "--json", "--log-level", "info"]
+    without = kvik(*arguments, "--no-compile-cache", environment=environment)
+    assert not (tmp_path / "cache").exists()
+    first, second = (kvik(*arguments, environment=environment) for _ in range(2))
+    assert "kept" in first.stderr and "from the compile cache" in second.stderr
+    assert json.loads(without.stdout)["ids"] == json.loads(first.stdout)["ids"] == json.loads(second.stdout)["ids"]
+    (file,) = json.loads(succeed("models", "--cache", "--json", environment=environment))["files"]
+    assert "fable" in file["model"] and file["bytes"] == pathlib.Path(file["path"]).stat().st_size
+    assert "1 file," in succeed("models", environment=environment)
+
+
+def test_the_compile_cache_is_checked_and_cleared(tmp_path):
+    environment = {"KVIK_CACHE": str(tmp_path), "KVIK_CACHE_BYTES": "5000000"}
+    (tmp_path / "0.compiled").write_bytes(b"kvik compiled\n")
+    (tmp_path / "mine.txt").write_text("not ours")
+    assert json.loads(succeed("models", "--cache", "--json", environment=environment))["bytes"] == 14
+    assert "damaged" in succeed("models", "--cache", environment=environment)
+    assert len(json.loads(succeed("models", "--check-cache", "--json", environment=environment))["damaged"]) == 1
+    (tmp_path / "1.compiled").write_bytes(b"")
+    assert succeed("models", "--clear-cache", environment=environment) == "freed 0 bytes\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+    assert "KVIK_CACHE_BYTES" in refusal("models", "--cache", environment={"KVIK_CACHE_BYTES": "much"})
+    succeed("run", FABLE, "The king", "-n", 2, "--no-compile-cache", environment={"KVIK_CACHE_BYTES": "much"})
+
+
 def test_a_saved_prefix_is_not_computed_again(tmp_path):
     prefix = "Once upon a time there was a king who had three sons, and"
     n_saved = json.loads(succeed("run", FABLE, prefix, "--save-prefix", tmp_path / "prefix.kv", "--json"))["tokens"]

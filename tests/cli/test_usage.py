@@ -33,15 +33,17 @@ def test_no_sentence_about_a_number_is_longer_than_the_number_and_a_line(argumen
 def test_help_says_what_the_options_choose():
     text = re.sub(r"\s+", " ", succeed("run", "--help"))
     assert "Backend to use" in text and "Device to run on" in text
-    assert "f16 if the file keeps its cache in 16 bits, else f32" in text
+    assert "f16 with q8 and q4 weights or if the file keeps its cache in 16 bits, else f32" in text
     assert "130 interrupted by Ctrl-C" in re.sub(r"\s+", " ", succeed("--help"))
 
 
-def test_a_cache_is_kept_in_16_bits_if_the_file_does_and_else_in_32():
+def test_a_cache_is_kept_in_16_bits_if_weights_are_quantized_or_the_file_does_and_else_in_32():
     def bytes_per_token(model, *options):
         return json.loads(succeed("inspect", model, "--json", *options))["plan"]["stages"][0]["kv_bytes_per_token"]
 
     assert bytes_per_token(FORMS / "plain") == bytes_per_token(FORMS / "plain", "--kv", "f32")
+    for weights in ("q8", "q4"):
+        assert bytes_per_token(FORMS / "plain", "--weights", weights) == bytes_per_token(FORMS / "plain", "--kv", "f16")
     assert bytes_per_token(FORMS / "half-cache") == bytes_per_token(FORMS / "half-cache", "--kv", "f16")
 
 

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "base/hash.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/quantise_block.h"
 #include "kernels/support.h"
@@ -48,6 +49,27 @@ TEST(Pack, AFloatMatrixComesBackAsItsFormatHoldsItFromEveryTypeAndOrder) {
     check(DType::kBF16, convert<BFloat16>(source).data(), n_major);
     check(DType::kF64, convert<double>(source).data(), n_major);
   }
+}
+
+// Packed weights are kept in files: other bytes for the same matrix need another kPackingVersion.
+TEST(Pack, TheBytesOfThisPackingVersionAreThese) {
+  ThreadPool pool(2);
+  const int64_t k = 200, n = 70;
+  std::vector<float> w;
+  uint32_t random = 1;
+  for (int64_t i = 0; i < k * n; ++i)
+    w.push_back(static_cast<float>(static_cast<int32_t>(random = random * 1664525u + 1013904223u)) * 0x1p-31f);
+  const auto hash_of = [&](const WeightLayout& layout) {
+    const Weights packed = pack(pool, FloatSource{DType::kF32, w.data(), k, n, true}, layout);
+    Hash hash;
+    hash.add(packed.memory.bytes());
+    return hash.hex();
+  };
+  EXPECT_EQ(kPackingVersion, 1);
+  EXPECT_EQ(hash_of(float_layout(WeightFormat::kF32, k, n)), "11de5ff079a75c675eb8731c83f80b94");
+  EXPECT_EQ(hash_of(float_layout(WeightFormat::kF16, k, n)), "58b3d3d2bcf553df2ddcfaa0f4260394");
+  EXPECT_EQ(hash_of(block_layout({.bits = 8, .block = 32}, k, n)), "99821769c69236523c7b8561a63cbea8");
+  EXPECT_EQ(hash_of(block_layout({.bits = 4, .block = 32}, k, n)), "01c93567f9edd732b164d58c10e88b4d");
 }
 
 TEST(Pack, QuantisingKeepsWithinHalfAStep) {

@@ -190,6 +190,7 @@ LoadOptions load_options(const kvik_load_options* theirs) {
   if (!std::isnan(ours.kv_bytes)) options.kv_bytes = static_cast<size_t>(whole_number<int64_t>(ours.kv_bytes, "kv_bytes"));
   if (!std::isnan(ours.reuse_prefixes)) options.reuse_prefixes = ours.reuse_prefixes != 0;
   set(options.isa, ours.isa);
+  if (ours.compile_cache != nullptr) options.compile_cache.folder = ours.compile_cache;
   if (ours.variant != nullptr) options.variant = ours.variant;
   if (ours.ort_library != nullptr) options.ort_library = ours.ort_library;
   if (ours.log == nullptr) return options;

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <mutex>
 #include <thread>
 
 #include "backend/native/cache_pages.h"
+#include "backend/native/compile_cache.h"
 #include "backend/native/execute/execute.h"
 #include "backend/native/graph/outcome.h"
 #include "backend/native/native_cache.h"
@@ -102,6 +106,9 @@ class NativeBackend final : public Backend {
   SourceWork source_work() const override;
 
  private:
+  std::optional<native::CompiledModel> find_compiled(const NativeOptions& options, const Log& log);
+  native::Stages stages_of(const NativeOptions& options, const std::optional<native::CompiledModel>& compiled) const;
+  void keep_compiled(const NativeOptions& options, const native::Stages& stages, std::vector<native::PackedPlan> packed, const Log& log);
   void try_one_row();
   void check_files() const;
   void check_rows(std::span<const Row> rows, std::span<Cache* const> caches);
@@ -133,15 +140,28 @@ class NativeBackend final : public Backend {
   std::vector<int64_t> certain_;  // of these, positions before the first that is only proposed
   std::vector<int32_t> branches_;
   std::vector<std::pair<int32_t, int32_t>> row_branches_;  // a row, and a sequence that branches off behind it
+
+  native::CompiledKey key_;  // empty: there is no compile cache
+  std::shared_ptr<const MappedFile> compiled_file_;
+  std::jthread background_;  // writes into the compile cache or reads a file of it ahead; the last member, because it reads the others
 };
 
 NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions& options, const Log& log)
     : signature_(std::move(signature)), recorder_(options.recorder), pool_(n_threads_of(options), recorder_.get()) {
-  const native::Stages stages =
-      options.stages != nullptr ? *options.stages : native::take(native::compile_stages(signature_, {options.context, options.no_fuse}));
   const cpu::CpuKernels& kernels = kernels_of(options.isa);
+  std::optional<native::CompiledModel> compiled = find_compiled(options, log);
+  const native::Stages stages = stages_of(options, compiled);
+  std::vector<native::PackedPlan> packed;
   budget_ = std::make_shared<kv::Budget>(options.kv_bytes);
-  const native::RunnerFactory make{options.weights, native::kv_format_of(signature_, options.kv, options.weights), &kernels, &pool_, log, budget_, recorder_.get()};
+  const native::RunnerFactory make{.weights = options.weights,
+                                   .kv_format = native::kv_format_of(signature_, options.kv, options.weights),
+                                   .kernels = &kernels,
+                                   .pool = &pool_,
+                                   .log = log,
+                                   .budget = budget_,
+                                   .recorder = recorder_.get(),
+                                   .compiled = compiled ? &*compiled : nullptr,
+                                   .packed = compiled ? nullptr : &packed};
   decoder_ = make(stages.decoder);
   const Plan& plan = *stages.decoder;
   const auto panel_bytes = static_cast<size_t>(std::max<int64_t>(64, decoder_->layouts().page_bytes));
@@ -172,8 +192,42 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   if (traits_.needs_source) traits_.max_source_positions = sources_.max_positions(signature_);
   traits_.cache_form = cache_form(options, make.kv_format);
   count_bytes(stages, options, make.kv_format, traits_);
-  try_one_row();
+  if (compiled) {  // one row was tried before the file was written
+    background_ = std::jthread([file = compiled->file](const std::stop_token& stop) { native::read_ahead(*file, stop); });
+  } else {
+    try_one_row();
+    keep_compiled(options, stages, std::move(packed), log);
+  }
   log.info(fmt::format("native on {} with {} thread{}", kernels.name, pool_.n_threads(), pool_.n_threads() == 1 ? "" : "s"));
+}
+
+std::optional<native::CompiledModel> NativeBackend::find_compiled(const NativeOptions& options, const Log& log) {
+  if (options.stages != nullptr || options.compile_cache.folder.empty()) return std::nullopt;
+  key_ = native::compiled_key(signature_, {options.context, options.no_fuse}, options.weights);
+  std::optional<native::CompiledModel> compiled =
+      native::find_compiled(options.compile_cache, key_, signature_, {options.context, options.no_fuse}, options.weights, log);
+  if (compiled) compiled_file_ = compiled->file;
+  return compiled;
+}
+
+native::Stages NativeBackend::stages_of(const NativeOptions& options, const std::optional<native::CompiledModel>& compiled) const {
+  if (compiled) return compiled->stages;
+  if (options.stages != nullptr) return *options.stages;
+  native::Stages stages = native::take(native::compile_stages(signature_, {options.context, options.no_fuse}));
+#ifdef __GLIBC__
+  malloc_trim(0);  // tens of megabytes of the compiler's, before weights are packed
+#endif
+  return stages;
+}
+
+// In the background: the model can be used meanwhile, and its packed weights do not change.
+void NativeBackend::keep_compiled(const NativeOptions& options, const native::Stages& stages, std::vector<native::PackedPlan> packed,
+                                  const Log& log) {
+  const CompileCache& cache = options.compile_cache;
+  if (key_.text.empty() || !native::is_worth_keeping(cache, packed)) return;
+  background_ = std::jthread([this, cache, log, saved = native::saved_plans(signature_, {options.context, options.no_fuse}, stages),
+                              models = native::plan_models(signature_),
+                              packed = std::move(packed)] { native::keep_compiled(cache, key_, saved, models, packed, log); });
 }
 
 // Whatever fails on the first row of all fails here, while another backend can still be taken.
@@ -242,6 +296,7 @@ void NativeBackend::rewind(Cache& cache, int length) {
 // Tables that are only looked up, small constants and the nodes of position tables stay in the mapped files.
 void NativeBackend::check_files() const {
   for (const analysis::File& file : signature_.files) file.model->check_files_unchanged();
+  if (compiled_file_ != nullptr) compiled_file_->check_unchanged();
 }
 
 void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const> caches) {

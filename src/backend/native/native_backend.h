@@ -12,6 +12,7 @@
 #include "backend/native/execute/load_weights.h"
 #include "base/log.h"
 #include "kernels/cpu/attend.h"
+#include "kvik/options.h"
 
 namespace kvik::native {
 struct Stages;
@@ -27,6 +28,7 @@ struct NativeOptions {
   std::vector<std::string> no_fuse;              // fusions to leave out
   int64_t context = 0;                           // positions that tables must cover; 0: what the model says
   std::shared_ptr<const native::Stages> stages;  // compiled before, with this context and these fusions; null: compiled here
+  CompileCache compile_cache;                    // unused if there are stages
   size_t kv_bytes = 0;                           // most memory of all caches together; 0: no limit
   std::shared_ptr<Recorder> recorder;            // of the time that operations take; null: nothing is measured
   int page_panels = 1;                           // of kPagePositions positions each, in a page of the cache

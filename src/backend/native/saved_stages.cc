@@ -8,16 +8,14 @@
 #include "kvik/error.h"
 
 namespace kvik::native {
-namespace {
 
-std::vector<PlanModel> models_of(const analysis::Signature& signature) {
+std::vector<PlanModel> plan_models(const analysis::Signature& signature) {
   std::vector<PlanModel> models;
   for (const analysis::File& file : signature.files) models.push_back({file.path.string(), file.model});
   return models;
 }
 
-// Everything beside the model that a plan follows from.
-std::string text_of(const analysis::Signature& signature, const StageOptions& options) {
+std::string describe(const analysis::Signature& signature, const StageOptions& options) {
   std::vector<std::string> without = options.no_fuse;
   std::ranges::sort(without);
   std::vector<int> stages;
@@ -26,28 +24,31 @@ std::string text_of(const analysis::Signature& signature, const StageOptions& op
                      fmt::join(stages, " "), fmt::join(without, " "));
 }
 
-}  // namespace
-
-void save_stages(const std::filesystem::path& path, const analysis::Signature& signature, const StageOptions& options,
-                 const Stages& stages) {
-  SavedPlans saved;
-  saved.options = text_of(signature, options);
-  saved.plans = {stages.decoder, stages.encoder, stages.embedding};
-  saved.refused = {"", stages.encoder_refused, stages.embedding_refused};
-  write_plans(path, saved, models_of(signature));
+SavedPlans saved_plans(const analysis::Signature& signature, const StageOptions& options, const Stages& stages) {
+  return {.options = describe(signature, options),
+          .plans = {stages.decoder, stages.encoder, stages.embedding},
+          .refused = {"", stages.encoder_refused, stages.embedding_refused}};
 }
 
-Stages load_stages(const std::filesystem::path& path, const analysis::Signature& signature, const StageOptions& options) {
-  const SavedPlans saved = read_plans(path, models_of(signature));
+Stages stages_of(const SavedPlans& saved, const analysis::Signature& signature, const StageOptions& options, std::string_view name) {
   const auto fail = [&](std::string_view why) {
-    throw Error(Code::kBadArgument, fmt::format("{}: {}; delete the file, and it is made again", path.string(), why));
+    throw Error(Code::kBadArgument, fmt::format("{}: {}; delete the file, and it is made again", name, why));
   };
-  if (saved.options != text_of(signature, options)) fail("it was compiled with other options");
+  if (saved.options != describe(signature, options)) fail("it was compiled with other options");
   if (saved.plans.size() != 3 || saved.refused.size() != 3 || saved.plans[0] == nullptr) fail("it has no decoder");
   Stages stages{saved.plans[0], saved.plans[1], saved.plans[2], saved.refused[1], saved.refused[2]};
   if (stages.decoder->embedding != kNoIndex && stages.embedding == nullptr && signature.file_of(analysis::Stage::kEmbedding) == nullptr)
     fail("its decoder takes embeddings, and no file makes them");
   return stages;
+}
+
+void save_stages(const std::filesystem::path& path, const analysis::Signature& signature, const StageOptions& options,
+                 const Stages& stages) {
+  write_plans(path, saved_plans(signature, options, stages), plan_models(signature));
+}
+
+Stages load_stages(const std::filesystem::path& path, const analysis::Signature& signature, const StageOptions& options) {
+  return stages_of(read_plans(path, plan_models(signature)), signature, options, path.string());
 }
 
 }  // namespace kvik::native

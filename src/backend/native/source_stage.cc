@@ -68,9 +68,17 @@ Tensor by_position(const Tensor& tensor, int axis) {
 
 }  // namespace
 
+std::vector<LoadedWeight> RunnerFactory::weights_of(const std::shared_ptr<const Plan>& plan) const {
+  for (size_t i = 0; compiled != nullptr && i < compiled->weights.size(); ++i) {
+    if (compiled->saved.plans[i] == plan) return std::move(compiled->weights[i]);
+  }
+  return load_weights(*plan, weights, *pool, log);
+}
+
 std::unique_ptr<Runner> RunnerFactory::operator()(std::shared_ptr<const Plan> plan) const {
   Runner::Parts parts;
-  parts.weights = load_weights(*plan, weights, *pool, log);
+  parts.weights = weights_of(plan);
+  if (packed != nullptr) packed->push_back(packed_plan(plan, parts.weights));
   parts.plan = std::move(plan);
   parts.kv_format = kv_format;
   parts.kernels = kernels;

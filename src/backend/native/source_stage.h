@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/graph/executor.h"
+#include "backend/native/compiled_file.h"
 #include "backend/native/execute/execute.h"
 #include "backend/native/native_cache.h"
 #include "backend/native/stages.h"
@@ -19,10 +20,13 @@ struct RunnerFactory {
   const cpu::CpuKernels* kernels = nullptr;
   ThreadPool* pool = nullptr;
   Log log;
-  std::shared_ptr<kv::Budget> budget;  // of the pages of sources
-  Recorder* recorder = nullptr;        // outlives the runners; null: nothing is measured
+  std::shared_ptr<kv::Budget> budget;         // of the pages of sources
+  Recorder* recorder = nullptr;               // outlives the runners; null: nothing is measured
+  CompiledModel* compiled = nullptr;          // gives away its weights, for its own plans; null: weights are packed
+  std::vector<PackedPlan>* packed = nullptr;  // gets views of the packed weights of every runner; null: nobody wants them
 
   std::unique_ptr<Runner> operator()(std::shared_ptr<const Plan> plan) const;
+  std::vector<LoadedWeight> weights_of(const std::shared_ptr<const Plan>& plan) const;
 };
 
 // The format asked for. If none was: f16 if the weights are quantized on loading or the file keeps its cache in 16 bits, else f32.

@@ -8,6 +8,9 @@
 
 namespace kvik::cpu {
 
+// Changes whenever the same matrix is packed into other bytes: packed weights are kept in files (backend/native/compiled_file.h).
+inline constexpr int kPackingVersion = 1;
+
 // Each writes the panels [range.begin, range.end) of a layout; data is layout.size_bytes long, 64-byte aligned and zeroed. Different
 // panels may be packed by different threads at once; who packs a panel changes no bit.
 

@@ -6,6 +6,7 @@
 
 #include "backend/graph/convert.h"
 #include "backend/native/probe/evaluation.h"
+#include "base/mapped_file.h"
 #include "base/thread_pool.h"
 #include "kvik/error.h"
 
@@ -56,6 +57,7 @@ WeightSource float_source(const Plan& plan, const WeightPart& part) {
   source.floats = cpu::FloatSource{tensor.dtype(), data, part.k, part.n, part.n_major};
   source.views = {tensor};
   if (part.slice < 0) source.in_file = bytes_in_file(plan, part.value, tensor);
+  if (part.n_major) source.column_bytes = static_cast<int64_t>(storage_bytes(tensor.dtype(), part.k));
   return source;
 }
 
@@ -75,6 +77,7 @@ WeightSource nbits_source_of(const Plan& plan, const WeightPart& part) {
   if (scales.size() < part.n * n_blocks || !is_float(scales.dtype())) bad_tensors(plan, part, fmt::format("{} scales", scales.size()));
   source.views = {codes, scales};
   source.in_file = bytes_in_file(plan, part.value, codes);
+  source.column_bytes = n_blocks * blocked.block * blocked.bits / 8;
   const void* zero_points = nullptr;
   if (part.zero_points >= 0) {
     source.views.push_back(load(plan, part.zero_points));
@@ -176,20 +179,42 @@ WeightSource weight_source(const Plan& plan, const WeightPart& part) {
   }
 }
 
-void check_finite(const Plan& plan, const WeightPart& part, const WeightSource& source, ThreadPool& pool) {
+void check_finite(const Plan& plan, const WeightPart& part, const WeightSource& source, ColumnRange columns, ThreadPool& pool) {
   constexpr int64_t kChunk = 1 << 16;
   std::atomic<bool> finite = true;
-  const auto check = [&](DType dtype, const void* data, int64_t n) {
-    pool.for_ranges(n, kChunk, [&](int64_t begin, int64_t end) {
-      if (!all_finite(dtype, data, begin, end - begin)) finite = false;
-    });
+  const auto check = [&](DType dtype, const void* data, int64_t first, int64_t n) {
+    if (!all_finite(dtype, data, first, n)) finite = false;
   };
-  if (source.floats) check(source.floats->dtype, source.floats->data, part.k * part.n);
-  if (source.codes) check(source.views[1].dtype(), source.views[1].bytes().data(), source.views[1].size());
+  const auto check_all = [&](DType dtype, const void* data, int64_t first, int64_t n) {
+    pool.for_ranges(n, kChunk, [&](int64_t begin, int64_t end) { check(dtype, data, first + begin, end - begin); });
+  };
+  const int64_t n_columns = columns.end - columns.begin;
+  if (source.floats && source.floats->n_major) {
+    check_all(source.floats->dtype, source.floats->data, columns.begin * part.k, n_columns * part.k);
+  } else if (source.floats) {
+    pool.for_ranges(part.k, std::max<int64_t>(1, kChunk / n_columns), [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) check(source.floats->dtype, source.floats->data, k * part.n + columns.begin, n_columns);
+    });
+  }
+  if (source.codes && columns.begin == 0) check_all(source.views[1].dtype(), source.views[1].bytes().data(), 0, source.views[1].size());
   if (finite) return;
   const int named = source.floats ? part.value : part.scales;
   throw Error(Code::kBadModel,
               fmt::format("the weight '{}' holds a number that is not finite; export the model again", name_of(plan, named)));
+}
+
+void drop_columns(const WeightSource& source, ColumnRange columns) {
+  const std::span<const std::byte> bytes = source.in_file;
+  const auto part = [&](int64_t first, int64_t n_bytes) {
+    if (first >= 0 && first + n_bytes <= static_cast<int64_t>(bytes.size()))
+      drop_pages(bytes.subspan(static_cast<size_t>(first), static_cast<size_t>(n_bytes)));
+  };
+  if (bytes.empty()) return;
+  if (source.column_bytes > 0) return part(columns.begin * source.column_bytes, (columns.end - columns.begin) * source.column_bytes);
+  if (!source.floats || source.floats->n_major) return;
+  const auto bytes_of = [&](int64_t n) { return static_cast<int64_t>(storage_bytes(source.floats->dtype, n)); };
+  for (int64_t k = 0; k < source.floats->k; ++k)
+    part(bytes_of(k * source.floats->n + columns.begin), bytes_of(columns.end - columns.begin));
 }
 
 }  // namespace kvik::native

@@ -65,13 +65,14 @@ void PlanReader::fail(std::string_view why) const {
   throw Error(Code::kBadArgument, fmt::format("{}: {}; delete the file, and it is made again", name_, why));
 }
 
-std::string plan_bytes(const SavedPlans& plans, std::span<const PlanModel> models) {
+std::string plan_bytes(const SavedPlans& plans, std::span<const PlanModel> models, bool with_identities) {
   const ModelTensors tensors(models);
   PlanWriter writer(tensors);
   writer.append(std::as_bytes(std::span(kMagic)));
   int32_t version = kPlanVersion;
   writer.number(version);
-  std::vector<std::string> identities = identities_of(models);
+  std::vector<std::string> identities;
+  if (with_identities) identities = identities_of(models);
   field(writer, identities);
   SavedPlans copied = plans;
   contents(writer, copied);

@@ -37,7 +37,7 @@ SavedPlans read_plans(const std::filesystem::path& path, std::span<const PlanMod
 
 // The same for the bytes of a file without its checksum, which is not asked whether it is of this model; `name` is for messages.
 SavedPlans parse_plans(std::span<const std::byte> bytes, std::span<const PlanModel> models, std::string_view name);
-// A whole file but for its checksum.
-std::string plan_bytes(const SavedPlans& plans, std::span<const PlanModel> models);
+// A whole file but for its checksum. Without `identities`, which read parts of all weights, only parse_plans() takes it.
+std::string plan_bytes(const SavedPlans& plans, std::span<const PlanModel> models, bool identities = true);
 
 }  // namespace kvik::native
