@@ -33,7 +33,7 @@ class SampleStrategy final : public Strategy {
   // Throws Error(kBadArgument) if options are out of range.
   SampleStrategy(std::shared_ptr<const sample::Sampler> sampler, SampleOptions options);
 
-  std::span<const sample::Continuation> advance(std::span<const Sequence> branches, sample::Workspace& workspace) override;
+  std::span<const sample::Continuation> advance(std::span<const Sequence> branches, Workers& workers) override;
   Finish finish() const override { return samples_.front().finish; }
   std::vector<Target> targets() const override;
 

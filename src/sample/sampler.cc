@@ -55,6 +55,16 @@ void drop_removed(Workspace& workspace) {
 
 }  // namespace
 
+void Workspace::reserve(size_t vocab) {
+  filters.weights.reserve(vocab);
+  filters.values.reserve(vocab);
+  filters.keys.reserve(vocab);
+  counts.reserve(vocab);
+  row.reserve(vocab);
+  values.reserve(vocab);
+  ids.reserve(vocab);
+}
+
 Sampler::Sampler(const Sampling& sampling, TokenRules tokens)
     : tokens_(std::move(tokens)),
       options_(with_defaults(sampling)),

@@ -21,6 +21,8 @@ struct Workspace {
   std::vector<float> row;     // logits after penalties, if there are any
   std::vector<float> values;  // what is left of a row while it is sampled, in the order of the ids
   std::vector<TokenId> ids;
+
+  void reserve(size_t vocab);  // so that rows of this size allocate nothing
 };
 
 // Special tokens of a model.
