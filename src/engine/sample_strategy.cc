@@ -48,11 +48,7 @@ void SampleStrategy::choose(Sample& sample, const Sequence& branch, sample::Work
   const std::span<const float> logits = branch.known_logits();
   const sample::History history{branch.all_tokens(), options_.prompt_length, options_.stop.max_length, options_.source};
   sample.last = sampler_->sample(logits, history, sample.rng, workspace);
-  if (options_.scores) {
-    log_probs_.resize(logits.size());
-    sampler_->log_probs(logits, history, log_probs_, workspace);
-    sample.sum += log_probs_[static_cast<size_t>(sample.last)];
-  }
+  if (options_.scores) sample.sum += sampler_->log_prob(logits, history, sample.last, workspace);
   end_if_due(sample, branch);
 }
 

@@ -63,7 +63,6 @@ class SampleStrategy final : public Strategy {
   std::vector<Sample> samples_;
   std::vector<size_t> running_;  // of samples_: branch i continues samples_[running_[i]]
   bool started_ = false;
-  std::vector<float> log_probs_;
   std::vector<sample::Continuation> continuations_;
 };
 

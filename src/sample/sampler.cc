@@ -177,4 +177,11 @@ void Sampler::log_probs(std::span<const float> logits, const History& history, s
   if (*options_.renormalize_logits) log_softmax(result, result);
 }
 
+float Sampler::log_prob(std::span<const float> logits, const History& history, TokenId id, Workspace& workspace) const {
+  if (!processes_ && !*options_.renormalize_logits) return static_cast<float>(log_prob_of(logits, id));
+  workspace.row.resize(logits.size());
+  log_probs(logits, history, workspace.row, workspace);
+  return workspace.row[static_cast<size_t>(id)];
+}
+
 }  // namespace kvik::sample

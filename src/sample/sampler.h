@@ -49,6 +49,9 @@ class Sampler {
   // The log-probabilities that beams are scored by: log-softmax, process(), and again if renormalize_logits is set.
   void log_probs(std::span<const float> logits, const History& history, std::span<float> result, Workspace& workspace) const;
 
+  // The entry of log_probs() for one token. Overwrites Workspace::row.
+  float log_prob(std::span<const float> logits, const History& history, TokenId id, Workspace& workspace) const;
+
   // Penalties, biases, bans and forced tokens, in this order: sequence_bias and logit_bias, encoder_repetition_penalty,
   // repetition_penalty, frequency and presence penalty, no_repeat_ngram_size, encoder_no_repeat_ngram_size, bad_words_ids, min_length,
   // min_new_tokens, forced_bos, forced_eos, remove_invalid_values, exponential_decay_length_penalty, suppress_tokens,
