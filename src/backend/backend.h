@@ -11,6 +11,10 @@
 #include "base/token_view.h"
 #include "tensor/tensor.h"
 
+namespace kvik {
+class ThreadPool;
+}
+
 // One call runs everything: prompts, single steps, many sequences, beams. A backend deals with tokens, positions and caches, not with
 // sampling or text.
 namespace kvik::backend {
@@ -171,6 +175,9 @@ class Backend {
   virtual std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) = 0;
 
   virtual SourceWork source_work() const { return {}; }
+
+  // Threads of the backend, which callers may use between runs; null if it has none.
+  virtual ThreadPool* pool() { return nullptr; }
 };
 
 }  // namespace kvik::backend

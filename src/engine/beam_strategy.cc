@@ -11,15 +11,16 @@ BeamStrategy::BeamStrategy(std::shared_ptr<const sample::Sampler> sampler, sampl
                            std::vector<TokenId> source)
     : sampler_(std::move(sampler)), beams_(std::move(options), prompt_length, sampler_->tokens().vocab_size), source_(std::move(source)) {}
 
-std::span<const sample::Continuation> BeamStrategy::advance(std::span<const Sequence> branches, sample::Workspace& workspace) {
+std::span<const sample::Continuation> BeamStrategy::advance(std::span<const Sequence> branches, Workers& workers) {
   const size_t vocab = sampler_->tokens().vocab_size;
   log_probs_.resize(branches.size() * vocab);
   tokens_.clear();
-  for (size_t i = 0; i < branches.size(); ++i) {
-    tokens_.push_back(branches[i].all_tokens());
+  for (const Sequence& branch : branches) tokens_.push_back(branch.all_tokens());
+  workers.for_each(branches.size(), log_probs_.size(), [&](size_t i) {
     const sample::History history{tokens_[i], beams_.prompt_length(), beams_.options().max_length, source_};
-    sampler_->log_probs(branches[i].known_logits(), history, std::span(log_probs_).subspan(i * vocab, vocab), workspace);
-  }
+    const Workers::Lease workspace(workers);
+    sampler_->log_probs(branches[i].known_logits(), history, std::span(log_probs_).subspan(i * vocab, vocab), *workspace);
+  });
   const std::span<const sample::Continuation> continuations = beams_.advance(log_probs_, tokens_);
   if (!beams_.done()) return continuations;
   if (beams_.best().empty()) throw Error(Code::kBadModel, sample::why_no_choice(branches.front().known_logits()));

@@ -14,7 +14,7 @@ class BeamStrategy final : public Strategy {
   BeamStrategy(std::shared_ptr<const sample::Sampler> sampler, sample::BeamOptions options, size_t prompt_length,
                std::vector<TokenId> source = {});
 
-  std::span<const sample::Continuation> advance(std::span<const Sequence> branches, sample::Workspace& workspace) override;
+  std::span<const sample::Continuation> advance(std::span<const Sequence> branches, Workers& workers) override;
   Finish finish() const override;
   std::vector<Target> targets() const override;
 

@@ -16,10 +16,23 @@ bool is_computed(const Stream& stream) {
   return std::ranges::all_of(stream.branches, [](const Sequence& branch) { return branch.n_pending() == 0; });
 }
 
+// An error ends its own stream and no other.
+template <class Fn>
+void end_on_error(Stream& stream, Fn fn) noexcept {
+  try {
+    fn();
+  } catch (...) {
+    stream.error = std::current_exception();
+    stream.finish = Finish::kStop;
+  }
+}
+
 }  // namespace
 
 Decoder::Decoder(std::shared_ptr<backend::Backend> backend, std::shared_ptr<Recorder> recorder)
-    : backend_(std::move(backend)), recorder_(std::move(recorder)) {
+    : backend_(std::move(backend)),
+      recorder_(std::move(recorder)),
+      workers_(backend_->pool(), static_cast<size_t>(backend_->traits().vocab)) {
   if (recorder_ == nullptr) return;
   choose_kind_ = recorder_->kind("choose token");
   if (backend_->traits().name != "native") run_kind_ = recorder_->kind("run");  // native operations are recorded one by one
@@ -207,7 +220,8 @@ int Decoder::plan_other(Stream& stream, int n_tokens) {
 StepStatus Decoder::commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits) {
   const RecordedScope recorded(recorder_.get(), choose_kind_);
   for (const Share& share : shares_) commit_rows(share, logits);
-  bool worked = !shares_.empty();
+  choices_.clear();
+  size_t n_logits = 0;
   for (Stream* stream : streams) {
     for (size_t i = 0; !stream->finish && i < stream->branches.size(); ++i) {
       if (!stream->branches[i].next_is_ahead()) continue;
@@ -216,15 +230,21 @@ StepStatus Decoder::commit(std::span<Stream* const> streams, const LogitsBuffer:
       if (stream->speculation != nullptr) stream->speculation->add_accepted();
     }
     if (stream->finish || stream->strategy == nullptr || !is_computed(*stream)) continue;
-    worked = true;
-    try {
-      advance(*stream);
-    } catch (...) {
-      stream->error = std::current_exception();
-      stream->finish = Finish::kStop;
-    }
+    choices_.push_back({stream, {}});
+    n_logits += stream->branches.size() * static_cast<size_t>(backend_->traits().vocab);
   }
-  return worked ? StepStatus::kWorked : StepStatus::kIdle;
+  workers_.for_each(choices_.size(), n_logits, [&](size_t i) { choose(choices_[i]); });
+  for (const Choice& choice : choices_) {
+    if (choice.stream->error) continue;
+    end_on_error(*choice.stream, [&] { advance(choice); });
+  }
+  return shares_.empty() && choices_.empty() ? StepStatus::kIdle : StepStatus::kWorked;
+}
+
+// On any thread, at the same time as those of other streams.
+void Decoder::choose(Choice& choice) noexcept {
+  Stream& stream = *choice.stream;
+  end_on_error(stream, [&] { choice.continuations = stream.strategy->advance(stream.branches, workers_); });
 }
 
 void Decoder::commit_rows(const Share& share, const LogitsBuffer::Ref& logits) {
@@ -250,8 +270,8 @@ void Decoder::commit_rows(const Share& share, const LogitsBuffer::Ref& logits) {
   sequence.commit(n_logits > 0 ? LogitsRow(logits, last) : LogitsRow());
 }
 
-void Decoder::advance(Stream& stream) {
-  const std::span<const sample::Continuation> continuations = stream.strategy->advance(stream.branches, workspace_);
+void Decoder::advance(const Choice& choice) {
+  Stream& stream = *choice.stream;
   Timing& timing = stream.timing;
   if (timing.n_generated++ == 0) {
     timing.first_token_ms = ms_since(stream.started);
@@ -259,11 +279,11 @@ void Decoder::advance(Stream& stream) {
     timing.decode_ms += ms_since(step_began_) + (stream.speculation != nullptr ? stream.speculation->take_search_ms() : 0);
     ++timing.n_decoded;
   }
-  if (continuations.empty()) {
+  if (choice.continuations.empty()) {
     stream.finish = stream.strategy->finish();
     return;
   }
-  continue_branches(stream, continuations);
+  continue_branches(stream, choice.continuations);
   for (size_t i = 0; stream.recompute && i < stream.branches.size(); ++i) stream.branches[i].restart();
 }
 

@@ -93,6 +93,12 @@ class Decoder {
     int n_proposed;  // of the last rows, with those of a second continuation
   };
 
+  // What a stream goes on with.
+  struct Choice {
+    Stream* stream;
+    std::span<const sample::Continuation> continuations;
+  };
+
   // A step of some streams, or rows that were planned elsewhere; what became of it.
   struct Job {
     std::span<Stream* const> streams;
@@ -118,7 +124,8 @@ class Decoder {
   int plan_other(Stream& stream, int n_tokens);
   StepStatus commit(std::span<Stream* const> streams, const LogitsBuffer::Ref& logits);
   void commit_rows(const Share& share, const LogitsBuffer::Ref& logits);
-  void advance(Stream& stream);
+  void choose(Choice& choice) noexcept;
+  void advance(const Choice& choice);
   void continue_branches(Stream& stream, std::span<const sample::Continuation> continuations);
 
   std::shared_ptr<backend::Backend> backend_;
@@ -137,7 +144,8 @@ class Decoder {
   std::vector<backend::Row> rows_;
   std::vector<backend::Cache*> caches_;
   LogitsPool pool_;
-  sample::Workspace workspace_;
+  std::vector<Choice> choices_;
+  Workers workers_;
 };
 
 }  // namespace kvik::engine

@@ -27,7 +27,8 @@ SampleStrategy::SampleStrategy(std::shared_ptr<const sample::Sampler> sampler, S
   continuations_.reserve(samples_.size());
 }
 
-std::span<const sample::Continuation> SampleStrategy::advance(std::span<const Sequence> branches, sample::Workspace& workspace) {
+std::span<const sample::Continuation> SampleStrategy::advance(std::span<const Sequence> branches, Workers& workers) {
+  const Workers::Lease workspace(workers);
   continuations_.clear();
   if (!started_) {  // the prompt was computed once for all samples
     for (size_t i = 0; i < samples_.size(); ++i) running_.push_back(i);
@@ -35,7 +36,7 @@ std::span<const sample::Continuation> SampleStrategy::advance(std::span<const Se
   for (size_t i = 0; i < running_.size(); ++i) {
     Sample& sample = samples_[running_[i]];
     const size_t from = started_ ? i : 0;
-    choose(sample, branches[from], workspace);
+    choose(sample, branches[from], *workspace);
     if (!sample.done) continuations_.push_back({from, sample.last});
   }
   started_ = true;
@@ -47,11 +48,7 @@ void SampleStrategy::choose(Sample& sample, const Sequence& branch, sample::Work
   const std::span<const float> logits = branch.known_logits();
   const sample::History history{branch.all_tokens(), options_.prompt_length, options_.stop.max_length, options_.source};
   sample.last = sampler_->sample(logits, history, sample.rng, workspace);
-  if (options_.scores) {
-    log_probs_.resize(logits.size());
-    sampler_->log_probs(logits, history, log_probs_, workspace);
-    sample.sum += log_probs_[static_cast<size_t>(sample.last)];
-  }
+  if (options_.scores) sample.sum += sampler_->log_prob(logits, history, sample.last, workspace);
   end_if_due(sample, branch);
 }
 

@@ -33,7 +33,7 @@ class SampleStrategy final : public Strategy {
   // Throws Error(kBadArgument) if options are out of range.
   SampleStrategy(std::shared_ptr<const sample::Sampler> sampler, SampleOptions options);
 
-  std::span<const sample::Continuation> advance(std::span<const Sequence> branches, sample::Workspace& workspace) override;
+  std::span<const sample::Continuation> advance(std::span<const Sequence> branches, Workers& workers) override;
   Finish finish() const override { return samples_.front().finish; }
   std::vector<Target> targets() const override;
 
@@ -63,7 +63,6 @@ class SampleStrategy final : public Strategy {
   std::vector<Sample> samples_;
   std::vector<size_t> running_;  // of samples_: branch i continues samples_[running_[i]]
   bool started_ = false;
-  std::vector<float> log_probs_;
   std::vector<sample::Continuation> continuations_;
 };
 

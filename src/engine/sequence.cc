@@ -20,7 +20,7 @@ class SeeRows final : public Strategy {
   SeeRows(int first, const Sequence::See& see) : first_(first), see_(see) {}
   bool wants_every_row() const override { return true; }
   void see(int position, std::span<const float> logits) override { see_(position - first_, logits); }
-  std::span<const sample::Continuation> advance(std::span<const Sequence>, sample::Workspace&) override { return {}; }
+  std::span<const sample::Continuation> advance(std::span<const Sequence>, Workers&) override { return {}; }
 
  private:
   int first_;

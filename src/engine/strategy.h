@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "engine/sequence.h"
+#include "engine/workers.h"
 #include "sample/beam.h"
-#include "sample/sampler.h"
 
 namespace kvik::engine {
 
@@ -26,8 +26,9 @@ class Strategy {
   virtual void see(int /*position*/, std::span<const float> /*logits*/) {}
 
   // Called when all tokens of all branches are computed: their known_logits() are there. Returns which branches continue with which token,
-  // valid until the next call; nothing if the stream is finished. Throws Error(kBadModel) if no token can be chosen.
-  virtual std::span<const sample::Continuation> advance(std::span<const Sequence> branches, sample::Workspace& workspace) = 0;
+  // valid until the next call; nothing if the stream is finished. Throws Error(kBadModel) if no token can be chosen. Strategies of
+  // different streams advance at the same time, each on some thread: what they share must allow that.
+  virtual std::span<const sample::Continuation> advance(std::span<const Sequence> branches, Workers& workers) = 0;
 
   virtual Finish finish() const { return Finish::kStop; }     // of a finished stream
   virtual std::vector<Target> targets() const { return {}; }  // best first

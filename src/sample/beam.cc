@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/deterministic_math.h"
+#include "base/vector_clones.h"
 #include "kvik/error.h"
 
 namespace kvik::sample {
@@ -18,6 +19,14 @@ constexpr float kSound = -1.0e8f;  // no sum of log-probabilities is below this 
 
 float penalized(float score, size_t length, double length_penalty) {
   return score / static_cast<float>(deterministic_pow(static_cast<double>(length), length_penalty));
+}
+
+constexpr size_t kBlock = 256;  // tokens that are passed over together: few extensions rank among the best
+
+KVIK_VECTOR_CLONES bool any_above(const float* log_probs, size_t n, float score, float bound) {
+  int n_above = 0;
+  for (size_t i = 0; i < n; ++i) n_above += log_probs[i] + score > bound ? 1 : 0;
+  return n_above > 0;
 }
 
 }  // namespace
@@ -74,11 +83,15 @@ void BeamSearch::select_extensions(std::span<const float> log_probs) {
   };
   for (size_t beam = 0; beam < scores_.size(); ++beam) {
     const std::span<const float> row = log_probs.subspan(started_ ? beam * vocab_size_ : 0, vocab_size_);
-    for (size_t token = 0; token < vocab_size_; ++token) {
-      const float score = row[token] + scores_[beam];
-      if (!(score > bound)) continue;
-      extensions_.push_back({score, beam * vocab_size_ + token});
-      if (extensions_.size() == capacity) cut();
+    for (size_t first = 0; first < vocab_size_; first += kBlock) {
+      const size_t end = std::min(first + kBlock, vocab_size_);
+      if (!any_above(row.data() + first, end - first, scores_[beam], bound)) continue;
+      for (size_t token = first; token < end; ++token) {
+        const float score = row[token] + scores_[beam];
+        if (!(score > bound)) continue;
+        extensions_.push_back({score, beam * vocab_size_ + token});
+        if (extensions_.size() == capacity) cut();
+      }
     }
   }
   if (extensions_.size() > n_extensions_) cut();

@@ -1,7 +1,6 @@
 #include "sample/log_softmax.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include "base/deterministic_math.h"
@@ -12,33 +11,54 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-double log_prob(float logit, const Normalizer& normalizer) {
-  if (!(logit > kMinusInfinity)) return -std::numeric_limits<double>::infinity();
-  const double above = logit == normalizer.largest ? 0.0 : static_cast<double>(logit) - static_cast<double>(normalizer.largest);
-  return above - normalizer.log_sum;
+// Without branches, so that a loop over it is vectorized.
+inline double log_prob(float logit, float largest, double log_sum) {
+  const double above = logit == largest ? 0.0 : static_cast<double>(logit) - static_cast<double>(largest);
+  return logit > kMinusInfinity ? above - log_sum : -std::numeric_limits<double>::infinity();
 }
 
-// A quarter of the time of a small translator on ONNX Runtime.
+KVIK_VECTOR_CLONES void subtract(const float* logits, float largest, double log_sum, float* log_probs, size_t n) {
+  for (size_t i = 0; i < n; ++i) log_probs[i] = static_cast<float>(log_prob(logits[i], largest, log_sum));
+}
+
+inline double exponential(float logit, double largest) {
+  const double weight = deterministic_exp(static_cast<double>(logit) - largest);
+  return weight == weight ? weight : 0.0;
+}
+
 KVIK_VECTOR_CLONES void exponentials(const float* logits, double largest, double* weights, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    const double weight = deterministic_exp(static_cast<double>(logits[i]) - largest);
-    weights[i] = weight == weight ? weight : 0.0;
+  for (size_t i = 0; i < n; ++i) weights[i] = exponential(logits[i], largest);
+}
+
+// In the order of the logits. A few exponentials at a time are vector code, and their sum is made while the next few are computed.
+KVIK_VECTOR_CLONES double sum_of_exponentials(const float* logits, double largest, size_t n) {
+  constexpr size_t kFew = 16;
+  double weights[kFew], sum = 0.0;
+  size_t i = 0;
+  for (; i + kFew <= n; i += kFew) {
+    for (size_t j = 0; j < kFew; ++j) weights[j] = exponential(logits[i + j], largest);
+    for (size_t j = 0; j < kFew; ++j) sum += weights[j];
   }
+  for (; i < n; ++i) sum += exponential(logits[i], largest);
+  return sum;
+}
+
+constexpr size_t kMaxima = 32;  // independent, which the compiler keeps in vector registers
+
+KVIK_VECTOR_CLONES float largest(const float* logits, size_t n) {
+  float lanes[kMaxima];
+  for (float& lane : lanes) lane = kMinusInfinity;
+  size_t i = 0;
+  for (; i + kMaxima <= n; i += kMaxima) {
+    for (size_t lane = 0; lane < kMaxima; ++lane) lanes[lane] = logits[i + lane] > lanes[lane] ? logits[i + lane] : lanes[lane];
+  }
+  for (; i < n; ++i) lanes[0] = logits[i] > lanes[0] ? logits[i] : lanes[0];
+  return *std::max_element(lanes, lanes + kMaxima);
 }
 
 }  // namespace
 
-float largest_of(std::span<const float> logits) {
-  constexpr size_t kLanes = 16;  // independent maxima, which the compiler keeps in vector registers
-  std::array<float, kLanes> lanes;
-  lanes.fill(kMinusInfinity);
-  size_t i = 0;
-  for (; i + kLanes <= logits.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = logits[i + lane] > lanes[lane] ? logits[i + lane] : lanes[lane];
-  }
-  for (; i < logits.size(); ++i) lanes[0] = logits[i] > lanes[0] ? logits[i] : lanes[0];
-  return *std::max_element(lanes.begin(), lanes.end());
-}
+float largest_of(std::span<const float> logits) { return largest(logits.data(), logits.size()); }
 
 void weights_of(std::span<const float> logits, float largest, std::span<double> weights) {
   if (largest == -kMinusInfinity) {
@@ -54,21 +74,20 @@ void weights_of(std::span<const float> logits, float largest, std::span<double> 
 
 Normalizer normalizer_of(std::span<const float> logits) {
   const float largest = largest_of(logits);
-  std::array<double, 512> weights;  // a block at a time, so that the exponentials are vector code and the sum keeps its order
-  double sum = 0.0;
-  for (size_t begin = 0; begin < logits.size(); begin += weights.size()) {
-    const std::span<const float> block = logits.subspan(begin, std::min(weights.size(), logits.size() - begin));
-    weights_of(block, largest, std::span(weights).first(block.size()));
-    for (size_t i = 0; i < block.size(); ++i) sum += weights[i];
-  }
+  if (largest == kMinusInfinity) return {largest, deterministic_log(0.0)};
+  const double sum = largest == -kMinusInfinity ? static_cast<double>(std::ranges::count(logits, largest))
+                                                : sum_of_exponentials(logits.data(), static_cast<double>(largest), logits.size());
   return {largest, deterministic_log(sum)};
 }
 
 void log_softmax(std::span<const float> logits, std::span<float> log_probs) {
   const Normalizer normalizer = normalizer_of(logits);
-  for (size_t i = 0; i < logits.size(); ++i) log_probs[i] = static_cast<float>(log_prob(logits[i], normalizer));
+  subtract(logits.data(), normalizer.largest, normalizer.log_sum, log_probs.data(), logits.size());
 }
 
-double log_prob_of(std::span<const float> logits, TokenId id) { return log_prob(logits[static_cast<size_t>(id)], normalizer_of(logits)); }
+double log_prob_of(std::span<const float> logits, TokenId id) {
+  const Normalizer normalizer = normalizer_of(logits);
+  return log_prob(logits[static_cast<size_t>(id)], normalizer.largest, normalizer.log_sum);
+}
 
 }  // namespace kvik::sample

@@ -14,6 +14,11 @@ class TokenCounts {
   // Forgets what was counted before. Ids outside [0, vocab_size) are left out.
   void count(std::span<const TokenId> tokens, size_t vocab_size);
 
+  void reserve(size_t vocab_size) {
+    counts_.reserve(vocab_size);
+    distinct_.reserve(vocab_size);
+  }
+
   std::span<const TokenId> distinct() const { return distinct_; }  // in the order of first occurrence
   uint32_t of(TokenId id) const { return counts_[static_cast<size_t>(id)]; }
 

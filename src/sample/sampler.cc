@@ -55,6 +55,16 @@ void drop_removed(Workspace& workspace) {
 
 }  // namespace
 
+void Workspace::reserve(size_t vocab) {
+  filters.weights.reserve(vocab);
+  filters.values.reserve(vocab);
+  filters.keys.reserve(vocab);
+  counts.reserve(vocab);
+  row.reserve(vocab);
+  values.reserve(vocab);
+  ids.reserve(vocab);
+}
+
 Sampler::Sampler(const Sampling& sampling, TokenRules tokens)
     : tokens_(std::move(tokens)),
       options_(with_defaults(sampling)),
@@ -165,6 +175,13 @@ void Sampler::log_probs(std::span<const float> logits, const History& history, s
   log_softmax(logits, result);
   process(result, history, workspace);
   if (*options_.renormalize_logits) log_softmax(result, result);
+}
+
+float Sampler::log_prob(std::span<const float> logits, const History& history, TokenId id, Workspace& workspace) const {
+  if (!processes_ && !*options_.renormalize_logits) return static_cast<float>(log_prob_of(logits, id));
+  workspace.row.resize(logits.size());
+  log_probs(logits, history, workspace.row, workspace);
+  return workspace.row[static_cast<size_t>(id)];
 }
 
 }  // namespace kvik::sample

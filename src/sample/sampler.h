@@ -21,6 +21,8 @@ struct Workspace {
   std::vector<float> row;     // logits after penalties, if there are any
   std::vector<float> values;  // what is left of a row while it is sampled, in the order of the ids
   std::vector<TokenId> ids;
+
+  void reserve(size_t vocab);  // so that rows of this size allocate nothing
 };
 
 // Special tokens of a model.
@@ -46,6 +48,9 @@ class Sampler {
 
   // The log-probabilities that beams are scored by: log-softmax, process(), and again if renormalize_logits is set.
   void log_probs(std::span<const float> logits, const History& history, std::span<float> result, Workspace& workspace) const;
+
+  // The entry of log_probs() for one token. Overwrites Workspace::row.
+  float log_prob(std::span<const float> logits, const History& history, TokenId id, Workspace& workspace) const;
 
   // Penalties, biases, bans and forced tokens, in this order: sequence_bias and logit_bias, encoder_repetition_penalty,
   // repetition_penalty, frequency and presence penalty, no_repeat_ngram_size, encoder_no_repeat_ngram_size, bad_words_ids, min_length,

@@ -104,6 +104,7 @@ class NativeBackend final : public Backend {
   std::unique_ptr<Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) override;
   std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) override;
   SourceWork source_work() const override;
+  ThreadPool* pool() override { return &pool_; }
 
  private:
   std::optional<native::CompiledModel> find_compiled(const NativeOptions& options, const Log& log);

@@ -51,7 +51,8 @@ void Frame::run(const Op& op, const AppendOp& args) {
   const cpu::Attention& attention = runner_.layouts_.of_attend[static_cast<size_t>(args.attend)];
   const bool from_source = plan_.attends[static_cast<size_t>(args.attend)].from_source;
   const Reader k = reader(op.in[0]), v = reader(op.in[1]);
-  each_row(op, op.in[0].size + op.in[1].size, [&](int64_t row) {
+  constexpr int64_t kKeyWork = 8;  // each element of a key is written to a line of its own
+  each_row(op, kKeyWork * op.in[0].size + op.in[1].size, [&](int64_t row) {
     const RunRow& r = rows_[static_cast<size_t>(row)];
     const auto append_to = [&](int32_t s) {
       const RunSequence& sequence = sequences_[static_cast<size_t>(s)];

@@ -178,12 +178,16 @@ void attend_tile_q8(const SpanTask& task, const AttendQuery* queries, float* con
     q[h] = {bytes[h], head.scale, head.sum};
   }
   const int64_t first_page = task.span * (kSpanPositions / kPagePositions);
+  const std::byte* first_at = task.kv.pages[first_page + tile.pages.begin] + task.kv.offset;
   for (int page = tile.pages.begin; page < tile.pages.end; ++page) {
     const std::byte* at = task.kv.pages[first_page + page] + task.kv.offset;
     float* scores[H];
     for (int h = 0; h < H; ++h) scores[h] = tile.scores[h] + page * kPagePositions;
+    const bool is_last = page + 1 == tile.pages.end;
+    const char* next =
+        reinterpret_cast<const char*>(is_last ? first_at + task.layout.head_bytes : task.kv.pages[first_page + page + 1] + task.kv.offset);
     page_scores_q8<H>(reinterpret_cast<const uint8_t*>(at), reinterpret_cast<const float*>(at + task.layout.key_scales_offset),
-                      (task.layout.key_dim + 3) / 4, q, scores);
+                      (task.layout.key_dim + 3) / 4, q, scores, {reinterpret_cast<const char*>(at + task.layout.values_offset), next});
   }
   finish_span<int8_t, H>(task, tile, queries, parts, true);
 }

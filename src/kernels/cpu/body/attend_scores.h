@@ -44,6 +44,11 @@ KVIK_INLINE void page_scores(const T* keys, int dims, const float* const (&q)[H]
   }
 }
 
+// The same of a quantised page, which is read in less time than memory needs to send the next one: so its keys are fetched as well.
+struct PrefetchQ8 {
+  const char *values, *keys;  // of the next page, or of the next KV head
+};
+
 // A query in int8, its dimensions padded to 4.
 struct QuantisedQuery {
   const int8_t* q;
@@ -53,13 +58,18 @@ struct QuantisedQuery {
 
 template <int H>
 KVIK_INLINE void page_scores_q8(const uint8_t* keys, const float* key_scales, int groups, const QuantisedQuery* q,
-                                float* const (&scores)[H]) {
+                                float* const (&scores)[H], const PrefetchQ8& next) {
   constexpr int P = score_vectors<H>();
   for (int64_t j = 0; j < kPageVectors; j += P) {
     I sum[H][P];
     for (int h = 0; h < H; ++h)
       for (int i = 0; i < P; ++i) sum[h][i] = start_w8(q[h].sum);
+    const int64_t lines = j == 0 ? 128 : 0;
     for (int64_t g = 0; g < groups; ++g) {
+      for (int line = 0; line < 128; line += 64) {
+        prefetch(next.values + g * lines + line);
+        prefetch(next.keys + g * lines + line);
+      }
       W8 k[P];
       for (int i = 0; i < P; ++i) k[i] = load_w8(keys + g * kPagePositions * 4 + (j + i) * 64);
       for (int h = 0; h < H; ++h) {

@@ -104,6 +104,7 @@ KVIK_INLINE void block_tile(const PackedWeights& m, const QuantisedRows& x, cons
     at[i] = reinterpret_cast<const uint8_t*>(m.data) + (panel + i) * layout.panel_bytes;
     zero_points_at[i] = reinterpret_cast<const uint8_t*>(m.data) + layout.zero_points_offset + (panel + i) * layout.n_blocks * kLanes;
   }
+  if constexpr (R > 1) prefetch_sums<R, P>(out, row, panel * kLanes);
   const int64_t steps_per_block = layout.block / 32;
   StepRows rows{x.q + row * x.n_steps * 32, x.scale + row * x.n_steps, x.sum + row * x.n_steps, x.n_steps * 32, x.n_steps};
   int64_t steps_left = x.n_steps;  // padding beyond the rows' own is skipped

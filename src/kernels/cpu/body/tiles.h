@@ -41,6 +41,14 @@ KVIK_INLINE void panel_groups(PanelRange range, bool wide, Panels panels) {
   for (; p < range.end; ++p) panels(Const<1>{}, p);
 }
 
+// Long rows of an output are far apart and not in the cache: a tile asks for the lines that it will write before it begins.
+template <int R, int P>
+KVIK_INLINE void prefetch_sums(const MatmulOut& out, int64_t row, int64_t column) {
+  if (out.stride < 2048) return;
+  for (int r = 0; r < R; ++r)
+    for (int i = 0; i < P; ++i) prefetch(out.data + (row + r) * out.stride + column + i * kLanes);
+}
+
 // Stores 16 sums that begin at `column`, without touching what lies beyond the last column.
 KVIK_INLINE void store_sums(const MatmulOut& out, int64_t row, int64_t column, int64_t n_columns, F sum) {
   const int64_t left = n_columns - column;
