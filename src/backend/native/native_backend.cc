@@ -14,7 +14,7 @@
 #include "backend/native/execute/execute.h"
 #include "backend/native/graph/outcome.h"
 #include "backend/native/native_cache.h"
-#include "backend/native/report.h"
+#include "backend/native/native_traits.h"
 #include "backend/native/source_stage.h"
 #include "backend/native/stages.h"
 #include "kvik/error.h"
@@ -26,61 +26,6 @@ using native::Plan;
 using native::Runner;
 
 constexpr int64_t kChunkBytes = int64_t{32} << 20;  // of the values of one call
-
-int n_threads_of(const NativeOptions& options) {
-  if (options.n_threads > 0) return options.n_threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
-const cpu::CpuKernels& kernels_of(const std::string& isa) {
-  if (isa.empty() || isa == "auto") return cpu::fastest();
-  if (const cpu::CpuKernels* kernels = cpu::by_name(isa)) return *kernels;
-  std::string names;
-  for (const cpu::CpuKernels* kernels : cpu::available()) names += (names.empty() ? "" : ", ") + std::string(kernels->name);
-  throw Error(Code::kBadArgument, fmt::format("this machine has no kernels called '{}'; it has {}", isa, names));
-}
-
-int smaller_limit(int64_t a, int64_t b) {
-  const int64_t limit = a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
-  return static_cast<int>(std::min<int64_t>(limit, 1 << 30));
-}
-
-// What the bits of a cache depend on beside the model; neither threads nor instruction sets are among it.
-std::string cache_form(const NativeOptions& options, cpu::KvFormat kv) {
-  static constexpr const char* kWeights[] = {"as stored", "f32", "f16", "q8", "q4"};
-  static constexpr const char* kFormats[] = {"f32", "f16", "q8"};
-  std::string form =
-      fmt::format("native pages, cache {}, weights {}", kFormats[static_cast<size_t>(kv)], kWeights[static_cast<size_t>(options.weights)]);
-  if (!options.no_fuse.empty()) form += fmt::format(", without fusing {}", fmt::join(options.no_fuse, ", "));
-  return form;
-}
-
-// How far back the rows of a plan see; 0: to the first position.
-int64_t widest_window(const Plan& plan) {
-  int64_t widest = 0;
-  for (const native::AttentionSpec& attend : plan.attends) {
-    if (attend.from_source) continue;
-    if (attend.window == 0 || !attend.causal) return 0;
-    widest = std::max(widest, attend.window);
-  }
-  return widest;
-}
-
-bool has_causal_attention(const Plan& plan) {
-  return std::ranges::all_of(plan.attends, [](const native::AttentionSpec& attend) { return attend.from_source || attend.causal; });
-}
-
-// What the plans keep and read, in figures.
-void count_bytes(const native::Stages& stages, const NativeOptions& options, cpu::KvFormat kv, Traits& traits) {
-  for (const std::shared_ptr<const Plan>& plan : {stages.decoder, stages.encoder, stages.embedding}) {
-    if (plan == nullptr) continue;
-    const native::PlanReport report = native::report(*plan, options.weights, kv);
-    for (const auto& [format, bytes] : report.weights) traits.weights_bytes += static_cast<size_t>(bytes);
-    if (plan != stages.decoder) continue;
-    traits.weights_bytes_per_token = static_cast<size_t>(report.bytes_per_token);
-    traits.cache_bytes_per_token = static_cast<size_t>(report.kv_bytes_per_token);
-  }
-}
 
 class NativeBackend final : public Backend {
  public:
