@@ -8,7 +8,7 @@
 #include "kvik/error.h"
 
 // Any bytes are an index whose weights are inside the file, or one sentence says why not. The checksum and the size of the file are made to
-// fit first: whoever can write a file can write these too.
+// fit first, since an attacker can compute these too.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kFileBytes = 24, kHash = 40, kHeader = 64;  // offsets
   std::vector<std::byte> bytes(size);

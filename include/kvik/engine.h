@@ -22,7 +22,7 @@ struct EngineOptions {
 struct EngineLoad {
   int running = 0;
   int waiting = 0;
-  int64_t preempted = 0;  // times that a generation gave up its cache for others, to be computed again later
+  int64_t preempted = 0;  // times that a cache was freed for other generations, to be computed again later
 };
 
 // One generation of an engine. Read by one thread; destroying it cancels the generation.
@@ -77,7 +77,7 @@ class Stream {
 };
 
 // Runs generations of one model on a thread of its own. A new one joins between two steps and leaves when it is done; long prompts are
-// computed in chunks beside the steps of others. If the memory of the KV cache runs out, the youngest generation gives up its cache and is
+// computed in chunks beside the steps of others. If the memory of the KV cache runs out, the youngest generation is preempted and
 // computed again later, with the same result. Submit from any thread. Destroying it cancels what runs.
 class Engine {
  public:

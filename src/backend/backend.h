@@ -141,7 +141,7 @@ class Backend {
 
   // A copy of the sequence; later changes to either do not affect the other.
   virtual std::unique_ptr<Cache> fork(const Cache& cache) = 0;
-  // The same into `copy`, which may be null or a cache that is no longer needed, whose memory is then used again.
+  // The same into `copy`, which may be null, or a cache that is no longer needed: its memory is reused.
   virtual void fork_into(const Cache& cache, std::unique_ptr<Cache>& copy) { copy = fork(cache); }
 
   // Drops all positions from `length` on.

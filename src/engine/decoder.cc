@@ -130,7 +130,7 @@ backend::RunStatus Decoder::run_planned(const LogitsBuffer::Ref& logits) {
 
 // Changes nothing but what is pending: single steps of all streams, then as much of their prompts as there is room for, beginning with
 // another stream each time. A sequence that crosses a length switch becomes pending as a whole, for its final length. While a stream has
-// tokens that were computed ahead and are chosen now there are no rows at all: the next run then has rows of every stream.
+// tokens that were computed ahead and are chosen now nothing runs, so that the next run has rows of every stream.
 void Decoder::plan(std::span<Stream* const> streams) {
   shares_.clear();
   rows_.clear();

@@ -30,7 +30,8 @@ struct SchedulerLimits {
 };
 
 // Continuous batching over the decode loop: one thread steps all streams that run, and streams join and leave between two steps. If a step
-// finds no memory for its cache, the stream that joined last gives up its cache and waits, before all others, until another one has ended.
+// finds no memory for its cache, the youngest stream is preempted: its cache is freed, and it waits at the front of the queue until another
+// ends.
 class Scheduler {
  public:
   Scheduler(std::shared_ptr<Decoder> decoder, SchedulerLimits limits);

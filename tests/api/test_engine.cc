@@ -87,8 +87,8 @@ TEST(Engine, ThreadsMaySubmitAtOnce) {
   EXPECT_EQ(texts, expected);
 }
 
-// Room for a few of them: the youngest gives up its cache and is computed again.
-TEST(Engine, AStreamThatGaveUpItsCacheContinuesWithTheSameText) {
+// The limit holds only some of their caches, so the youngest is preempted and computed again.
+TEST(Engine, APreemptedStreamContinuesWithTheSameText) {
   const std::vector<Wanted> wanted = many_requests(24);
   const std::vector<std::string> expected = alone(wanted);
   const Model model = Model::load((testing_support::source_root() / "models" / "fable").string());

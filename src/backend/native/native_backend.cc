@@ -87,7 +87,7 @@ class NativeBackend final : public Backend {
   std::vector<int32_t> branches_;
   std::vector<std::pair<int32_t, int32_t>> row_branches_;  // a row, and a sequence that branches off behind it
 
-  native::CompiledKey key_;  // empty: there is no compile cache
+  native::CompiledKey key_;  // empty: the compile cache is off
   std::shared_ptr<const MappedFile> compiled_file_;
   std::jthread background_;  // writes into the compile cache or reads a file of it ahead; the last member, because it reads the others
 };

@@ -27,7 +27,7 @@ QuantisedRows quantised_rows(std::byte* memory, int64_t n_rows, int64_t k);  // 
 QuantisedRows rows_from(const QuantisedRows& rows, int64_t first, int64_t n_rows);
 
 // Rows quantised as DynamicQuantizeLinear does it, each by itself, or as QuantizeLinear does it, with one scale for all rows:
-// x = (q + 128 - zero_point) * scale with one scale a row.
+// x = (q + 128 - zero_point) * scale with one scale per row.
 struct ByteRows {
   int64_t n_rows, k;
   int64_t stride;       // bytes from row to row, padded with zeros

@@ -38,7 +38,7 @@ class Cone {
  public:
   Cone(Plan& plan, OpIndex root) : plan_(plan), root_(root) {}
 
-  // Goes further back until everything comes from one input again. False if there is no such place.
+  // Goes further back until everything comes from one input again. False if they never do.
   bool widen() {
     do {
       const OpIndex next = ops_.empty() ? root_ : plan_.value(frontier_.rbegin()->second.index).producer;

@@ -88,7 +88,7 @@ Label row(const Port& port, Axes axes) {
 
 Label state_label(const FlatGraph& flat, const FlatGraph::Input& input) {
   const Port& port = *input.port;
-  if (input.state == nullptr) refuse_input(port, "is not a state that a step gives back");
+  if (input.state == nullptr) refuse_input(port, "is not a state that a step returns");
   if (!flat.has_past && !input.state->cross) refuse_input(port, "is read by the graph of the first step, which has no past");
   Label label = row(port, state_axes(port, *input.state));
   if (input.state->cross) {
