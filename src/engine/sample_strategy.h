@@ -1,11 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/strategy.h"
 #include "engine/text_output.h"
+#include "kvik/options.h"
 
 namespace kvik::engine {
 
@@ -23,6 +25,7 @@ struct SampleOptions {
   int n_samples = 1;            // sequences drawn from one prompt
   double length_penalty = 1.0;  // of scores
   bool scores = true;           // false: targets have no score, which saves a pass over the logits
+  std::optional<int> logprobs;  // of the first sequence: how likely its tokens were, and so many of the likeliest
   uint64_t seed = 0;
   uint64_t stream = 0;  // of random numbers: a request draws the same ones whatever runs beside it
 };
@@ -38,7 +41,7 @@ class SampleStrategy final : public Strategy {
   std::vector<Target> targets() const override;
 
   // Of the first sequence: the token chosen last, and the text that it made certain; for showing text as it is generated.
-  TokenId last_token() const { return samples_.front().last; }
+  const GeneratedToken& last_token() const { return last_; }
   std::string_view piece() const { return samples_.front().piece; }
   std::string flush() { return samples_.front().text ? samples_.front().text->flush() : std::string(); }
 
@@ -64,6 +67,7 @@ class SampleStrategy final : public Strategy {
   std::vector<size_t> running_;  // of samples_: branch i continues samples_[running_[i]]
   bool started_ = false;
   std::vector<sample::Continuation> continuations_;
+  GeneratedToken last_;  // of the first sequence
 };
 
 }  // namespace kvik::engine
