@@ -10,6 +10,7 @@ void add_inspect(Commands commands);
 void add_models(Commands commands);
 void add_verify(Commands commands);
 void add_bench(Commands commands);
+void add_serve(Commands commands);
 void add_score(Commands commands);
 void add_tokenize(Commands commands);
 void add_render(Commands commands);
@@ -25,6 +26,7 @@ void add_all(Commands commands) {
   add_models(commands);
   add_verify(commands);
   add_bench(commands);
+  add_serve(commands);
   add_score(commands);
   add_tokenize(commands);
   add_render(commands);
