@@ -15,8 +15,8 @@ inline constexpr size_t kMostPatternStates = 50'000;         // of a determinist
 inline constexpr size_t kMostPatternWork = 20'000'000;       // steps to make it
 inline constexpr size_t kMostConfigurations = 4096;          // ways to read one text at the same time
 inline constexpr size_t kMostWorkPerMask = 8'000'000;        // configurations visited for the mask of one step
-inline constexpr size_t kMostStateBytes = size_t{64} << 20;  // of visited states of one constraint; then they start over
-inline constexpr size_t kMostMaskBytes = size_t{64} << 20;   // of cached masks of one constraint
+inline constexpr size_t kMostStateBytes = size_t{32} << 20;  // of visited states of one constraint; then they start over
+inline constexpr size_t kMostMaskBytes = size_t{32} << 20;   // of cached masks of one constraint
 inline constexpr size_t kMostAlternatives = 1024;            // of one schema, after anyOf, oneOf and allOf are combined
 
 }  // namespace kvik::constrain
