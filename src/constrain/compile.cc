@@ -205,7 +205,8 @@ Automaton flatten(const Joined& joined, const std::vector<uint8_t>& live, const 
 Automaton compile(const Grammar& grammar, const char* what) {
   const Joined joined = join(grammar);
   const Reach productive(joined, true);
-  if (!productive.ends(grammar.root())) throw Error(Code::kBadArgument, fmt::format("no text can match the {}", what));
+  if (!productive.ends(grammar.root()))
+    throw Error(Code::kBadArgument, fmt::format("no text can match the {}{}{}", what, grammar.note().empty() ? "" : ", ", grammar.note()));
   const std::vector<uint8_t> live = live_states(joined, productive);
   refuse_left_recursion(joined, live, productive, grammar);
   return flatten(joined, live, productive, grammar.root());

@@ -58,10 +58,13 @@ class Grammar {
   RuleId add_rule(std::string name);
   void define(RuleId rule, NodeId body);
   void set_root(RuleId rule) { root_ = rule; }
+  // Why nothing can match, if that turns out to be so.
+  void set_note(std::string note) { note_ = std::move(note); }
 
   const Node& node(NodeId id) const { return nodes_[id]; }
   const std::vector<Rule>& rules() const { return rules_; }
   RuleId root() const { return root_; }
+  const std::string& note() const { return note_; }
   const std::string& bytes_of(const Node& node) const { return bytes_[node.index]; }
   const CharSet& chars_of(const Node& node) const { return sets_[node.index]; }
   const Graph& graph_of(const Node& node) const { return graphs_[node.index]; }
@@ -75,6 +78,7 @@ class Grammar {
   std::vector<Graph> graphs_;
   std::vector<Rule> rules_;
   RuleId root_ = 0;
+  std::string note_;
 };
 
 }  // namespace kvik::constrain

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <numeric>
 
 #include "kvik/error.h"
 
@@ -94,11 +95,11 @@ std::string whole_numbers(int64_t least, int64_t most) {
   return "(?:" + options + ")";
 }
 
-CharDfa dfa_of(const std::string& pattern) { return CharDfa::of_whole(parse_pattern(pattern, "range of numbers"), "range of numbers"); }
+CharDfa numbers_matching(const std::string& pattern) { return CharDfa::of_whole(parse_pattern(pattern, "range of numbers"), "range of numbers"); }
 
 std::string beyond(const std::string& fraction, bool exclusive) {
-  if (fraction.empty()) return exclusive ? R"(\.[0-9]{0,15}[1-9][0-9]{0,15})" : kAnyFraction;
-  std::string options = fraction + (exclusive ? "[0-9]{0,15}[1-9][0-9]{0,15}" : "[0-9]{0,16}");
+  if (fraction.empty()) return exclusive ? R"(\.0{0,15}[1-9][0-9]{0,15})" : kAnyFraction;
+  std::string options = fraction + (exclusive ? "0{0,15}[1-9][0-9]{0,15}" : "[0-9]{0,16}");
   for (size_t i = 0; i < fraction.size(); ++i) {
     if (fraction[i] < '9') options += '|' + fraction.substr(0, i) + digit_range(static_cast<char>(fraction[i] + 1), '9') + "[0-9]{0,16}";
   }
@@ -127,16 +128,16 @@ void add_numbers(const Side& least, const std::optional<Side>& most, std::vector
   const int64_t first = least.decimal.whole;
   const int64_t last = most ? most->decimal.whole : std::max(kMostInteger, first);
   if (first > last) return;
-  const CharDfa from = dfa_of(std::to_string(first) + beyond(least.decimal.fraction, least.exclusive));
+  const CharDfa from = numbers_matching(std::to_string(first) + beyond(least.decimal.fraction, least.exclusive));
   const std::string end = most ? up_to(most->decimal.fraction, most->exclusive) : kAnyFraction;
   const bool has_end = !most || !most->decimal.fraction.empty() || !most->exclusive;
   if (first == last) {
-    if (has_end) out.push_back(from.intersect(dfa_of(std::to_string(last) + end)));
+    if (has_end) out.push_back(from.intersect(numbers_matching(std::to_string(last) + end)));
     return;
   }
   out.push_back(from);
-  if (first + 1 < last) out.push_back(dfa_of(whole_numbers(first + 1, last - 1) + kAnyFraction));
-  if (has_end) out.push_back(dfa_of(std::to_string(last) + end));
+  if (first + 1 < last) out.push_back(numbers_matching(whole_numbers(first + 1, last - 1) + kAnyFraction));
+  if (has_end) out.push_back(numbers_matching(std::to_string(last) + end));
 }
 
 std::optional<Side> side_of(const std::optional<Bound>& bound, const std::string& where) {
@@ -168,13 +169,20 @@ uint32_t whole_multiple(const std::string& text, const std::string& where) {
 
 }  // namespace
 
+std::string common_multiple(const std::string& a, const std::string& b) {
+  if (a == b) return a;
+  const auto is_small = [](const std::string& text) { return text.size() <= 6 && text.find_first_not_of("0123456789") == std::string::npos; };
+  if (!is_small(a) || !is_small(b) || std::stoll(a) == 0 || std::stoll(b) == 0) return is_small(a) ? b : a;
+  return std::to_string(std::lcm(std::stoll(a), std::stoll(b)));
+}
+
 NumberTexts integers_in(const NumberRange& range, const std::string& where) {
   const std::optional<Side> least = side_of(range.least, where), most = side_of(range.most, where);
   int64_t first = least ? integer_from(*least, true) : std::min(-kMostInteger, most ? integer_from(*most, false) : 0);
   int64_t last = most ? integer_from(*most, false) : std::max(kMostInteger, first);
   NumberTexts texts;
   const auto add = [&](int64_t from, int64_t to, std::vector<CharDfa>& out) {
-    CharDfa numbers = dfa_of(whole_numbers(from, to));
+    CharDfa numbers = numbers_matching(whole_numbers(from, to));
     out.push_back(range.multiple_of ? numbers.intersect(CharDfa::of_multiples(whole_multiple(*range.multiple_of, where))) : std::move(numbers));
   };
   if (first > last) return texts;

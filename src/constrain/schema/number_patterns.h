@@ -28,6 +28,9 @@ struct NumberTexts {
   std::vector<CharDfa> negative;  // without the sign
 };
 
+// The smallest common multiple of two texts of `multipleOf`, if both are integers; else one that is not supported.
+std::string common_multiple(const std::string& a, const std::string& b);
+
 // Exactly those of the range, with at most as many digits as JsonRules. Throws Error(kBadArgument), with `where`, for bounds of more than
 // 18 digits and for multiples other than of integers up to 10000: what others are depends on how a validator rounds.
 NumberTexts integers_in(const NumberRange& range, const std::string& where);
