@@ -9,7 +9,7 @@
 namespace kvik::constrain {
 namespace {
 
-constexpr size_t kMostWork = 20'000'000;  // states put into sets, for one rule
+constexpr size_t kMostWork = 6'000'000;  // states put into sets, for one rule
 constexpr size_t kMostGrowth = 4;         // of deterministic automata
 
 using Set = std::vector<uint32_t>;

@@ -12,8 +12,8 @@ std::string gbnf_error(const std::string& grammar) {
 TEST(Gbnf, ReadsRulesOverSeveralLinesWithComments) {
   TextReader reader = TextReader::of_gbnf(R"(# a list
 root ::= "[" ws (
-  item ("," ws item)* )? ws   # groups go on over lines
-  "]"
+  (item ("," ws item)* )?   # groups go on over lines
+  ) ws "]"
 item ::= [a-z]+ | root
 ws ::= [ \t\n]{0,2}
 )");
