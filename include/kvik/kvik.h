@@ -95,6 +95,7 @@ struct Metrics {
   int proposed_tokens = 0;  // by speculation
   int accepted_tokens = 0;  // of those
   size_t cache_bytes = 0;
+  double mask_ms = 0;  // finding the tokens that a constraint allows; not the time of the thread that computes
   double prefill_tokens_per_s() const { return prefill_ms > 0 ? prompt_tokens * 1e3 / prefill_ms : 0; }
   double decode_tokens_per_s() const { return decode_ms > 0 ? decode_tokens * 1e3 / decode_ms : 0; }
   double tokens_per_run() const { return decode_runs > 0 ? static_cast<double>(decode_tokens) / decode_runs : 0; }

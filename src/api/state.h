@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "analysis/signature.h"
+#include "api/constraint_state.h"
 #include "backend/backend.h"
 #include "base/log.h"
 #include "engine/decoder.h"
@@ -26,6 +27,7 @@ struct Model::State {
   text::ChatTemplate chat_template;                  // empty if the folder has none
   size_t weights_bytes = 0;
   double load_ms = 0;
+  mutable api::ModelConstraints constraints;
 
   backend::Backend& backend() const { return decoder->backend(); }
   const backend::Traits& traits() const { return backend().traits(); }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "constrain/matcher.h"
 #include "engine/decoder.h"
 #include "engine/sources.h"
 #include "engine/text_output.h"
@@ -20,6 +21,7 @@ struct TargetOptions {
   NewTextOutput text;           // for stop texts, token by token only; may be empty
   bool scores = true;           // of targets that are generated token by token; beams always have them
   std::optional<int> logprobs;  // of tokens that are generated token by token
+  std::shared_ptr<constrain::TokenConstraint> constraint = nullptr;  // null: any tokens
   uint64_t seed = 0;
 };
 
