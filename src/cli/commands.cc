@@ -6,6 +6,7 @@ void add_run(Commands commands);
 void add_chat(Commands commands);
 void add_translate(Commands commands);
 void add_transcribe(Commands commands);
+void add_embed(Commands commands);
 void add_inspect(Commands commands);
 void add_models(Commands commands);
 void add_verify(Commands commands);
@@ -21,6 +22,7 @@ void add_all(Commands commands) {
   add_chat(commands);
   add_translate(commands);
   add_transcribe(commands);
+  add_embed(commands);
   add_inspect(commands);
   add_models(commands);
   add_verify(commands);
