@@ -119,7 +119,7 @@ Inspection inspect(const std::string& path_or_name, const LoadOptions& options =
 // The same as one JSON object (docs: `kvik inspect --json`).
 std::string to_json(const Inspection& inspection);
 
-// A model on the search path.
+// A model on the search path or in the hub cache.
 struct ModelInfo {
   std::string name;
   std::filesystem::path folder;

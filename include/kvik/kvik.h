@@ -230,7 +230,8 @@ class Generation {
 // A loaded model: cheap to copy, may be used by any number of threads.
 class Model {
  public:
-  // A folder, an .onnx file, or the name of a model on the search path ($KVIK_MODELS, models/ of the installation, the user's data folder).
+  // A folder, an .onnx file, the name of a model on the search path ($KVIK_MODELS, models/ of the installation, the user's data folder), or
+  // of a repository in the hub cache ($HF_HUB_CACHE, $HF_HOME): "ORG/NAME", or "NAME" if one organization has it.
   static Model load(const std::string& path_or_name, const LoadOptions& options = {});
 
   Generation generate(std::string_view prompt, const GenerateOptions& options = {}) const;

@@ -9,6 +9,7 @@ void add_transcribe(Commands commands);
 void add_embed(Commands commands);
 void add_inspect(Commands commands);
 void add_models(Commands commands);
+void add_pull(Commands commands);
 void add_verify(Commands commands);
 void add_bench(Commands commands);
 void add_score(Commands commands);
@@ -25,6 +26,7 @@ void add_all(Commands commands) {
   add_embed(commands);
   add_inspect(commands);
   add_models(commands);
+  add_pull(commands);
   add_verify(commands);
   add_bench(commands);
   add_score(commands);
