@@ -1,4 +1,4 @@
-// Tokens per second with and without speculation. The two take turns; medians are printed, and their tokens must be the same.
+// Tokens per second with and without speculation. The two take turns, token by token; medians are printed, and the tokens must be the same.
 // usage: bench-speculate MODEL [--tokenizer FOLDER] [--source FILE] [--tokens N] [--rounds N] [--weights auto|f32|f16|q8|q4]
 //                        [--kv auto|f32|f16|q8] [--threads N] [--own-time yes]
 #include <algorithm>
@@ -127,16 +127,47 @@ struct Run {
   Metrics metrics;
 };
 
-Run run(const Model& model, const Task& task, Speculate speculate, clockid_t clock) {
-  GenerateOptions options = task.options;
-  options.speculate = speculate;
-  Generation generation = model.generate(task.prompt, options);
-  while (generation.ids().empty() && generation.next()) {}
-  const size_t n_before = generation.ids().size();
-  const double start = seconds_now(clock);
-  while (generation.next()) {}
-  const double seconds = seconds_now(clock) - start;
-  return {generation.ids(), static_cast<double>(generation.ids().size() - n_before) / seconds, generation.metrics()};
+// One generation, timed token by token after its first.
+class TimedRun {
+ public:
+  TimedRun(const Model& model, const Task& task, Speculate speculate, clockid_t clock)
+      : generation_(start(model, task, speculate)), clock_(clock) {
+    while (generation_.ids().empty() && generation_.next()) {}
+    n_before_ = generation_.ids().size();
+  }
+
+  bool is_done() const { return done_; }
+  void advance() {
+    const double start = seconds_now(clock_);
+    done_ = done_ || !generation_.next();
+    seconds_ += seconds_now(clock_) - start;
+  }
+  Run result() const {
+    return {generation_.ids(), static_cast<double>(generation_.ids().size() - n_before_) / seconds_, generation_.metrics()};
+  }
+
+ private:
+  static Generation start(const Model& model, const Task& task, Speculate speculate) {
+    GenerateOptions options = task.options;
+    options.speculate = speculate;
+    return model.generate(task.prompt, options);
+  }
+
+  Generation generation_;
+  clockid_t clock_;
+  size_t n_before_ = 0;
+  double seconds_ = 0;
+  bool done_ = false;
+};
+
+// Both at once, a token of each in turn: what else the machine does, and at which speed it runs, is then the same for both.
+std::pair<Run, Run> run_pair(const Model& model, const Task& plain, const Task& speculative, bool plain_first, clockid_t clock) {
+  TimedRun off(model, plain, Speculate::kOff, clock), lookup(model, speculative, Speculate::kLookup, clock);
+  TimedRun* const order[] = {plain_first ? &off : &lookup, plain_first ? &lookup : &off};
+  while (!off.is_done() || !lookup.is_done()) {
+    for (TimedRun* run : order) run->advance();
+  }
+  return {off.result(), lookup.result()};
 }
 
 double median(std::vector<double> values) {
@@ -166,14 +197,11 @@ struct Figures {
 
 void measure(const Model& model, const Task& task, const Settings& settings) {
   Figures figures;
-  run(model, task, Speculate::kOff, settings.clock);  // takes pages and buffers
-  for (int round = 0; round < settings.n_rounds; ++round) {
-    const auto order = round % 2 == 0 ? std::pair{Speculate::kOff, Speculate::kLookup} : std::pair{Speculate::kLookup, Speculate::kOff};
-    Run off = run(model, task, order.first, settings.clock), lookup = run(model, task, order.second, settings.clock);
-    if (order.first == Speculate::kLookup) std::swap(off, lookup);
+  for (int round = -1; round < settings.n_rounds; ++round) {
+    const auto [off, lookup] = run_pair(model, task, task, round % 2 == 0, settings.clock);
     if (off.ids != lookup.ids) throw std::runtime_error(task.name + ": speculation changed the tokens");
     if (!task.expected.empty() && off.ids != task.expected) throw std::runtime_error(task.name + ": the answer is not the edited file");
-    figures.add(off, lookup);
+    if (round >= 0) figures.add(off, lookup);  // the first takes pages and buffers
   }
   figures.print(task.name);
 }
@@ -182,10 +210,10 @@ void measure(const Model& model, const Task& task, const Settings& settings) {
 void measure_among_known_texts(const Model& model, const Settings& settings) {
   Figures figures;
   unsigned seed = 100;
-  run(model, random_text(model, settings, seed), Speculate::kOff, settings.clock);
-  for (int round = 0; round < settings.n_rounds; ++round) {
-    const Run off = run(model, random_text(model, settings, ++seed), Speculate::kOff, settings.clock);
-    figures.add(off, run(model, random_text(model, settings, ++seed), Speculate::kLookup, settings.clock));
+  for (int round = -1; round < settings.n_rounds; ++round) {
+    const Task first = random_text(model, settings, ++seed), second = random_text(model, settings, ++seed);
+    const auto [off, lookup] = run_pair(model, first, second, round % 2 == 0, settings.clock);
+    if (round >= 0) figures.add(off, lookup);
   }
   figures.print("random text among known texts");
 }
