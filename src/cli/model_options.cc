@@ -5,6 +5,7 @@
 #include <map>
 #include <sys/resource.h>
 
+#include "cli/pull.h"
 #include "cli/validators.h"
 #include "kvik/compile_cache.h"
 
@@ -23,10 +24,7 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name, T& target, c
 
 // Options of the native backend.
 void add_native_options(CLI::App& command, LoadOptions& load) {
-  add_choice<Weights>(
-      command, "--weights", load.weights,
-      {{"auto", Weights::kAuto}, {"f32", Weights::kF32}, {"f16", Weights::kF16}, {"q8", Weights::kQ8}, {"q4", Weights::kQ4}},
-      "Weights format (native backend; auto: as stored)");
+  add_weights_option(command, "--weights", load.weights, "Weights format (native backend; auto: as stored)");
   add_choice<KvStorage>(
       command, "--kv", load.kv, {{"auto", KvStorage::kAuto}, {"f32", KvStorage::kF32}, {"f16", KvStorage::kF16}, {"q8", KvStorage::kQ8}},
       "KV cache format (native backend; auto: f16 with q8 and q4 weights or if the file keeps its cache in 16 bits, else f32)");
@@ -42,8 +40,13 @@ void add_native_options(CLI::App& command, LoadOptions& load) {
 
 }  // namespace
 
+void add_weights_option(CLI::App& command, const std::string& name, Weights& weights, const std::string& help) {
+  using enum Weights;
+  add_choice<Weights>(command, name, weights, {{"auto", kAuto}, {"f32", kF32}, {"f16", kF16}, {"q8", kQ8}, {"q4", kQ4}}, help);
+}
+
 void add_model_options(CLI::App& command, ModelOptions& options, Terminal& terminal) {
-  command.add_option("MODEL", options.model, "Folder, .onnx file, or name of a model on the search path")->required()->option_text(" ");
+  command.add_option("MODEL", options.model, "Folder, .onnx file, or name of a model on the search path or in the hub cache")->required()->option_text(" ");
   add_load_options(command, options, terminal);
 }
 
@@ -77,6 +80,7 @@ Model load_model(const ModelOptions& options, const Terminal& terminal) {
   const Log log = terminal.log();
   load.log = [log](LogLevel level, std::string_view message) { log.log(level, message); };
   load.profile = terminal.recording;
+  offer_to_pull(options.model, load.variant, terminal);
   if (!options.no_compile_cache) load.compile_cache = default_compile_cache();
   return Model::load(options.model, load);
 }
