@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -36,7 +37,11 @@ struct ServeOptions {
   std::chrono::milliseconds header_timeout{10'000};
   std::chrono::milliseconds body_timeout{60'000};
 
-  std::function<void(LogLevel, std::string_view message)> log;   // of the server and of its models
+  // Downloads a model for /api/pull, which is refused without it. `progress` gets the bytes of a file; `cancelled` is polled.
+  std::function<void(const std::string& name, const std::function<void(std::string_view file, int64_t done, int64_t total)>& progress,
+                     const std::function<bool()>& cancelled)>
+      pull;
+  std::function<void(LogLevel, std::string_view message)> log;  // of the server and of its models
   std::function<void(std::string_view json_line)> log_request;  // one line per request, without its text
 };
 

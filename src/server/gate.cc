@@ -15,7 +15,9 @@ std::string_view host_name(std::string_view host) {
 }
 
 bool is_loopback_name(std::string_view name) {
-  return equal_ignoring_case(name, "localhost") || name.ends_with(".localhost") || name == "[::1]" || name.starts_with("127.");
+  const bool is_number = name.find_first_not_of("0123456789.") == std::string_view::npos;  // "127.0.0.1.example" is a name of its own
+  return equal_ignoring_case(name, "localhost") || name.ends_with(".localhost") || name == "[::1]" ||
+         (is_number && name.starts_with("127."));
 }
 
 std::string_view media_type(std::string_view content_type) {
@@ -91,7 +93,8 @@ std::optional<Response> Gate::refusal(const Request& request) const {
     if (!allows_origin(request)) throw ApiError(403, "", "pages of this origin may not use the server; see --cors");
     if (request.method == "OPTIONS" && !options_.cors_origin.empty()) return preflight();
     const Route& route = find_route(request.method, request.path);
-    if (!route.is_public && !has_key(request)) throw ApiError(401, "invalid_api_key", "the API key is missing or wrong; send it as 'Authorization: Bearer KEY'");
+    if (!route.is_public && !has_key(request))
+      throw ApiError(401, "invalid_api_key", "the API key is missing or wrong; send it as 'Authorization: Bearer KEY'");
     check_body(route, request, options_);
     return std::nullopt;
   } catch (const ApiError& e) {

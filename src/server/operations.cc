@@ -15,7 +15,7 @@ void health(Service& service, const std::shared_ptr<Exchange>& exchange) {
     n_waiting += load.waiting;
   }
   const bool ready = !service.stopping;
-  const Json json = {{"status", ready ? "ok" : "stopping"}, {"live", true}, {"ready", ready}, {"version", kVersion},
+  const Json json = {{"status", ready ? "ok" : "stopping"}, {"live", true},         {"ready", ready},      {"version", kVersion},
                      {"models_loaded", n_loaded},           {"running", n_running}, {"waiting", n_waiting}};
   exchange->send(Response{ready ? 200 : 503, dump(json)});
 }

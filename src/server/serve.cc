@@ -53,7 +53,8 @@ struct Server::State {
       if (route.body == Route::Body::kJson && exchange->request.body.size() > service.options.max_body_bytes / 4)
         throw ApiError(413, "", fmt::format("the body has more than {} bytes", service.options.max_body_bytes / 4));
       if (route.is_quick) return route.answer(service, exchange);
-      const bool posted = service.prepare.try_post([this, exchange, &route] { answer_errors(*exchange, [&] { route.answer(service, exchange); }); });
+      const bool posted =
+          service.prepare.try_post([this, exchange, &route] { answer_errors(*exchange, [&] { route.answer(service, exchange); }); });
       if (!posted) throw ApiError(429, "rate_limit_exceeded", "too many requests wait already; try again");
     });
   }
@@ -68,11 +69,14 @@ Server::Server(const std::vector<std::string>& models, const ServeOptions& optio
   allow_descriptors(options.max_connections);
   const bool is_local = options.host == "localhost" || options.host == "::1" || options.host.starts_with("127.");
   if (!is_local && options.api_key.empty() && !options.insecure)
-    throw Error(Code::kBadArgument, fmt::format("{} can be reached from other machines; set an API key (--api-key), or --insecure to serve everybody", options.host));
+    throw Error(
+        Code::kBadArgument,
+        fmt::format("{} can be reached from other machines; set an API key (--api-key), or --insecure to serve everybody", options.host));
   state.service.registry.load_now(state.service.registry.list().front().facts.name);
   state.gate.emplace(state.service.options, is_local);
-  HttpHandlers handlers{[&state](const Request& request) { return state.refusal(request); },
-                        [&state](Request request, std::shared_ptr<Responder> responder) { state.handle(std::move(request), std::move(responder)); }};
+  HttpHandlers handlers{
+      [&state](const Request& request) { return state.refusal(request); },
+      [&state](Request request, std::shared_ptr<Responder> responder) { state.handle(std::move(request), std::move(responder)); }};
   state.http = std::make_unique<HttpServer>(options.host, options.port, limits_of(options), std::move(handlers));
   state.service.connections = [&state] {
     const HttpLoad load = state.http->load();

@@ -98,7 +98,8 @@ std::vector<TokenId> tokenize_prompt(const LoadedModel& model, std::string_view 
 int room_behind(const LoadedModel& model, size_t n_prompt, const ServeOptions& options) {
   int context = model.model.max_positions();
   if (options.load.context > 0) context = context > 0 ? std::min(context, options.load.context) : options.load.context;
-  const int most = context > 0 ? std::max(1, context - static_cast<int>(std::min<size_t>(n_prompt, static_cast<size_t>(context)))) : kUnknownContext;
+  const int most =
+      context > 0 ? std::max(1, context - static_cast<int>(std::min<size_t>(n_prompt, static_cast<size_t>(context)))) : kUnknownContext;
   return std::min(most, options.max_tokens);
 }
 

@@ -18,7 +18,8 @@ Json probe_tool() {
           {"function",
            {{"name", kName},
             {"description", "A tool."},
-            {"parameters", {{"type", "object"}, {"properties", {{kKey, {{"type", "string"}, {"description", "A text."}}}}}, {"required", {kKey}}}}}}};
+            {"parameters",
+             {{"type", "object"}, {"properties", {{kKey, {{"type", "string"}, {"description", "A text."}}}}}, {"required", {kKey}}}}}}};
 }
 
 Json probe_messages(bool with_content) {
@@ -34,7 +35,8 @@ std::string rendered_call(const ChatTemplate& chat_template) {
     try {
       const Json messages = probe_messages(with_content);
       const Json request = {{"messages", messages}, {"tools", Json::array({probe_tool()})}, {"add_generation_prompt", false}};
-      const Json question = {{"messages", Json::array({messages[0]})}, {"tools", Json::array({probe_tool()})}, {"add_generation_prompt", true}};
+      const Json question = {
+          {"messages", Json::array({messages[0]})}, {"tools", Json::array({probe_tool()})}, {"add_generation_prompt", true}};
       const std::string with_answer = chat_template.render(dump(request)), before = chat_template.render(dump(question));
       // The answer begins where the prompt for it ends. Some templates add more to the prompt than to the turn, so they may part earlier.
       const auto parting = std::ranges::mismatch(with_answer, before).in1;
@@ -104,13 +106,15 @@ std::optional<ToolFormat> ToolFormat::derive(const ChatTemplate& chat_template) 
 Json ToolFormat::schema_of(const std::vector<Json>& functions) const {
   Json any = Json::array();
   for (const Json& function : functions) {
-    const Json arguments = function.contains("parameters") && function["parameters"].is_object() ? function["parameters"] : Json{{"type", "object"}};
+    const Json arguments =
+        function.contains("parameters") && function["parameters"].is_object() ? function["parameters"] : Json{{"type", "object"}};
     Json call = {{"type", "object"},
                  {"properties", {{name_key, {{"const", function["name"]}}}, {arguments_key, arguments}}},
                  {"required", {name_key, arguments_key}},
                  {"additionalProperties", false}};
     if (!outer_key.empty())
-      call = {{"type", "object"}, {"properties", {{outer_key, std::move(call)}}}, {"required", {outer_key}}, {"additionalProperties", false}};
+      call = {
+          {"type", "object"}, {"properties", {{outer_key, std::move(call)}}}, {"required", {outer_key}}, {"additionalProperties", false}};
     any.push_back(std::move(call));
   }
   Json one = any.size() == 1 ? any.front() : Json{{"anyOf", std::move(any)}};

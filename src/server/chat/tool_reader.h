@@ -26,10 +26,10 @@ class ToolReader {
   std::vector<std::string> names_;
   std::string held_;
   bool in_call_ = false;
-  std::string opening_;         // of the call: what was removed in front of it
-  JsonExtent extent_;           // of the call, in held_
-  bool has_begun_ = false;      // some text was not a call
-  bool after_call_ = false;     // spaces and the suffix are dropped
+  std::string opening_;      // of the call: what was removed in front of it
+  JsonExtent extent_;        // of the call, in held_
+  bool has_begun_ = false;   // some text was not a call
+  bool after_call_ = false;  // spaces and the suffix are dropped
 };
 
 }  // namespace kvik::server

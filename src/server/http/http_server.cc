@@ -222,6 +222,7 @@ void Connection::take_input() {
   const RequestReader::Status status = reader_.read();
   shared_.buffered_bytes += reader_.body_bytes() - counted_bytes_;
   counted_bytes_ = reader_.body_bytes();
+  if (status == RequestReader::Status::kFailed) return fail(reader_.failure());
   if (reader_.has_header() && !had_header) {
     reader_.request().peer = peer_;
     if (std::optional<Response> refusal = shared_.handlers.gate(reader_.request())) return fail(std::move(*refusal));
@@ -232,11 +233,13 @@ void Connection::take_input() {
         flush();
       }
     }
-    if (status != RequestReader::Status::kFailed && reader_.has_body_left()) return take_input();
+    if (reader_.has_body_left()) return take_input();
   }
   if (shared_.buffered_bytes > shared_.limits.max_buffered_bytes)
-    return fail({503, R"({"error": {"message": "too many large requests at once; try again", "type": "server_error"}})", "application/json", {{"retry-after", "1"}}});
-  if (status == RequestReader::Status::kFailed) return fail(reader_.failure());
+    return fail({503,
+                 R"({"error": {"message": "too many large requests at once; try again", "type": "server_error"}})",
+                 "application/json",
+                 {{"retry-after", "1"}}});
   if (status == RequestReader::Status::kDone) dispatch();
 }
 
@@ -367,7 +370,8 @@ tcp::endpoint resolve(asio::io_context& context, const std::string& host, int po
 using namespace connections;
 
 struct HttpServer::State : Shared, std::enable_shared_from_this<HttpServer::State> {
-  State(const HttpLimits& with, HttpHandlers call) : Shared(with, std::move(call)), acceptor(context), retry(context), work(context.get_executor()) {}
+  State(const HttpLimits& with, HttpHandlers call)
+      : Shared(with, std::move(call)), acceptor(context), retry(context), work(context.get_executor()) {}
 
   void listen(const std::string& host, int on_port) {
     const tcp::endpoint endpoint = resolve(context, host, on_port);
@@ -404,7 +408,10 @@ struct HttpServer::State : Shared, std::enable_shared_from_this<HttpServer::Stat
     n_connections = connections.size();
     if (!full) return connection->start();
     ++n_cut;
-    connection->refuse({503, R"({"error": {"message": "too many connections; try again", "type": "server_error"}})", "application/json", {{"retry-after", "1"}}});
+    connection->refuse({503,
+                        R"({"error": {"message": "too many connections; try again", "type": "server_error"}})",
+                        "application/json",
+                        {{"retry-after", "1"}}});
   }
 
   tcp::acceptor acceptor;

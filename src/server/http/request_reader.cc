@@ -39,7 +39,8 @@ bool RequestReader::is_full() const { return input_.size() >= kMostPipelinedByte
 size_t RequestReader::body_bytes() const { return parser_->get().body().size(); }
 
 RequestReader::Status RequestReader::fail(int status, std::string_view sentence) {
-  failure_ = {status, fmt::format(R"({{"error": {{"message": "{}", "type": "invalid_request_error", "code": null, "param": null}}}})", sentence)};
+  failure_ = {status,
+              fmt::format(R"({{"error": {{"message": "{}", "type": "invalid_request_error", "code": null, "param": null}}}})", sentence)};
   return Status::kFailed;
 }
 
@@ -73,7 +74,8 @@ RequestReader::Status RequestReader::take_header() {
   if (message.version() != 11 && message.version() != 10) return fail(400, "HTTP/1.1 or HTTP/1.0 was expected");
   keeps_alive_ = message.keep_alive();
   request_.method = std::string(message.method_string());
-  for (const auto& field : message) request_.headers.emplace_back(lower_case({field.name_string().data(), field.name_string().size()}), std::string(field.value()));
+  for (const auto& field : message)
+    request_.headers.emplace_back(lower_case({field.name_string().data(), field.name_string().size()}), std::string(field.value()));
   const auto count = [&](std::string_view name) {
     return std::ranges::count_if(request_.headers, [&](const auto& header) { return header.first == name; });
   };

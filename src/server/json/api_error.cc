@@ -24,9 +24,7 @@ int status_of(Code code) {
 ApiError current_api_error() {
   try {
     throw;
-  } catch (const ApiError& e) {
-    return e;
-  } catch (const Error& e) {
+  } catch (const ApiError& e) { return e; } catch (const Error& e) {
     return {status_of(e.code()), e.code() == Code::kTooLarge ? "context_length_exceeded" : "", e.what()};
   } catch (const std::bad_alloc&) {
     return {503, "out_of_memory", "the server is out of memory; try again with a shorter request"};

@@ -1,5 +1,6 @@
 #include "server/json/fields.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -17,6 +18,11 @@ std::string shown(const Json& value) {
 }  // namespace
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+bool is_token_ids(const Json& json) {
+  const auto is_id = [](const Json& id) { return id.is_number_integer() && id >= 0 && id <= INT32_MAX; };
+  return json.is_array() && !json.empty() && std::ranges::all_of(json, is_id);
+}
 
 Json parse_body(std::string_view body) {
   int n_keys = 0;

@@ -43,6 +43,9 @@ class Fields {
   std::string path_;
 };
 
+// A list of at least one number that may be a token id.
+bool is_token_ids(const Json& json);
+
 // JSON in one line; bytes that are not UTF-8 become U+FFFD.
 std::string dump(const Json& json);
 

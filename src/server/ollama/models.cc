@@ -18,7 +18,7 @@ Json details_of(const ModelFacts& facts) {
 
 Json listed(const ModelFacts& facts) {
   const auto modified = std::chrono::system_clock::from_time_t(static_cast<time_t>(facts.modified));
-  return {{"name", facts.name},     {"model", facts.name},     {"modified_at", timestamp(modified)},
+  return {{"name", facts.name},       {"model", facts.name},    {"modified_at", timestamp(modified)},
           {"size", facts.file_bytes}, {"digest", facts.digest}, {"details", details_of(facts)}};
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "server/chat/output_format.h"
 #include "server/chat/prompt.h"
 #include "server/chat/translate_text.h"
 #include "server/ollama/answer.h"
@@ -33,7 +34,8 @@ void answer(Service& service, const Registry::Handle& model, const Prompt& promp
   }
   if (model->engine == nullptr) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name));
   std::vector<TokenId> ids = prompt.context;
-  const std::vector<TokenId> fresh = tokenize_prompt(*model, prompt.text, prompt.add_special && ids.empty(), service.options.max_prompt_bytes);
+  const std::vector<TokenId> fresh =
+      tokenize_prompt(*model, prompt.text, prompt.add_special && ids.empty(), service.options.max_prompt_bytes);
   ids.insert(ids.end(), fresh.begin(), fresh.end());
   if (!options.max_tokens) options.max_tokens = room_behind(*model, ids.size(), service.options);
   if (!answer.is_chat) answer.prompt = ids;
@@ -46,7 +48,8 @@ void only_load(Service& service, const std::shared_ptr<Exchange>& exchange, cons
     service.registry.facts(request.model);
     return exchange->send(empty_answer(request.model, is_chat, "unload"));
   }
-  service.with_model(exchange, request.model, [=](const Registry::Handle&) { exchange->send(empty_answer(request.model, is_chat, "load")); });
+  service.with_model(exchange, request.model,
+                     [=](const Registry::Handle&) { exchange->send(empty_answer(request.model, is_chat, "load")); });
 }
 
 void set_keep_alive(Service& service, const TextRequest& request) {
@@ -56,8 +59,8 @@ void set_keep_alive(Service& service, const TextRequest& request) {
 std::vector<TokenId> read_context(const Fields& body) {
   const Json* const context = body.find("context");
   if (context == nullptr) return {};
-  const auto is_id = [](const Json& id) { return id.is_number_integer() && id >= 0 && id <= INT32_MAX; };
-  if (!context->is_array() || context->size() > kMostContext || !std::ranges::all_of(*context, is_id)) body.fail("context", "a list of token ids");
+  if (context->is_array() && context->empty()) return {};
+  if (!is_token_ids(*context) || context->size() > kMostContext) body.fail("context", "a list of token ids");
   return context->get<std::vector<TokenId>>();
 }
 
@@ -66,7 +69,8 @@ std::vector<TokenId> read_context(const Fields& body) {
 void generate(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const Json json = parse_body(exchange->request.body);
   const Fields body(json);
-  const TextRequest request = read_text_request(body, service.options);
+  TextRequest request = read_text_request(body, service.options);
+  request.options.constraint = read_format(body, service.options);
   for (const char* name : {"suffix", "images", "template"}) refuse(body, name);
   const std::string prompt = body.text("prompt").value_or("");
   const std::string system = body.text("system").value_or("");
@@ -89,7 +93,8 @@ void generate(Service& service, const std::shared_ptr<Exchange>& exchange) {
 void chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const Json json = parse_body(exchange->request.body);
   const Fields body(json);
-  const TextRequest request = read_text_request(body, service.options);
+  TextRequest request = read_text_request(body, service.options);
+  request.options.constraint = read_format(body, service.options);
   std::vector<std::string> names;
   Json tools = Json::array();
   for (const Fields& tool : body.objects("tools", kMostTools)) {

@@ -79,7 +79,7 @@ class Writer final : public AnswerWriter {
 
   Answer answer_;
   std::vector<TokenId> context_;
-  std::string text_;           // of an answer that is not a stream
+  std::string text_;            // of an answer that is not a stream
   Json calls_ = Json::array();  // that were not sent yet
   Finish finish_ = Finish::kStop;
   bool has_begun_ = false;

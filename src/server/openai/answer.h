@@ -32,7 +32,6 @@ struct ChatAnswer {
   Registry::Handle model;
   TextRequest request;
   std::vector<std::unique_ptr<ToolReader>> tools;  // one per choice, or none
-  std::string forced_prefix;                       // that the prompt ended with: part of what is read
 };
 std::unique_ptr<AnswerWriter> new_chat_writer(ChatAnswer answer);
 
@@ -41,7 +40,7 @@ struct CompletionAnswer {
   Registry::Handle model;
   TextRequest request;
   struct Echo {
-    std::string text;                     // what the texts of a prompt begin with
+    std::string text;                      // what the texts of a prompt begin with
     std::vector<GeneratedToken> logprobs;  // of the prompt, if they are asked for; the first token has none
   };
   size_t n_prompts = 1;

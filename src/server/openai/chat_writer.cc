@@ -37,7 +37,8 @@ class ChatStreamWriter final : public AnswerWriter {
       json.update(tool_call_json(call));
       events += chunk(choice, {{"tool_calls", Json::array({std::move(json)})}});
     }
-    if (update.finish) events += chunk(choice, Json::object(), nullptr, n_calls_[choice] > 0 ? "tool_calls" : finish_reason(*update.finish));
+    if (update.finish)
+      events += chunk(choice, Json::object(), nullptr, n_calls_[choice] > 0 ? "tool_calls" : finish_reason(*update.finish));
     answer_.exchange->write(events);
   }
 

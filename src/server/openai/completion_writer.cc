@@ -30,7 +30,8 @@ class CompletionStreamWriter final : public AnswerWriter {
       if (!logprobs_[choice].empty()) logprobs = logprobs_[choice].take();
     }
     if (update.text.empty() && logprobs.is_null() && !update.finish) return;
-    answer_.exchange->write(chunk(choice_json(choice, update.text, logprobs, update.finish ? Json(finish_reason(*update.finish)) : Json())));
+    answer_.exchange->write(
+        chunk(choice_json(choice, update.text, logprobs, update.finish ? Json(finish_reason(*update.finish)) : Json())));
   }
 
   void done(const GenerationSummary& summary) override {
@@ -53,7 +54,8 @@ class CompletionStreamWriter final : public AnswerWriter {
     answer_.exchange->begin("text/event-stream");
     for (size_t i = 0; !answer_.echo.empty() && i < logprobs_.size(); ++i) {
       add_prompt(logprobs_[i], *answer_.model, answer_.echo_of(i));
-      answer_.exchange->write(chunk(choice_json(i, answer_.echo_of(i)->text, logprobs_[i].empty() ? Json() : logprobs_[i].take(), nullptr)));
+      answer_.exchange->write(
+          chunk(choice_json(i, answer_.echo_of(i)->text, logprobs_[i].empty() ? Json() : logprobs_[i].take(), nullptr)));
     }
   }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "server/chat/output_format.h"
 #include "server/chat/prompt.h"
 #include "server/chat/translate_text.h"
 #include "server/openai/answer.h"
@@ -23,20 +24,15 @@ struct CompletionRequest {
   bool echo = false;
 };
 
-bool is_ids(const Json& json) {
-  const auto is_id = [](const Json& id) { return id.is_number_integer() && id >= 0 && id <= INT32_MAX; };
-  return json.is_array() && !json.empty() && std::ranges::all_of(json, is_id);
-}
-
 std::vector<Prompt> read_prompts(const Fields& body) {
   const Json* const prompt = body.find("prompt");
   if (prompt == nullptr) return {{}};  // from the start token
   std::vector<Prompt> prompts;
-  const Json list = prompt->is_array() && !is_ids(*prompt) ? *prompt : Json::array({*prompt});
+  const Json list = prompt->is_array() && !is_token_ids(*prompt) ? *prompt : Json::array({*prompt});
   for (const Json& each : list) {
     if (each.is_string()) {
       prompts.push_back({each.get<std::string>(), {}});
-    } else if (is_ids(each)) {
+    } else if (is_token_ids(each)) {
       prompts.push_back({"", each.get<std::vector<TokenId>>()});
     } else {
       body.fail("prompt", "a text, a list of token ids, or a list of these");
@@ -65,7 +61,8 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const R
   if (translates_text(*model)) {
     how.request.n = how.request.best_of = 1;
     how.n_prompts = 1;
-    return answer_with_translation(service, exchange, model, request.prompts[0].text, request.text.options, new_completion_writer(std::move(how)));
+    return answer_with_translation(service, exchange, model, request.prompts[0].text, request.text.options,
+                                   new_completion_writer(std::move(how)));
   }
   if (model->engine == nullptr) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name), "model");
   GenerationRequest generation{{}, request.text.choices()};
@@ -73,7 +70,8 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const R
   for (const Prompt& prompt : request.prompts) {
     n_bytes += prompt.text.size();
     if (n_bytes > service.options.max_prompt_bytes) throw ApiError(413, "", "the prompts are too long together", "prompt");
-    generation.prompts.push_back(prompt.ids.empty() ? tokenize_prompt(*model, prompt.text, true, service.options.max_prompt_bytes) : prompt.ids);
+    generation.prompts.push_back(prompt.ids.empty() ? tokenize_prompt(*model, prompt.text, true, service.options.max_prompt_bytes)
+                                                    : prompt.ids);
     if (!request.echo) continue;
     const std::vector<TokenId>& ids = generation.prompts.back();
     const bool has_text = !prompt.text.empty() || !model->model.has_tokenizer();
@@ -93,6 +91,7 @@ void completions(Service& service, const std::shared_ptr<Exchange>& exchange) {
   if (!request.text.options.max_tokens) request.text.options.max_tokens = kDefaultNewTokens;
   refuse(body, {"suffix"});
   request.prompts = read_prompts(body);
+  request.text.options.constraint = read_response_format(body, service.options);
   request.echo = body.boolean("echo").value_or(false);
   if (const std::optional<std::string> user = body.text("user")) exchange->user = *user;
   const std::string name = request.text.model;

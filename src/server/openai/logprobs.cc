@@ -9,8 +9,12 @@ namespace {
 
 constexpr double kLeast = -9999;  // for a probability of 0, which JSON has no logarithm of
 
+// What the token adds to a text. Behind itself, because some tokenizers drop the space of a first token.
 std::string text_of(const LoadedModel& model, TokenId id) {
-  return model.model.has_tokenizer() ? model.model.detokenize(std::span(&id, 1), false) : std::to_string(id);
+  if (!model.model.has_tokenizer()) return std::to_string(id);
+  const TokenId twice[] = {id, id};
+  const size_t n_first = model.model.detokenize(std::span(twice, 1), false).size();
+  return model.model.detokenize(twice, false).substr(n_first);
 }
 
 Json token_json(const LoadedModel& model, const TokenLogprob& token) {
@@ -53,7 +57,10 @@ void CompletionLogprobs::add(const LoadedModel& model, const std::vector<Generat
 void CompletionLogprobs::add_without_logprob(const LoadedModel& model, TokenId id) { add_token(model, id, nullptr, nullptr); }
 
 Json CompletionLogprobs::take() {
-  Json all = {{"tokens", std::move(tokens_)}, {"token_logprobs", std::move(logprobs_)}, {"top_logprobs", std::move(top_)}, {"text_offset", std::move(offsets_)}};
+  Json all = {{"tokens", std::move(tokens_)},
+              {"token_logprobs", std::move(logprobs_)},
+              {"top_logprobs", std::move(top_)},
+              {"text_offset", std::move(offsets_)}};
   tokens_ = logprobs_ = top_ = offsets_ = Json::array();
   return all;
 }

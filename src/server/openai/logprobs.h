@@ -15,7 +15,7 @@ class CompletionLogprobs {
  public:
   void add(const LoadedModel& model, const std::vector<GeneratedToken>& tokens);
   void add_without_logprob(const LoadedModel& model, TokenId id);  // the first token of a prompt
-  Json take();  // what was added since the last call
+  Json take();                                                     // what was added since the last call
   bool empty() const { return tokens_.empty(); }
 
  private:

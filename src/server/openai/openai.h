@@ -9,6 +9,7 @@ namespace kvik::server::openai {
 
 void chat_completions(Service& service, const std::shared_ptr<Exchange>& exchange);
 void completions(Service& service, const std::shared_ptr<Exchange>& exchange);
+void embeddings(Service& service, const std::shared_ptr<Exchange>& exchange);
 void translations(Service& service, const std::shared_ptr<Exchange>& exchange);
 void transcriptions(Service& service, const std::shared_ptr<Exchange>& exchange);
 void models(Service& service, const std::shared_ptr<Exchange>& exchange);

@@ -11,7 +11,8 @@ constexpr int kMostTopLogprobs = 20;
 
 std::vector<std::pair<TokenId, double>> read_logit_bias(const Fields& bias) {
   std::vector<std::pair<TokenId, double>> biases;
-  if (bias.json().size() > kMostBiases) throw ApiError(400, "", fmt::format("'logit_bias' has more than {} entries", kMostBiases), "logit_bias");
+  if (bias.json().size() > kMostBiases)
+    throw ApiError(400, "", fmt::format("'logit_bias' has more than {} entries", kMostBiases), "logit_bias");
   for (const auto& [key, value] : bias.json().items()) {
     TokenId id = 0;
     const auto [end, fault] = std::from_chars(key.data(), key.data() + key.size(), id);
@@ -65,8 +66,10 @@ TextRequest read_text_request(const Fields& body, const ServeOptions& limits) {
   request.n = static_cast<int>(body.integer("n", 1, limits.max_choices).value_or(1));
   request.best_of = static_cast<int>(body.integer("best_of", request.n, limits.max_choices).value_or(request.n));
   request.stream = body.boolean("stream").value_or(false);
-  if (const std::optional<Fields> stream = body.object("stream_options")) request.include_usage = stream->boolean("include_usage").value_or(false);
-  if (request.stream && request.best_of > request.n) body.fail("best_of", "no more than 'n' for a stream: which ones are best is known at the end");
+  if (const std::optional<Fields> stream = body.object("stream_options"))
+    request.include_usage = stream->boolean("include_usage").value_or(false);
+  if (request.stream && request.best_of > request.n)
+    body.fail("best_of", "no more than 'n' for a stream: which ones are best is known at the end");
   if (request.best_of > request.n && !options.logprobs) options.logprobs = 0;
   return request;
 }

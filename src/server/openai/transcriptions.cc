@@ -39,7 +39,7 @@ class MemoryFile {
   int descriptor_;
 };
 
-TranscriptionRequest read_request(const std::vector<FormPart>& form) {
+TranscriptionRequest read_transcription_request(const std::vector<FormPart>& form) {
   TranscriptionRequest request;
   for (const FormPart& part : form) {
     const std::string value(part.content.substr(0, 200));
@@ -54,8 +54,10 @@ TranscriptionRequest read_request(const std::vector<FormPart>& form) {
         throw ApiError(400, "", "'temperature' must be a number from 0 to 1", "temperature");
       if (temperature > 0) request.options.decoding.sampling.temperature = temperature;
     }
-    if (part.name == "stream" && value == "true") throw ApiError(400, "unsupported_parameter", "'stream' is not supported for transcriptions", "stream");
-    if (part.name == "prompt" && !value.empty()) throw ApiError(400, "unsupported_parameter", "'prompt' is not supported for transcriptions", "prompt");
+    if (part.name == "stream" && value == "true")
+      throw ApiError(400, "unsupported_parameter", "'stream' is not supported for transcriptions", "stream");
+    if (part.name == "prompt" && !value.empty())
+      throw ApiError(400, "unsupported_parameter", "'prompt' is not supported for transcriptions", "prompt");
   }
   if (request.file == nullptr) throw ApiError(400, "", "'file' is missing; a WAVE recording was expected", "file");
   if (request.model.empty()) throw ApiError(400, "", "'model' is missing", "model");
@@ -82,7 +84,8 @@ std::string subtitles(const Transcription& result, bool is_vtt) {
   for (const Segment& segment : result.segments) {
     if (!is_vtt) text += fmt::format("{}\n", ++number);
     const char separator = is_vtt ? '.' : ',';
-    text += fmt::format("{} --> {}\n{}\n\n", clock(segment.start_s, separator), clock(segment.end_s, separator), without_spaces(segment.text));
+    text +=
+        fmt::format("{} --> {}\n{}\n\n", clock(segment.start_s, separator), clock(segment.end_s, separator), without_spaces(segment.text));
   }
   return text;
 }
@@ -120,7 +123,7 @@ Response written(const Transcription& result, const std::string& format) {
 
 void transcriptions(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const std::vector<FormPart> form = parse_multipart(exchange->request.header("content-type"), exchange->request.body);
-  TranscriptionRequest request = read_request(form);
+  TranscriptionRequest request = read_transcription_request(form);
   const std::string_view recording = request.file->content;  // of the body, which the exchange keeps
   service.with_model(exchange, request.model, [&service, exchange, request, recording](const Registry::Handle& model) {
     if (!model->model.has_encoder() || model->model.feature_rank() == 0)

@@ -15,7 +15,7 @@ struct TranslationRequest {
   TranslateOptions options;
 };
 
-TranslationRequest read_request(const Fields& body, const ServeOptions& limits) {
+TranslationRequest read_translation_request(const Fields& body, const ServeOptions& limits) {
   TranslationRequest request;
   request.model = body.required_text("model");
   request.input = body.texts("input", kMostTexts);
@@ -38,14 +38,18 @@ TranslationRequest read_request(const Fields& body, const ServeOptions& limits) 
 
 void translations(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const Json json = parse_body(exchange->request.body);
-  TranslationRequest request = read_request(Fields(json), service.options);
+  TranslationRequest request = read_translation_request(Fields(json), service.options);
   service.with_model(exchange, request.model, [&service, exchange, request](const Registry::Handle& model) {
     if (!translates_text(*model)) throw ApiError(400, "", fmt::format("{} is no translation model", model->facts.name), "model");
     exchange->on_disconnect([] {});
     service.run_model(exchange, [&service, exchange, request, model] {
       Json data = Json::array();
       for (const Translation& each : translate(service, exchange, *model, request.input, request.options))
-        data.push_back({{"index", data.size()}, {"object", "translation"}, {"text", each.text}, {"score", each.score}, {"finish_reason", finish_reason(each.finish)}});
+        data.push_back({{"index", data.size()},
+                        {"object", "translation"},
+                        {"text", each.text},
+                        {"score", each.score},
+                        {"finish_reason", finish_reason(each.finish)}});
       exchange->send({{"object", "list"},
                       {"model", model->facts.name},
                       {"data", std::move(data)},

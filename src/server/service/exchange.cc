@@ -12,7 +12,8 @@ constexpr size_t kLongestId = 128;
 
 // What is safe to send back in a header and to write into a log.
 bool is_plain(std::string_view text) {
-  return !text.empty() && text.size() <= kLongestId && std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f && c != '"' && c != '\\'; });
+  return !text.empty() && text.size() <= kLongestId &&
+         std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f && c != '"' && c != '\\'; });
 }
 
 std::string_view error_type(int status) {
@@ -41,7 +42,8 @@ void log_refusal(const Request& request, Response& response, const ServeOptions&
   response.headers.emplace_back("x-request-id", id);
   metrics.add("kvik_requests_total", {{"endpoint", "none"}, {"status", std::to_string(response.status)}});
   if (!options.log_request) return;
-  options.log_request(dump({{"time", timestamp()}, {"id", id}, {"peer", request.peer}, {"method", request.method.substr(0, 20)}, {"status", response.status}}));
+  options.log_request(dump(
+      {{"time", timestamp()}, {"id", id}, {"peer", request.peer}, {"method", request.method.substr(0, 20)}, {"status", response.status}}));
 }
 
 double ms_since(std::chrono::steady_clock::time_point start) {
@@ -59,15 +61,15 @@ std::string random_id(size_t n_characters) {
 std::string error_body(Style style, const ApiError& error) {
   if (style == Style::kOllama) return dump({{"error", error.what()}});
   const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
-  return dump({{"error", {{"message", error.what()}, {"type", error_type(error.status())}, {"param", or_null(error.field())}, {"code", or_null(error.code())}}}});
+  return dump({{"error",
+                {{"message", error.what()},
+                 {"type", error_type(error.status())},
+                 {"param", or_null(error.field())},
+                 {"code", or_null(error.code())}}}});
 }
 
 Exchange::Exchange(Request of, std::shared_ptr<Responder> responder, const ServeOptions& options, MetricTable& metrics)
-    : request(std::move(of)),
-      id(id_of(request)),
-      responder_(std::move(responder)),
-      options_(options),
-      metrics_(metrics) {
+    : request(std::move(of)), id(id_of(request)), responder_(std::move(responder)), options_(options), metrics_(metrics) {
   user = request.peer;
 }
 
@@ -133,7 +135,8 @@ void Exchange::log_once() {
   metrics_.add("kvik_requests_total", {{"endpoint", endpoint}, {"status", std::to_string(status)}});
   metrics_.observe("kvik_request_seconds", {{"endpoint", endpoint}}, ms_since(start) / 1e3);
   if (!options_.log_request) return;
-  Json line = {{"time", timestamp()}, {"id", id}, {"peer", request.peer}, {"method", request.method}, {"endpoint", endpoint}, {"status", status}};
+  Json line = {{"time", timestamp()},  {"id", id},        {"peer", request.peer}, {"method", request.method},
+               {"endpoint", endpoint}, {"status", status}};
   if (!model.empty()) line["model"] = model;
   if (const std::string_view trace = request.header("traceparent"); is_plain(trace)) line["trace"] = trace;
   if (counts.prompt_tokens + counts.reused_tokens > 0) {

@@ -67,7 +67,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 void log_refusal(const Request& request, Response& response, const ServeOptions& options, MetricTable& metrics);
 
 double ms_since(std::chrono::steady_clock::time_point start);
-std::string random_id(size_t n_characters);  // letters and digits
+std::string random_id(size_t n_characters);                                                            // letters and digits
 std::string timestamp(std::chrono::system_clock::time_point time = std::chrono::system_clock::now());  // 2026-01-31T12:00:00.000Z
 
 }  // namespace kvik::server

@@ -123,7 +123,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
       n_computed += metrics.prompt_tokens;
       if (metrics.reused_tokens > 0) service_.metrics.add("kvik_prefix_hits_total", labels());
       service_.metrics.add("kvik_reused_tokens_total", labels(), metrics.reused_tokens);
-      if (n_new > 0 && metrics.first_token_ms > 0) service_.metrics.observe("kvik_first_token_seconds", labels(), metrics.first_token_ms / 1e3);
+      if (metrics.mask_ms > 0 && n_new > 0) service_.metrics.observe("kvik_mask_seconds", labels(), metrics.mask_ms / 1e3 / n_new);
+      if (n_new > 0 && metrics.first_token_ms > 0)
+        service_.metrics.observe("kvik_first_token_seconds", labels(), metrics.first_token_ms / 1e3);
     }
     if (!choices_.empty()) {
       const Metrics first = choices_.front().stream.metrics();

@@ -14,10 +14,10 @@ using Labels = std::vector<std::pair<std::string_view, std::string_view>>;
 // What /metrics shows, in the text format of Prometheus. Any thread may call.
 class MetricTable {
  public:
-  void add(std::string_view name, const Labels& labels, double value = 1);         // a counter
-  void set(std::string_view name, const Labels& labels, double value);             // a gauge
-  void observe(std::string_view name, const Labels& labels, double seconds);       // a histogram of times
-  void set_counter(std::string_view name, const Labels& labels, double value);     // that is counted elsewhere
+  void add(std::string_view name, const Labels& labels, double value = 1);      // a counter
+  void set(std::string_view name, const Labels& labels, double value);          // a gauge
+  void observe(std::string_view name, const Labels& labels, double seconds);    // a histogram of times
+  void set_counter(std::string_view name, const Labels& labels, double value);  // that is counted elsewhere
   void describe(std::string_view name, std::string_view help);
 
   double value(std::string_view name, const Labels& labels) const;  // 0 if there is none; of a histogram, the number of observations

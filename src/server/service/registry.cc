@@ -38,7 +38,8 @@ ModelFacts read_facts(const std::string& model, const LoadOptions& load) {
     const fs::path path = inspection.folder / file.path;
     facts.file_bytes += static_cast<int64_t>(fs::file_size(path, fault));
     const auto modified = std::chrono::file_clock::to_sys(fs::last_write_time(path, fault));
-    facts.modified = std::max(facts.modified, int64_t{std::chrono::duration_cast<std::chrono::seconds>(modified.time_since_epoch()).count()});
+    facts.modified =
+        std::max(facts.modified, int64_t{std::chrono::duration_cast<std::chrono::seconds>(modified.time_since_epoch()).count()});
     identity += fmt::format("|{} {} {}", file.path, file.weights_bytes, file.n_nodes);
     for (const PortInfo& port : file.inputs) facts.reads_features |= port.role == "audio_features";
   }
@@ -69,7 +70,8 @@ struct Registry::State : std::enable_shared_from_this<Registry::State> {
     for (Entry& entry : entries) {
       if (entry.facts.name == name) return entry;
     }
-    throw ApiError(404, "model_not_found", fmt::format("the model '{}' does not exist; this server has: {}", name.substr(0, 100), names()), "model");
+    throw ApiError(404, "model_not_found", fmt::format("the model '{}' does not exist; this server has: {}", name.substr(0, 100), names()),
+                   "model");
   }
   std::string names() const {
     std::string all;
@@ -89,7 +91,8 @@ struct Registry::State : std::enable_shared_from_this<Registry::State> {
   }
 
   std::optional<Clock::time_point> unload_time(const Entry& entry) const {
-    const std::chrono::seconds time = entry.keep_alive.value_or(options.idle_unload.count() > 0 ? options.idle_unload : std::chrono::seconds(-1));
+    const std::chrono::seconds time =
+        entry.keep_alive.value_or(options.idle_unload.count() > 0 ? options.idle_unload : std::chrono::seconds(-1));
     if (entry.loaded == nullptr || entry.n_users > 0 || time.count() < 0) return std::nullopt;
     return entry.last_use + time;
   }
@@ -102,7 +105,7 @@ struct Registry::State : std::enable_shared_from_this<Registry::State> {
   size_t bytes_of(const Entry& entry) const { return static_cast<size_t>(entry.facts.weights_bytes) + options.load.kv_bytes; }
 
   const ServeOptions options;
-  size_t budget = 0;  // 0: unknown
+  size_t budget = 0;         // 0: unknown
   mutable std::mutex mutex;  // of what follows
   std::condition_variable changed;
   std::list<Entry> entries;
@@ -136,7 +139,8 @@ void Registry::State::run() {
   }
   changed.wait(lock, [&] { return std::ranges::all_of(entries, [](const Entry& entry) { return entry.n_users == 0; }); });
   for (Entry& entry : entries) {
-    for (const Ready& ready : std::exchange(entry.waiting, {})) ready(nullptr, std::make_exception_ptr(ApiError(503, "", "the server stops")));
+    for (const Ready& ready : std::exchange(entry.waiting, {}))
+      ready(nullptr, std::make_exception_ptr(ApiError(503, "", "the server stops")));
     entry.loaded = nullptr;
   }
 }
@@ -160,7 +164,9 @@ void Registry::State::make_room(const Entry& wanted, std::unique_lock<std::mutex
     }
     if (budget == 0 || used <= budget) return;
     if (oldest == nullptr)
-      throw ApiError(503, "", fmt::format("{} needs {} bytes, and the models in use leave too few of {}; try again later", wanted.facts.name, bytes_of(wanted), budget));
+      throw ApiError(503, "",
+                     fmt::format("{} needs {} bytes, and the models in use leave too few of {}; try again later", wanted.facts.name,
+                                 bytes_of(wanted), budget));
     unload(*oldest, lock);
   }
 }
@@ -170,9 +176,10 @@ std::unique_ptr<LoadedModel> Registry::State::read_model(const ModelFacts& facts
   load.log = options.log;
   Model model = Model::load(facts.path, load);
   std::unique_ptr<Engine> engine;
-  if (!model.has_encoder() && facts.kind == "decoder")
+  if (model.can_generate() && !model.has_encoder())
     engine = std::make_unique<Engine>(model, EngineOptions{.max_sequences = options.max_sequences, .max_queue = options.queue});
-  return std::make_unique<LoadedModel>(LoadedModel{facts, std::move(model), std::move(engine), ChatTemplate::load(facts.path), std::chrono::system_clock::now()});
+  return std::make_unique<LoadedModel>(
+      LoadedModel{facts, std::move(model), std::move(engine), ChatTemplate::load(facts.path), std::chrono::system_clock::now()});
 }
 
 void Registry::State::load(Entry& entry, std::unique_lock<std::mutex>& lock) {
@@ -190,22 +197,33 @@ void Registry::State::load(Entry& entry, std::unique_lock<std::mutex>& lock) {
     ++n_loads;
   }
   for (const Ready& ready : std::exchange(entry.waiting, {})) {
-    const Handle model = error == nullptr ? handle(entry) : nullptr;
+    Handle model = error == nullptr ? handle(entry) : nullptr;
     lock.unlock();
-    ready(model, error);
+    ready(std::move(model), error);
+    model = nullptr;  // without the lock, which its end takes
     lock.lock();
   }
 }
 
 Registry::Registry(const std::vector<std::string>& models, const ServeOptions& options) : state_(std::make_shared<State>(options)) {
-  for (const std::string& model : models) {
-    ModelFacts facts = read_facts(model, options.load);
-    const bool twice = std::ranges::any_of(state_->entries, [&](const State::Entry& entry) { return entry.facts.name == facts.name; });
-    if (twice) throw Error(Code::kBadArgument, fmt::format("two models are called '{}'; requests could not tell them apart", facts.name));
-    state_->entries.emplace_back().facts = std::move(facts);
-  }
+  for (const std::string& model : models) add(model);
   if (state_->entries.empty()) throw Error(Code::kBadArgument, "a server needs at least one model");
   state_->thread = std::thread([state = state_.get()] { state->run(); });
+}
+
+void Registry::add(const std::string& model) {
+  ModelFacts facts = read_facts(model, state_->options.load);
+  const std::lock_guard lock(state_->mutex);
+  const bool twice = std::ranges::any_of(state_->entries, [&](const State::Entry& entry) { return entry.facts.name == facts.name; });
+  if (twice) throw Error(Code::kBadArgument, fmt::format("two models are called '{}'; requests could not tell them apart", facts.name));
+  state_->entries.emplace_back().facts = std::move(facts);
+}
+
+bool Registry::has(std::string_view name) const {
+  try {
+    facts(name);
+    return true;
+  } catch (const ApiError&) { return false; }
 }
 
 Registry::~Registry() {
@@ -233,11 +251,11 @@ void Registry::acquire(std::string_view name, Ready ready) {
 }
 
 Registry::Handle Registry::load_now(std::string_view name) {
-  std::promise<Handle> promise;
-  std::future<Handle> future = promise.get_future();
-  acquire(name, [&](Handle model, std::exception_ptr error) {
-    if (error) return promise.set_exception(error);
-    promise.set_value(std::move(model));
+  const auto promise = std::make_shared<std::promise<Handle>>();
+  std::future<Handle> future = promise->get_future();
+  acquire(name, [promise](Handle model, std::exception_ptr error) {
+    if (error) return promise->set_exception(error);
+    promise->set_value(std::move(model));
   });
   return future.get();
 }
@@ -255,7 +273,9 @@ std::vector<Registry::Status> Registry::list() const {
     Status status{entry.facts, nullptr, std::nullopt};
     if (entry.loaded != nullptr) {
       const std::optional<Clock::time_point> time = state_->unload_time(entry);
-      if (time) status.unload_at = std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(*time - Clock::now());
+      if (time)
+        status.unload_at =
+            std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(*time - Clock::now());
       const Clock::time_point last_use = entry.last_use;
       ++entry.n_users;
       status.loaded = {entry.loaded.get(), [state = state_, &entry, last_use](const LoadedModel*) {

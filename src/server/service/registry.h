@@ -63,8 +63,10 @@ class Registry {
     Handle loaded;                                                   // null: it is not; not counted as a use
     std::optional<std::chrono::system_clock::time_point> unload_at;  // if it is loaded and idle, and will be unloaded
   };
-  std::vector<Status> list() const;  // in the order of the command line
+  std::vector<Status> list() const;                      // in the order of the command line
   const ModelFacts& facts(std::string_view name) const;  // throws ApiError(404)
+  bool has(std::string_view name) const;
+  void add(const std::string& model);  // one more, as on the command line
   int64_t n_loads() const;
   int64_t n_unloads() const;
 

@@ -25,6 +25,7 @@ Service::Service(const std::vector<std::string>& models, const ServeOptions& wit
   metrics.describe("kvik_generated_tokens_total", "Generated tokens.");
   metrics.describe("kvik_first_token_seconds", "Time from the submission of a generation to its first token.");
   metrics.describe("kvik_token_seconds", "Time between two tokens of a generation.");
+  metrics.describe("kvik_mask_seconds", "Time per token to find the tokens that a constraint allows, by generation.");
   metrics.describe("kvik_running", "Generations that run.");
   metrics.describe("kvik_waiting", "Generations that wait.");
   metrics.describe("kvik_preempted_total", "Times that a cache was freed for other generations.");

@@ -18,8 +18,8 @@ struct Service {
   Registry registry;
   std::atomic<bool> stopping{false};
   std::function<std::pair<size_t, size_t>()> connections;  // open ones, and those that were cut
-  Tasks prepare;  // parsing, templates, tokenizing
-  Tasks compute;  // models that run outside of an engine: translation, speech, embeddings
+  Tasks prepare;                                           // parsing, templates, tokenizing
+  Tasks compute;                                           // models that run outside of an engine: translation, speech, embeddings
 
   // `work` with the model, on a thread of `prepare`, once it is loaded. What is thrown becomes the answer. On any thread.
   using WithModel = std::function<void(Registry::Handle)>;

@@ -15,10 +15,14 @@ constexpr const char* kPolicy =
     "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 std::string_view type_of(std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
-      {".html", "text/html; charset=utf-8"}, {".css", "text/css; charset=utf-8"}, {".js", "text/javascript; charset=utf-8"},
-      {".json", "application/json"},         {".svg", "image/svg+xml"},           {".png", "image/png"},
-      {".ico", "image/x-icon"},              {".webmanifest", "application/manifest+json"}};
+  constexpr std::pair<std::string_view, std::string_view> kTypes[] = {{".html", "text/html; charset=utf-8"},
+                                                                      {".css", "text/css; charset=utf-8"},
+                                                                      {".js", "text/javascript; charset=utf-8"},
+                                                                      {".json", "application/json"},
+                                                                      {".svg", "image/svg+xml"},
+                                                                      {".png", "image/png"},
+                                                                      {".ico", "image/x-icon"},
+                                                                      {".webmanifest", "application/manifest+json"}};
   for (const auto& [ending, type] : kTypes) {
     if (name.ends_with(ending)) return type;
   }
