@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "backend/native/attention/attention.h"
-#include "backend/native/graph/refuse.h"
 #include "backend/native/label/label.h"
 #include "backend/native/specialize/specialize.h"
 #include "backend/native/tables/tables.h"
@@ -122,7 +121,7 @@ Outcome<Program> compile_file(const File& file, const CompileOptions& options) {
   if (is_cut) filled.context = kMostPositions;
   Hints hints;
   for (int i = 0; i < kMostAttempts; ++i) {
-    Outcome<Program> program = attempt(file, filled, hints);
+    Outcome<Program> program = refuse_broken([&] { return attempt(file, filled, hints); });
     if (program && is_cut) {
       program->max_positions = std::min(program->max_positions.value_or(kMostPositions), kMostPositions);
       program->notes.push_back(fmt::format("probed up to {} positions; a longer context is not used", kMostPositions));

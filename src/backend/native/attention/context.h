@@ -31,9 +31,9 @@ struct AttentionContext {
 };
 
 // `product` contracts the keys' axis of its input `weights_input` (a score) with values. May refuse.
-FoundAttention match_product(const AttentionContext& context, const onnx::Node& product, int weights_input);
+Expected<FoundAttention> match_product(const AttentionContext& context, const onnx::Node& product, int weights_input);
 
 // GroupQueryAttention (q, k, v apart, rotary expanded before), MultiHeadAttention without biases, Attention of the standard. May refuse.
-FoundAttention match_operator(const AttentionContext& context, const onnx::Node& node);
+Expected<FoundAttention> match_operator(const AttentionContext& context, const onnx::Node& node);
 
 }  // namespace kvik::native

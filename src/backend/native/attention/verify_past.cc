@@ -46,17 +46,19 @@ class PastCheck {
  public:
   PastCheck(CompileState& state, std::span<const Append> appends) : state_(state), appends_(appends), pairs_(pairs_of(*state.flat)) {}
 
-  std::string run() {
-    if (pairs_.empty()) return "";
+  Expected<std::string> run() {
+    if (pairs_.empty()) return std::string();
     const int64_t n = state_.labels.one_token ? 1 : 3;
-    const Sizes first = sizes_at(state_.labels, {.fresh = n}), second = sizes_at(state_.labels, {.past = n});
+    KVIK_TRY(const Sizes first, sizes_at(state_.labels, {.fresh = n}));
+    KVIK_TRY(const Sizes second, sizes_at(state_.labels, {.past = n}));
     draw(first);
     std::vector<Probe::Given> pasts;
-    const auto unread = refusal_of(nullptr, [&] {
-      for (const Pair& pair : pairs_) pasts.emplace_back(pair.past, state_.probes.at(first).get_with(pair.present, given_));
-    });
-    if (unread) return fmt::format("past and present were not verified: {}", unread->sentence());
-    for (size_t i = 0; i < appends_.size(); ++i) compare(second, pasts, i);
+    for (const Pair& pair : pairs_) {
+      Expected<Tensor> present = state_.probes.at(first).get_with(pair.present, given_);
+      if (!present) return fmt::format("past and present were not verified: {}", present.refusal().sentence());
+      pasts.emplace_back(pair.past, std::move(*present));
+    }
+    for (size_t i = 0; i < appends_.size(); ++i) KVIK_CHECK(compare(second, pasts, i));
     return fmt::format("past and present verified for {} appends", appends_.size());
   }
 
@@ -73,12 +75,13 @@ class PastCheck {
     for (const Pair& pair : pairs_) given_.emplace_back(pair.past, Tensor(DType::kF32, sizes.of(state_.labels[pair.past].axes)));
   }
 
-  void compare(const Sizes& second, std::span<const Probe::Given> pasts, size_t i) {
-    const Evaluated<Tensor> seen = state_.probes.at(second).try_get_with(appends_[i].past, pasts);
-    if (!seen) refuse(fmt::format("'{}' cannot be computed from what present gave: {}", name(appends_[i].past), seen.failure));
+  Expected<> compare(const Sizes& second, std::span<const Probe::Given> pasts, size_t i) {
+    KVIK_TRY(const Evaluated<Tensor> seen, state_.probes.at(second).try_get_with(appends_[i].past, pasts));
+    if (!seen) return refuse(fmt::format("'{}' cannot be computed from what present gave: {}", name(appends_[i].past), seen.failure));
     if (!same_numbers(*seen, fresh_[i])) {
-      refuse(fmt::format("'{}' does not hold in the next step what '{}' was", name(appends_[i].past), name(appends_[i].fresh)));
+      return refuse(fmt::format("'{}' does not hold in the next step what '{}' was", name(appends_[i].past), name(appends_[i].fresh)));
     }
+    return {};
   }
 
   std::string_view name(ValueId id) const { return state_.labels.flat->graph.name_of(id); }
@@ -93,7 +96,7 @@ class PastCheck {
 }  // namespace
 
 Outcome<std::string> verify_past(CompileState& state, std::span<const Append> appends) {
-  return outcome_of(nullptr, [&] { return appends.empty() ? std::string() : PastCheck(state, appends).run(); });
+  return appends.empty() ? std::string() : PastCheck(state, appends).run();
 }
 
 }  // namespace kvik::native

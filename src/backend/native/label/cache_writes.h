@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "backend/native/graph/refusal.h"
 #include "onnx/graph.h"
 
 namespace kvik::native {
@@ -14,18 +15,18 @@ class NodeLabeler;
 // Like every append, the result is another name for the new row. Buffers are only looked at when new rows fill them to the end.
 class CacheWrites {
  public:
-  // Labels a node that is a part of such a write; false for all others.
-  bool label(NodeLabeler& op);
+  // Labels a node that is a part of such a write; false for all others. May refuse.
+  Expected<bool> label(NodeLabeler& op);
 
   bool is_rolled(onnx::ValueId value) const { return rolled_.contains(value); }
 
  private:
-  bool keep_past(NodeLabeler& op);
-  bool place_rows(NodeLabeler& op);
-  bool add_rows(NodeLabeler& op);
-  bool drop_oldest(NodeLabeler& op);
-  bool append_rows(NodeLabeler& op);
-  void append(NodeLabeler& op, onnx::ValueId past, size_t fresh);
+  Expected<bool> keep_past(NodeLabeler& op);
+  Expected<bool> place_rows(NodeLabeler& op);
+  Expected<bool> add_rows(NodeLabeler& op);
+  Expected<bool> drop_oldest(NodeLabeler& op);
+  Expected<bool> append_rows(NodeLabeler& op);
+  Expected<> append(NodeLabeler& op, onnx::ValueId past, size_t fresh);
 
   std::unordered_map<onnx::ValueId, onnx::ValueId> kept_;    // the past where nothing is written, zero elsewhere: the past
   std::unordered_map<onnx::ValueId, onnx::ValueId> placed_;  // new rows at their positions, zero elsewhere: the new rows

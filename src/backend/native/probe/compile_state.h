@@ -41,12 +41,13 @@ struct CompileState {
   const onnx::Node& node(onnx::NodeId id) const { return flat->graph.nodes[static_cast<size_t>(id)]; }
 
   // A constant or auxiliary value at each size of the triple. Refuses another.
-  const std::vector<Tensor>& at_sizes(onnx::ValueId value) {
+  Expected<std::vector<Tensor>> at_sizes(onnx::ValueId value) {
     const auto found = at_sizes_.find(value);
     if (found != at_sizes_.end()) return found->second;
     std::vector<Tensor> tensors;
     for (Probe* probe : probes.triple()) {
-      tensors.push_back(labels[value].kind == Label::Kind::kConstant ? constants.get(value) : probe->get(value));
+      KVIK_TRY(Tensor tensor, labels[value].kind == Label::Kind::kConstant ? constants.get(value) : probe->get(value));
+      tensors.push_back(std::move(tensor));
     }
     return at_sizes_[value] = std::move(tensors);
   }
