@@ -215,7 +215,11 @@ Expected<> confirm(const AttentionContext& context, const AttentionNodes& nodes,
     ++n_confirmed;
     return confirm_at(context, nodes, attend, positions);
   };
-  const bool one_row = labels.one_token || nodes.one_row;
+  if (nodes.whole_prompt) {
+    KVIK_CHECK(look({.fresh = 5, .batch = 2, .source = 6}));
+    KVIK_CHECK(look({.fresh = 17, .batch = 1, .source = 4}));
+  }
+  const bool one_row = labels.one_token || nodes.one_row || nodes.whole_prompt;
   KVIK_CHECK(look({.past = one_row ? 7 : 2, .fresh = one_row ? 1 : 5, .batch = 2, .source = 6}));
   KVIK_CHECK(look({.past = one_row ? 19 : 13, .fresh = one_row ? 1 : 3, .batch = 1, .source = 4}));
   if (n_confirmed == 0) KVIK_CHECK(confirm_at(context, nodes, attend, {.past = *nodes.limit - 1}));

@@ -11,6 +11,7 @@ struct MaskPattern {
   Attend attend;  // scale, cap, causal, window, slopes, distances, sinks, words
   std::optional<int64_t> limit;
   bool new_tokens_see_all = false;
+  bool whole_prompt = false;  // see FoundAttention
 };
 
 // Patterns that were inferred already, by what is computed between the two products: layers that compute the same share one.

@@ -144,6 +144,7 @@ Expected<FoundAttention> match_operator(const AttentionContext& context, const o
   if (!definition.sinks.empty()) found.attend.words += ", sink";
   found.limit = pattern.limit;
   found.new_tokens_see_all = pattern.new_tokens_see_all;
+  found.whole_prompt = pattern.whole_prompt;
   found.operands = {definition.query, definition.key, definition.value};
   set_operator_layout(definition, found.attend);
   AttentionNodes nodes = {.node = node,
@@ -151,6 +152,7 @@ Expected<FoundAttention> match_operator(const AttentionContext& context, const o
                           .out = node.outputs.at(0),
                           .out_axes = result_axes(context, definition),
                           .one_row = pattern.new_tokens_see_all,
+                          .whole_prompt = pattern.whole_prompt,
                           .limit = pattern.limit};
   if (definition.appends()) {
     nodes.more = [&](const Sizes& sizes, std::span<const float> k, std::span<const float> v) {

@@ -54,6 +54,7 @@ Expected<FoundAttention> match_product(const AttentionContext& context, const on
   found.attend = pattern.attend;
   found.limit = pattern.limit;
   found.new_tokens_see_all = pattern.new_tokens_see_all;
+  found.whole_prompt = pattern.whole_prompt;
   found.operands = {region.q(), region.k(), region.v()};
   KVIK_CHECK(set_layout(context.labels, region, found.attend));
   const auto axes = [&](size_t i) { return context.labels[product.inputs.at(i)].axes; };
@@ -63,6 +64,7 @@ Expected<FoundAttention> match_product(const AttentionContext& context, const on
                                 .out = product.outputs.at(0),
                                 .out_axes = std::move(out_axes),
                                 .one_row = pattern.new_tokens_see_all,
+                                .whole_prompt = pattern.whole_prompt,
                                 .limit = pattern.limit};
   KVIK_CHECK(confirm(context, nodes, found.attend));
   read_from_sources(context, found);

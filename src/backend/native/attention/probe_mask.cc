@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kContextIfUnknown = 8192;
 constexpr int64_t kNear = 256;                       // positions of a first look, which tells what a farther one takes
+constexpr int64_t kMostTogether = 512;               // rows of a prompt that are looked at together
 constexpr int64_t kMostFarBytes = int64_t{1} << 26;  // what that may take
 
 struct Size {
@@ -66,11 +67,14 @@ class MaskInference {
     for (const Sizes& sizes : small) {
       if (!smallest_bad_ || sizes.total() < *smallest_bad_) KVIK_CHECK(try_small(sizes));
     }
+    KVIK_CHECK(judge_several_with_past());
     if (!largest_ok_) return refuse(mask_.node, fmt::format("its scores cannot be evaluated at any size ({})", failure_));
     if (!mask_.from_source) KVIK_CHECK(look_far());
+    if (whole_prompt_) KVIK_CHECK(look_at_prompt());
     if (!mask_.from_source && context_.labels.flat->buffer > 0) KVIK_CHECK(require_empty_places_hidden());
     MaskPattern pattern;
     pattern.limit = limit_;
+    pattern.whole_prompt = whole_prompt_;
     const ScoreFunction function = function_.value_or(ScoreFunction{});
     if (!function_) return refuse(mask_.node, "no row sees any other key than its own");
     pattern.attend.scale = function.scale;
@@ -85,12 +89,38 @@ class MaskInference {
  private:
   const onnx::Node& node() const { return mask_.node; }
 
+  static bool continues_with_several(const Sizes& sizes) { return sizes.past > 0 && sizes.fresh > 1; }
+
+  // A mask among the new tokens alone has no columns for a past: the graph then defines several new tokens without one, and a single token
+  // with one, and nothing else. That is so if it fails for several with a past at every size, and not because there are too many positions.
+  Expected<> judge_several_with_past() {
+    if (!smallest_bad_several_) return {};
+    KVIK_TRY(const bool fits, can_be_evaluated(*smallest_bad_several_));  // so many positions are not too many for one token
+    whole_prompt_ = fits && has_continued_ && !has_continued_with_several_ && !mask_.from_source;
+    if (whole_prompt_) return {};
+    if (fits) return refuse(node(), "its scores are defined for some numbers of new tokens and not for others");
+    smallest_bad_ = std::min(smallest_bad_.value_or(*smallest_bad_several_), *smallest_bad_several_);
+    return {};
+  }
+
+  // Rows of a prompt cannot be looked at one by one if they are only defined together.
+  Expected<> look_at_prompt() {
+    const int64_t last = limit_.value_or(context_.context), together = std::min(last, kMostTogether);
+    KVIK_TRY(const Sizes sizes, sizes_at(context_.labels, {.fresh = together}));
+    KVIK_TRY(const bool is_defined, observe(sizes));
+    if (!is_defined) return refuse(node(), fmt::format("its scores of a prompt of {} tokens cannot be evaluated ({})", together, failure_));
+    if (together < last) limit_ = together;
+    return {};
+  }
+
   Expected<> try_small(const Sizes& sizes) {
     KVIK_TRY(const bool is_defined, observe(sizes));
     if (is_defined) {
       largest_ok_ = std::max(largest_ok_.value_or(0), sizes.total());
+      if (sizes.past > 0) (sizes.fresh > 1 ? has_continued_with_several_ : has_continued_) = true;
     } else {
-      smallest_bad_ = std::min(smallest_bad_.value_or(sizes.total()), sizes.total());
+      std::optional<int64_t>& bad = continues_with_several(sizes) ? smallest_bad_several_ : smallest_bad_;
+      bad = std::min(bad.value_or(sizes.total()), sizes.total());
     }
     return {};
   }
@@ -297,6 +327,9 @@ class MaskInference {
   std::optional<ScoreFunction> function_;
   std::vector<float> sinks_;
   std::optional<int64_t> largest_ok_, smallest_bad_, limit_;
+  std::optional<int64_t> smallest_bad_several_;                      // of several new tokens with a past
+  bool has_continued_ = false, has_continued_with_several_ = false;  // a past and one new token, or several, were defined
+  bool whole_prompt_ = false;                                        // see FoundAttention
   std::string failure_;
 };
 

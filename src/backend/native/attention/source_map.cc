@@ -165,6 +165,9 @@ ValueId appended_by(const Labels& labels, const Node& node) {
   if (node.op == "TensorScatter" && node.inputs.size() > 1) return node.inputs[1];
   const bool scatters = node.domain.empty() && (node.op == "ScatterND" || node.op == "ScatterElements") && node.inputs.size() == 3;
   if (scatters && holds(labels[node.inputs[0]].axes, Symbol::kPast)) return node.inputs[2];
+  const bool is_cut = labels.flat->cut_buffer && scatters && holds(labels[node.inputs[0]].axes, Symbol::kTotal);
+  if (is_cut && labels[node.inputs[2]].kind == Label::Kind::kRow && !holds(labels[node.inputs[2]].axes, Symbol::kTotal))
+    return node.inputs[2];
   if (node.op == "Add" && node.domain.empty() && node.inputs.size() == 2) {
     // The past where nothing is written, and what is new where it is written (label/cache_writes.h).
     for (const size_t past : {size_t{0}, size_t{1}}) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/native/label/node_labeler.h"
+#include "backend/native/label/rules.h"
 #include "onnx/eval/ops/common.h"
 
 namespace kvik::native {
@@ -35,6 +36,42 @@ Expected<bool> is_everywhere(NodeLabeler& op, size_t input, size_t n, const Want
   return true;
 }
 
+bool is_buffer(const FlatGraph::Input* input) {
+  return input != nullptr && input->state != nullptr && input->state->growth == analysis::Growth::kFixed && !input->state->cross;
+}
+
+// The axis of positions of a buffer, or of one layer of a buffer of all layers.
+std::optional<int64_t> position_axis(GraphLabeler& labeler, ValueId value) {
+  if (const FlatGraph::Input* input = labeler.flat().input_of(value)) {
+    return is_buffer(input) ? std::optional<int64_t>(input->state->position_axis) : std::nullopt;
+  }
+  const onnx::NodeId producer = labeler.flat().graph.value(value).producer;
+  if (producer == onnx::kNoNode) return std::nullopt;
+  const onnx::Node& node = labeler.flat().graph.nodes[static_cast<size_t>(producer)];
+  const bool picks_layer = node.domain.empty() && node.op == "Gather" && node.inputs.size() == 2 &&
+                           labeler.labels()[node.inputs[1]].kind == Label::Kind::kConstant && labeler.labels()[node.inputs[1]].dims.empty();
+  if (!picks_layer || !is_buffer(labeler.flat().input_of(node.inputs[0]))) return std::nullopt;
+  const auto rank = static_cast<int64_t>(labeler.labels()[node.inputs[0]].axes.size());
+  const int64_t named = node.int_or("axis", 0), layers = named < 0 ? named + rank : named;
+  const int64_t positions = labeler.flat().input_of(node.inputs[0])->state->position_axis;
+  if (layers == positions) return std::nullopt;
+  return layers < positions ? positions - 1 : positions;
+}
+
+// Whether an operand is this number at the sizes that axes are told apart by, and at long ones.
+Expected<bool> is_everywhere_int(NodeLabeler& op, size_t input, int64_t (*wanted)(const Sizes& sizes)) {
+  CompileState& state = op.labeler().state();
+  std::vector<Sizes> all(op.sizes().begin(), op.sizes().end());
+  const std::vector<Sizes> far = long_sizes(state.labels, state.options.context);
+  all.insert(all.end(), far.begin(), far.end());
+  for (size_t s = 0; s < all.size(); ++s) {
+    KVIK_TRY(const Evaluated<Tensor> found, state.probes.at(all[s]).try_get(op.node().inputs[input]));
+    if (!found && s >= op.sizes().size()) break;  // the graph has no such length
+    if (!found || found->size() != 1 || !is_integer(found->dtype()) || onnx::as_ints(*found).front() != wanted(all[s])) return false;
+  }
+  return true;
+}
+
 Axes with_axis(Axes axes, size_t at, const Axis& axis) {
   axes[at] = axis;
   return axes;
@@ -43,7 +80,13 @@ Axes with_axis(Axes axes, size_t at, const Axis& axis) {
 }  // namespace
 
 Expected<bool> CacheWrites::label(NodeLabeler& op) {
-  if (op.labeler().flat().buffer <= 0 || !op.node().domain.empty()) return false;
+  if (!op.node().domain.empty()) return false;
+  if (op.labeler().flat().cut_buffer) {
+    if (op.is("Slice")) return cut(op);
+    if (!op.is("ScatterND")) return false;
+    return cut_.contains(op.node().inputs[0]) ? write_to_cut(op) : write_back(op);
+  }
+  if (op.labeler().flat().buffer <= 0) return false;
   if (op.is("Mul")) return keep_past(op);
   if (op.is("MatMul")) return place_rows(op);
   if (op.is("Add")) return add_rows(op);
@@ -136,6 +179,41 @@ Expected<bool> CacheWrites::append_rows(NodeLabeler& op) {
   KVIK_CHECK(append(op, rolled->second, 1));
   op.labeler().result.appends.push_back({rolled->second, op.node().inputs[1]});
   op.labeler().result.newest_last = true;
+  return true;
+}
+
+// The first `total` positions: those before the new ones, and places that the new ones will be written to.
+Expected<bool> CacheWrites::cut(NodeLabeler& op) {
+  if (op.n_inputs() < 4 || !op.is_row(0) || op.is_row(1) || op.is_row(2)) return false;
+  const std::optional<int64_t> positions = position_axis(op.labeler(), op.node().inputs[0]);
+  if (!positions) return false;
+  const Axes whole = op.label(0).axes;
+  KVIK_TRY(const std::vector<int64_t> axes, op.ints(3));
+  KVIK_TRY(const std::vector<int64_t> steps, op.has(4) ? op.ints(4) : std::vector<int64_t>{1});
+  if (axes.size() != 1 || steps != std::vector<int64_t>{1}) return false;
+  KVIK_TRY(const size_t at, op.axis_at(axes[0], whole.size()));
+  KVIK_TRY(const bool from_start, is_everywhere_int(op, 1, [](const Sizes&) { return int64_t{0}; }));
+  KVIK_TRY(const bool to_total, is_everywhere_int(op, 2, [](const Sizes& sizes) { return sizes.total(); }));
+  if (static_cast<int64_t>(at) != *positions || !from_start || !to_total) return false;
+  op.poison("reads positions of a cache that are not written yet");
+  KVIK_CHECK(op.set_output(0, with_axis(whole, at, kTotalAxis), op.dtype(0)));
+  cut_.insert(op.node().outputs.at(0));
+  return true;
+}
+
+Expected<bool> CacheWrites::write_to_cut(NodeLabeler& op) {
+  op.take_poison_of(2);
+  KVIK_CHECK(write_into_past(op));
+  return true;
+}
+
+// Into the buffer that a step returns. What is where in it is for verify_past to find out.
+Expected<bool> CacheWrites::write_back(NodeLabeler& op) {
+  const ValueId buffer = op.node().inputs[0];
+  if (!is_buffer(op.labeler().flat().input_of(buffer)) && !written_back_.contains(buffer)) return false;
+  op.poison("reads a cache that was written for the next step");
+  KVIK_CHECK(op.set_output(0, op.axes(0), op.dtype(0)));
+  written_back_.insert(op.node().outputs.at(0));
   return true;
 }
 

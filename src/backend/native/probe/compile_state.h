@@ -14,6 +14,7 @@ struct CompileOptions {
   bool one_token = false;      // second attempt, for graphs with a past: right token by token
   bool one_sequence = false;   // for graphs that declare a batch of one, and have it in their shapes
   bool one_position = false;   // see CallForm
+  bool cut_buffer = false;     // see FlatGraph
   int64_t context = 0;         // positions that tables and masks must cover; 0: what the model says
   int64_t beyond = 0;          // of a graph with a length switch: compile it for sequences of more than so many tokens; 0: for the others
 };

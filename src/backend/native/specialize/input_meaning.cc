@@ -52,13 +52,16 @@ Expected<Axes> feature_axes(const FlatGraph& flat, const FlatGraph::Input& input
   return batched ? Axes{{factor(Symbol::kBatch)}, {factor(sequence)}, features} : Axes{{factor(sequence)}, features};
 }
 
-Expected<Axes> state_axes(const Port& port, const State& state) {
+Expected<Axes> state_axes(const Port& port, const State& state, bool is_cut) {
   if (!port.has_shape) return refuse_input(port, "declares no shape");
   Axes axes;
   for (size_t i = 0; i < port.dims.size(); ++i) {
     const int axis = static_cast<int>(i);
     const bool is_batch = axis == state.batch_axis, is_heads = axis == state.head_axis;
-    if (axis == state.position_axis) {
+    if (axis == state.position_axis && is_cut) {
+      KVIK_TRY(Axis capacity, declared(port, i, state.capacity));
+      axes.push_back(std::move(capacity));
+    } else if (axis == state.position_axis) {
       axes.push_back({factor(state.cross ? Symbol::kSource : Symbol::kPast)});
     } else if (is_batch && is_heads) {
       axes.push_back(canonical({factor(Symbol::kBatch), state.n_heads > 0 ? factor(state.n_heads) : factor(Symbol::kUnknown)}));
@@ -92,7 +95,8 @@ Expected<Label> state_label(const FlatGraph& flat, const FlatGraph::Input& input
   const Port& port = *input.port;
   if (input.state == nullptr) return refuse_input(port, "is not a state that a step returns");
   if (!flat.has_past && !input.state->cross) return refuse_input(port, "is read by the graph of the first step, which has no past");
-  KVIK_TRY(Axes axes, state_axes(port, *input.state));
+  const bool is_cut = flat.cut_buffer && input.state->growth == analysis::Growth::kFixed && !input.state->cross;
+  KVIK_TRY(Axes axes, state_axes(port, *input.state, is_cut));
   Label label = row(port, std::move(axes));
   if (input.state->cross) {
     label.on_past = false;

@@ -179,7 +179,7 @@ Expected<> write_rows(NodeLabeler& op, size_t at, size_t n_coordinates) {
   Axes result = renamed(update, kNew, kTotal);
   result[at] = {factor(kTotal)};
   KVIK_TRY(const Axes buffer, op.axes(0));
-  if (buffer != renamed(result, kTotal, kPast)) {
+  if (buffer != (op.labeler().flat().cut_buffer ? result : renamed(result, kTotal, kPast))) {
     return op.refuse(fmt::format("the buffer {} does not line up with what is written, {}", to_string(buffer), to_string(update)));
   }
   if (n_coordinates > 0) {
@@ -207,7 +207,9 @@ Expected<> write_into_past(NodeLabeler& op) {
   }
   KVIK_TRY(const Axes index, op.fitted(1, {}));
   const auto n = index.empty() || has_symbol(index.back()) ? 0 : static_cast<size_t>(std::max<int64_t>(1, row_size(index.back())));
-  const auto at = static_cast<size_t>(std::ranges::find_if(buffer, [](const Axis& axis) { return holds(axis, kPast); }) - buffer.begin());
+  const Symbol positions = op.labeler().flat().cut_buffer ? kTotal : kPast;
+  const auto at =
+      static_cast<size_t>(std::ranges::find_if(buffer, [&](const Axis& axis) { return holds(axis, positions); }) - buffer.begin());
   if (at >= n || n > buffer.size())
     return op.refuse(fmt::format("writes into {} by {} coordinates, which do not name a position", to_string(buffer), n));
   return write_rows(op, at, n);

@@ -7,6 +7,22 @@
 namespace kvik::native {
 namespace {
 
+// What is added to scores may line up with them only where there is no past, or one new token: a mask among new tokens. Probing finds out
+// at which sizes the graph defines it.
+bool fits_without_past(NodeLabeler& op, const Axes& fitted, const Axes& scores) {
+  const FlatGraph& flat = op.labeler().flat();
+  if (!op.any_score() || op.one_token() || !flat.has_past || flat.buffer > 0 || fitted.size() > scores.size()) return false;
+  bool is_among_new = false;
+  for (size_t i = 0; i < fitted.size(); ++i) {
+    const Axis& axis = fitted[i];
+    const Axis& scored = scores[scores.size() - fitted.size() + i];
+    const bool new_for_total = axis == Axis{factor(Symbol::kNew)} && scored == Axis{factor(Symbol::kTotal)};
+    if (!axis.empty() && axis != scored && !new_for_total) return false;
+    is_among_new = is_among_new || new_for_total;
+  }
+  return is_among_new;
+}
+
 Expected<Axes> line_up(NodeLabeler& op) {
   std::vector<Axes> rows;
   for (size_t i = 0; i < op.n_inputs(); ++i) {
@@ -17,6 +33,7 @@ Expected<Axes> line_up(NodeLabeler& op) {
   for (size_t i = 0; i < op.n_inputs(); ++i) {
     if (!op.has(i)) continue;
     KVIK_TRY(Axes fitted, op.fitted(i, like));
+    if (!op.is_row(i) && fits_without_past(op, fitted, like)) continue;
     all.push_back(std::move(fitted));
   }
   return op.broadcast(all);
