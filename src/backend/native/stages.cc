@@ -1,7 +1,6 @@
 #include "backend/native/stages.h"
 
 #include "backend/native/compile.h"
-#include "backend/native/graph/refuse.h"
 #include "backend/native/plan/join.h"
 
 namespace kvik::native {
@@ -11,7 +10,7 @@ using PlanPtr = std::shared_ptr<const Plan>;
 
 Outcome<PlanPtr> plan_of(const Outcome<Program>& program, std::span<const std::string> no_fuse) {
   if (!program) return program.stop();
-  return outcome_of(nullptr, [&] { return make_plan(*program, no_fuse); });
+  return refuse_broken([&]() -> Outcome<PlanPtr> { return make_plan(*program, no_fuse); });
 }
 
 // A model with a length switch is compiled twice, for both sides of it.
