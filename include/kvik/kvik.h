@@ -44,10 +44,19 @@ struct Translation : Hypothesis {
   std::vector<Hypothesis> hypotheses;  // num_return_sequences of them, best first
 };
 
+// What was said between two times of a recording.
+struct TimedText {
+  double start_s = 0;
+  double end_s = 0;
+  std::string text;          // empty if the model has no tokenizer
+  std::vector<TokenId> ids;  // with the times around it
+};
+
 // One window of a recording.
 struct Segment : Hypothesis {
   double start_s = 0;
   double end_s = 0;
+  std::vector<TimedText> timed;        // with timestamps: what it has of Transcription::timed
   std::vector<Hypothesis> hypotheses;  // num_return_sequences of them, best first
 };
 
@@ -58,6 +67,7 @@ struct Transcription {
   std::string language;            // empty if the model has no languages
   Finish finish = Finish::kStop;   // kLength: a segment was cut off; kCancelled: the segments before the cancellation are here
   std::vector<Segment> segments;
+  std::vector<TimedText> timed;  // with timestamps: in order; text and ids are theirs
 };
 
 struct Score {

@@ -163,6 +163,7 @@ typedef struct kvik_transcribe_options {
   const char* language;                    // spoken language; NULL: as the model's files say, else detected
   const char* task;                        // "transcribe" or "translate"; NULL: as the model's files say
   double batch;                            // audio windows per run
+  bool timestamps;                         // when each text begins and ends; see kvik_transcription_get_timed
 } kvik_transcribe_options;
 void kvik_transcribe_options_init(kvik_transcribe_options* options, size_t size);
 
@@ -319,6 +320,7 @@ typedef struct kvik_transcribed {
   const char* language;  // empty if the model has no languages
   kvik_finish finish;
   size_t n_segments;
+  size_t n_timed;  // with timestamps
 } kvik_transcribed;
 kvik_status kvik_transcription_get(const kvik_transcription* transcription, kvik_transcribed* transcribed);
 
@@ -333,6 +335,8 @@ typedef struct kvik_segment {
   float score;
   kvik_finish finish;
 } kvik_segment;
+// With timestamps: what was said between two times; `score` and `finish` are not set. KVIK_STATUS_BAD_ARGUMENT behind the last one.
+kvik_status kvik_transcription_get_timed(const kvik_transcription* transcription, size_t index, kvik_segment* timed);
 kvik_status kvik_transcription_get_segment(const kvik_transcription* transcription, size_t index, kvik_segment* segment);
 
 #ifdef __cplusplus

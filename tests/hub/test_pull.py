@@ -49,7 +49,7 @@ def at(hub, tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
     home.mkdir()
-    return {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home), "HF_TOKEN": "", "HOME": str(tmp_path), "KVIK_MODELS": ""}
+    return {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home), "HF_TOKEN": "", "HOME": str(tmp_path), "KVIK_MODELS": "", "no_proxy": "*"}
 
 
 def cache(at) -> pathlib.Path:

@@ -199,6 +199,7 @@ TranscribeOptions transcribe_options(const kvik_transcribe_options* theirs) {
   options.decoding = translate_options(ours.decoding);
   set(options.language, ours.language);
   set(options.task, ours.task);
+  options.timestamps = ours.timestamps;
   if (!std::isnan(ours.batch)) options.batch = whole_number<int>(ours.batch, "batch");
   return options;
 }
