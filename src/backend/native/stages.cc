@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/hidden_output.h"
 #include "backend/native/compile.h"
 #include "backend/native/graph/refuse.h"
 #include "backend/native/plan/join.h"
@@ -52,8 +53,10 @@ Outcome<Stages> compile_stages(const analysis::Signature& signature, const Stage
 
 Outcome<PlanPtr> compile_hidden_states(analysis::Signature signature, const StageOptions& options) {
   for (analysis::File& file : signature.files) {
+    const analysis::Port* wanted = analysis::hidden_output(file);
     for (analysis::Port& port : file.outputs) {
-      if (port.role == analysis::Role::kLogits) port.role = analysis::Role::kOther;
+      const bool is_other = port.role == analysis::Role::kHiddenStates && &port != wanted;
+      if (wanted != nullptr && (is_other || port.role == analysis::Role::kLogits)) port.role = analysis::Role::kOther;
     }
   }
   const analysis::File* file = signature.embedder();
