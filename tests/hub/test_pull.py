@@ -179,6 +179,13 @@ def test_a_hub_that_ignores_ranges_sends_everything_again(hub, at):
     assert (store(at) / "snapshots" / hub.repositories[NAME].commit / "onnx/model.onnx").read_bytes() == GRAPH
 
 
+def test_a_hub_that_sends_another_range_is_asked_again(hub, at):
+    hub.broken["onnx/model.onnx"] = [2000]
+    hub.wrong_ranges["onnx/model.onnx"] = [7]
+    pulled(at)
+    assert [headers.get("range") for headers in hub.asked_for("/storage/org/tiny-model/onnx/model.onnx")] == [None, "bytes=2000-", None]
+
+
 @pytest.mark.parametrize("statuses", [[503, 500], [429]])
 def test_a_busy_hub_is_asked_again(hub, at, statuses):
     hub.statuses["onnx/model.onnx"] = list(statuses)
