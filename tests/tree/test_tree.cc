@@ -13,7 +13,7 @@ namespace {
 
 // A folder may include those before it. docs/architecture.md explains the order.
 const std::vector<std::string> kOrder = {"base", "tensor", "onnx",   "analysis", "kv",  "kernels", "backend", "audio",
-                                         "text", "sample", "engine", "verify",   "api", "server",  "cli"};
+                                         "text", "sample", "engine", "verify",   "api", "hub",     "server",  "cli"};
 
 struct Source {
   std::filesystem::path path;  // below the root

@@ -1,5 +1,8 @@
 #include "backend/native/stages.h"
 
+#include <fmt/format.h>
+
+#include "analysis/hidden_output.h"
 #include "backend/native/compile.h"
 #include "backend/native/plan/join.h"
 
@@ -45,6 +48,23 @@ Outcome<Stages> compile_stages(const analysis::Signature& signature, const Stage
   if (embedding == nullptr) return Refusal{{}, "the decoder takes embeddings, and no file makes them from tokens"};
   set(compile_file(*embedding), stages.embedding, stages.embedding_refused);
   return stages;
+}
+
+Outcome<PlanPtr> compile_hidden_states(analysis::Signature signature, const StageOptions& options) {
+  for (analysis::File& file : signature.files) {
+    const analysis::Port* wanted = analysis::hidden_output(file);
+    for (analysis::Port& port : file.outputs) {
+      const bool is_other = port.role == analysis::Role::kHiddenStates && &port != wanted;
+      if (wanted != nullptr && (is_other || port.role == analysis::Role::kLogits)) port.role = analysis::Role::kOther;
+    }
+  }
+  const analysis::File* file = signature.embedder();
+  if (file == nullptr || file->output_of(analysis::Role::kHiddenStates) == nullptr)
+    return Refusal{{}, fmt::format("{}: no file gives hidden states for each token", signature.folder.string())};
+  if (signature.first_step() == nullptr) return plan_of(compile_encoder(signature), options.no_fuse);
+  Outcome<PlanPtr> plan = make_decoder(signature, options);
+  if (plan && (*plan)->embedding != kNoIndex) return Refusal{{}, "it takes embeddings instead of tokens"};
+  return plan;
 }
 
 }  // namespace kvik::native
