@@ -25,8 +25,8 @@
 // Errors: loading and bad arguments throw kvik::Error; expected outcomes (a full context, the end of a text) are values. The library
 // never prints, exits or aborts.
 // Blocking: load, generate (which computes the prompt), Generation::next, append, append_tree, step, translate, transcribe and score run
-// the model on the calling thread and its workers; logits() does after a rewind. One run at a time per model: calls from several threads wait in the order in which
-// they came, and those that wait together share the next run (native backend; with the same results as alone).
+// the model on the calling thread and its workers; logits() does after a rewind. One run at a time per model: calls from several threads
+// wait in the order in which they came, and those that wait together share the next run (native backend; with the same results as alone).
 // Lifetime: sessions, generations and results keep what they need of their model alive. A moved-from object may only be assigned to
 // or destroyed; passing one to step() throws.
 namespace kvik {

@@ -48,8 +48,8 @@ TargetRequest request_of(const GenerateOptions& o) {
 
 TargetRequest request_of(const TranslateOptions& o) {
   static const std::optional<Constraint> kNone;
-  return {o.max_tokens, o.sampling, o.beams,      o.length_penalty, o.early_stopping,       o.stop,
-          o.stop_ids,   o.ignore_eos, kNone, o.num_return_sequences, o.decoder_start_token_id};
+  return {o.max_tokens, o.sampling,   o.beams, o.length_penalty,       o.early_stopping,        o.stop,
+          o.stop_ids,   o.ignore_eos, kNone,   o.num_return_sequences, o.decoder_start_token_id};
 }
 
 TargetSetup make_target_setup(const Model::State& state, const TargetRequest& request, int n_start) {

@@ -130,7 +130,8 @@ void Matcher::use_current_states() {
 
 Allowed Matcher::allowed() {
   use_current_states();
-  return {states_->mask(state_, at_start_ && constraint_->vocabulary_.first != constraint_->vocabulary_.later, texts()), state_->complete()};
+  return {states_->mask(state_, at_start_ && constraint_->vocabulary_.first != constraint_->vocabulary_.later, texts()),
+          state_->complete()};
 }
 
 bool Matcher::accept(TokenId token) {

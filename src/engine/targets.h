@@ -20,7 +20,7 @@ struct TargetOptions {
   std::vector<TokenId> start;  // what the decoder begins with
   NewTextOutput text;          // for stop texts, token by token only; may be empty
   std::shared_ptr<constrain::TokenConstraint> constraint = nullptr;  // null: any tokens
-  bool scores = true;          // of targets that are generated token by token; beams always have them
+  bool scores = true;                                                // of targets that are generated token by token; beams always have them
   uint64_t seed = 0;
 };
 

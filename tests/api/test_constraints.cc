@@ -73,7 +73,9 @@ TEST(Constraints, StreamsOfAnEngineGetWhatTheyWouldGetAlone) {
   std::vector<std::string> alone, together;
   for (uint64_t seed = 0; seed < 12; ++seed) {
     GenerateOptions options = drawn(seed, 30);
-    if (seed % 3 == 1) options.constraint = Constraint::json_schema(R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}}, "required": ["name"]})");
+    if (seed % 3 == 1)
+      options.constraint = Constraint::json_schema(
+          R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}}, "required": ["name"]})");
     if (seed % 3 == 2) options.constraint.reset();
     streams.push_back(engine.submit(kPrompt, options));
     alone.push_back(tales().generate(kPrompt, options).text());
