@@ -18,7 +18,7 @@ item ::= [a-z]+ | root
 ws ::= [ \t\n]{0,2}
 )");
   for (const char* good : {"[]", "[a]", "[ab,  c]", "[[],[a]]", "[\n]"}) EXPECT_TRUE(reader.accepts(good)) << good;
-  for (const char* bad : {"", "[", "[a,]", "[A]", "[a]]", "[   ]"}) EXPECT_FALSE(reader.accepts(bad)) << bad;
+  for (const char* bad : {"", "[", "[a,]", "[A]", "[a]]", "[     ]"}) EXPECT_FALSE(reader.accepts(bad)) << bad;
   EXPECT_TRUE(reader.must_end("[a]"));
   EXPECT_FALSE(reader.must_end("[a"));
 }
