@@ -1,6 +1,7 @@
-// Tokens per second with and without speculation. The two take turns; medians are printed, and their tokens must be the same.
+// Tokens per second with and without speculation. The two take turns, token by token; medians are printed, and the tokens must be the same.
 // usage: bench-speculate MODEL [--tokenizer FOLDER] [--source FILE] [--tokens N] [--rounds N] [--weights auto|f32|f16|q8|q4]
-//                        [--kv auto|f32|f16|q8] [--threads N] [--own-time yes]
+//                        [--kv auto|f32|f16|q8] [--threads N] [--own-time yes] [--draft MODEL]
+// --draft compares a model that proposes (with q4 weights) instead of lookup.
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -26,6 +28,7 @@ using Ids = std::vector<TokenId>;
 struct Settings {
   std::string model;
   std::string tokenizer = "models/fable";  // of models without one: any ids do for random weights
+  std::string draft;
   std::filesystem::path source = "examples/search.cc";
   int n_tokens = 384;
   int n_rounds = 7;
@@ -127,16 +130,55 @@ struct Run {
   Metrics metrics;
 };
 
-Run run(const Model& model, const Task& task, Speculate speculate, clockid_t clock) {
-  GenerateOptions options = task.options;
-  options.speculate = speculate;
-  Generation generation = model.generate(task.prompt, options);
-  while (generation.ids().empty() && generation.next()) {}
-  const size_t n_before = generation.ids().size();
-  const double start = seconds_now(clock);
-  while (generation.next()) {}
-  const double seconds = seconds_now(clock) - start;
-  return {generation.ids(), static_cast<double>(generation.ids().size() - n_before) / seconds, generation.metrics()};
+// Where they come from.
+struct Proposals {
+  Speculate speculate = Speculate::kOff;
+  std::shared_ptr<const Model> draft;
+};
+
+// One generation, timed token by token after its first.
+class TimedRun {
+ public:
+  TimedRun(const Model& model, const Task& task, const Proposals& proposals, clockid_t clock)
+      : generation_(start(model, task, proposals)), clock_(clock) {
+    while (generation_.ids().empty() && generation_.next()) {}
+    n_before_ = generation_.ids().size();
+  }
+
+  bool is_done() const { return done_; }
+  void advance() {
+    const double start = seconds_now(clock_);
+    done_ = done_ || !generation_.next();
+    seconds_ += seconds_now(clock_) - start;
+  }
+  Run result() const {
+    return {generation_.ids(), static_cast<double>(generation_.ids().size() - n_before_) / seconds_, generation_.metrics()};
+  }
+
+ private:
+  static Generation start(const Model& model, const Task& task, const Proposals& proposals) {
+    GenerateOptions options = task.options;
+    options.speculate = proposals.speculate;
+    options.draft = proposals.draft;
+    return model.generate(task.prompt, options);
+  }
+
+  Generation generation_;
+  clockid_t clock_;
+  size_t n_before_ = 0;
+  double seconds_ = 0;
+  bool done_ = false;
+};
+
+// Both at once, a token of each in turn: what else the machine does, and at which speed it runs, is then the same for both.
+std::pair<Run, Run> run_pair(const Model& model, const Task& plain, const Task& speculative, const Proposals& proposals, bool plain_first,
+                             clockid_t clock) {
+  TimedRun off(model, plain, {}, clock), with(model, speculative, proposals, clock);
+  TimedRun* const order[] = {plain_first ? &off : &with, plain_first ? &with : &off};
+  while (!off.is_done() || !with.is_done()) {
+    for (TimedRun* run : order) run->advance();
+  }
+  return {off.result(), with.result()};
 }
 
 double median(std::vector<double> values) {
@@ -146,48 +188,52 @@ double median(std::vector<double> values) {
 
 // Runs of one task, in pairs.
 struct Figures {
-  std::vector<double> off, lookup, ratios;  // tokens per second, and one divided by the other
-  Metrics metrics;                          // with lookup
+  std::vector<double> off, with, ratios;  // tokens per second, and one divided by the other
+  Metrics metrics;                        // with proposals
 
   void add(const Run& plain, const Run& speculative) {
     off.push_back(plain.tokens_per_s);
-    lookup.push_back(speculative.tokens_per_s);
+    with.push_back(speculative.tokens_per_s);
     ratios.push_back(speculative.tokens_per_s / plain.tokens_per_s);
     metrics = speculative.metrics;
   }
 
   void print(std::string_view name) const {
     const double tokens_per_run = metrics.decode_runs > 0 ? static_cast<double>(metrics.decode_tokens) / metrics.decode_runs : 1;
-    fmt::print("  {:<36}{:>10.1f}{:>12.1f}{:>10.3f}{:>16}{:>16.2f}\n", name, median(off), median(lookup), median(ratios),
+    fmt::print("  {:<36}{:>10.1f}{:>12.1f}{:>10.3f}{:>16}{:>16.2f}\n", name, median(off), median(with), median(ratios),
                fmt::format("{} of {}", metrics.accepted_tokens, metrics.proposed_tokens), tokens_per_run);
     std::fflush(stdout);
   }
 };
 
-void measure(const Model& model, const Task& task, const Settings& settings) {
+void measure(const Model& model, const Task& task, const Proposals& proposals, const Settings& settings) {
   Figures figures;
-  run(model, task, Speculate::kOff, settings.clock);  // takes pages and buffers
-  for (int round = 0; round < settings.n_rounds; ++round) {
-    const auto order = round % 2 == 0 ? std::pair{Speculate::kOff, Speculate::kLookup} : std::pair{Speculate::kLookup, Speculate::kOff};
-    Run off = run(model, task, order.first, settings.clock), lookup = run(model, task, order.second, settings.clock);
-    if (order.first == Speculate::kLookup) std::swap(off, lookup);
-    if (off.ids != lookup.ids) throw std::runtime_error(task.name + ": speculation changed the tokens");
+  for (int round = -1; round < settings.n_rounds; ++round) {
+    const auto [off, with] = run_pair(model, task, task, proposals, round % 2 == 0, settings.clock);
+    if (off.ids != with.ids) throw std::runtime_error(task.name + ": speculation changed the tokens");
     if (!task.expected.empty() && off.ids != task.expected) throw std::runtime_error(task.name + ": the answer is not the edited file");
-    figures.add(off, lookup);
+    if (round >= 0) figures.add(off, with);  // the first takes pages and buffers
   }
   figures.print(task.name);
 }
 
 // The model knows what its sessions computed before, so every run needs a text of its own.
-void measure_among_known_texts(const Model& model, const Settings& settings) {
+void measure_among_known_texts(const Model& model, const Proposals& proposals, const Settings& settings) {
   Figures figures;
   unsigned seed = 100;
-  run(model, random_text(model, settings, seed), Speculate::kOff, settings.clock);
-  for (int round = 0; round < settings.n_rounds; ++round) {
-    const Run off = run(model, random_text(model, settings, ++seed), Speculate::kOff, settings.clock);
-    figures.add(off, run(model, random_text(model, settings, ++seed), Speculate::kLookup, settings.clock));
+  for (int round = -1; round < settings.n_rounds; ++round) {
+    const Task first = random_text(model, settings, ++seed), second = random_text(model, settings, ++seed);
+    const auto [off, with] = run_pair(model, first, second, proposals, round % 2 == 0, settings.clock);
+    if (round >= 0) figures.add(off, with);
   }
   figures.print("random text among known texts");
+}
+
+std::shared_ptr<const Model> load_draft(const Settings& settings) {
+  LoadOptions load = settings.load;
+  load.weights = Weights::kQ4;
+  load.kv = KvStorage::kAuto;
+  return std::make_shared<const Model>(Model::load(settings.draft, load));
 }
 
 void bench(const Settings& settings) {
@@ -197,14 +243,17 @@ void bench(const Settings& settings) {
   const Model tokenizer = model.has_tokenizer() ? model : Model::load(settings.tokenizer);
   fmt::print("\n{}: {} threads, {} tokens, medians of {}; the tokens are the same with and without\n",
              std::filesystem::path(settings.model).filename().string(), load.threads, settings.n_tokens, settings.n_rounds);
-  fmt::print("  {:<36}{:>10}{:>12}{:>10}{:>16}{:>16}\n", "tokens per second", "off", "lookup", "ratio", "accepted", "tokens per run");
-  measure(model, editing(tokenizer, settings), settings);
+  fmt::print("  {:<36}{:>10}{:>12}{:>10}{:>16}{:>16}\n", "tokens per second", "off",
+             settings.draft.empty() ? "lookup" : "draft", "ratio", "accepted", "tokens per run");
+  Proposals proposals{.speculate = Speculate::kLookup};
+  if (!settings.draft.empty()) proposals = {Speculate::kOff, load_draft(settings)};
+  measure(model, editing(tokenizer, settings), proposals, settings);
   if (model.has_tokenizer()) {
-    measure(model, continuing(model, settings, 0), settings);
-    measure(model, continuing(model, settings, 0.7), settings);
+    measure(model, continuing(model, settings, 0), proposals, settings);
+    measure(model, continuing(model, settings, 0.7), proposals, settings);
   }
-  measure(model, random_text(model, settings, 1), settings);
-  measure_among_known_texts(Model::load(settings.model, settings.load), settings);
+  measure(model, random_text(model, settings, 1), proposals, settings);
+  measure_among_known_texts(Model::load(settings.model, settings.load), proposals, settings);
 }
 
 Settings parse(int argc, char** argv) {
@@ -212,6 +261,8 @@ Settings parse(int argc, char** argv) {
   settings.model = parse_options(argc, argv, [&](const std::string& option, const std::string& value) {
     if (option == "--tokenizer") {
       settings.tokenizer = value;
+    } else if (option == "--draft") {
+      settings.draft = value;
     } else if (option == "--source") {
       settings.source = value;
     } else if (option == "--tokens") {
@@ -238,7 +289,7 @@ int main(int argc, char** argv) {
   } catch (const std::invalid_argument& e) {
     fmt::print(stderr,
                "bench-speculate: {}\nusage: bench-speculate MODEL [--tokenizer FOLDER] [--source FILE] [--tokens N] [--rounds N] "
-               "[--weights auto|f32|f16|q8|q4] [--kv auto|f32|f16|q8] [--threads N] [--own-time yes]\n",
+               "[--weights auto|f32|f16|q8|q4] [--kv auto|f32|f16|q8] [--threads N] [--own-time yes] [--draft MODEL]\n",
                e.what());
     return 2;
   } catch (const std::exception& e) {

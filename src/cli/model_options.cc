@@ -23,10 +23,7 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name, T& target, c
 
 // Options of the native backend.
 void add_native_options(CLI::App& command, LoadOptions& load) {
-  add_choice<Weights>(
-      command, "--weights", load.weights,
-      {{"auto", Weights::kAuto}, {"f32", Weights::kF32}, {"f16", Weights::kF16}, {"q8", Weights::kQ8}, {"q4", Weights::kQ4}},
-      "Weights format (native backend; auto: as stored)");
+  add_weights_option(command, "--weights", load.weights, "Weights format (native backend; auto: as stored)");
   add_choice<KvStorage>(
       command, "--kv", load.kv, {{"auto", KvStorage::kAuto}, {"f32", KvStorage::kF32}, {"f16", KvStorage::kF16}, {"q8", KvStorage::kQ8}},
       "KV cache format (native backend; auto: f16 with q8 and q4 weights or if the file keeps its cache in 16 bits, else f32)");
@@ -41,6 +38,11 @@ void add_native_options(CLI::App& command, LoadOptions& load) {
 }
 
 }  // namespace
+
+void add_weights_option(CLI::App& command, const std::string& name, Weights& weights, const std::string& help) {
+  using enum Weights;
+  add_choice<Weights>(command, name, weights, {{"auto", kAuto}, {"f32", kF32}, {"f16", kF16}, {"q8", kQ8}, {"q4", kQ4}}, help);
+}
 
 void add_model_options(CLI::App& command, ModelOptions& options, Terminal& terminal) {
   command.add_option("MODEL", options.model, "Folder, .onnx file, or name of a model on the search path")->required()->option_text(" ");

@@ -19,6 +19,7 @@ struct ModelOptions {
 void add_model_options(CLI::App& command, ModelOptions& options, Terminal& terminal);
 // Without the positional MODEL.
 void add_load_options(CLI::App& command, ModelOptions& options, Terminal& terminal);
+void add_weights_option(CLI::App& command, const std::string& name, Weights& weights, const std::string& help);
 
 // Loads the model and prints what the library logs.
 Model load_model(const ModelOptions& options, const Terminal& terminal);

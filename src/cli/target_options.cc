@@ -128,6 +128,8 @@ void add_speculation_options(CLI::App& command, SpeculationOptions& options) {
       ->option_text("lookup|off");
   command.add_option("--draft", options.draft, "A smaller model with the same vocabulary that proposes tokens; the output stays the same")
       ->option_text("MODEL");
+  add_weights_option(command, "--draft-weights", options.draft_weights,
+                     "Weights format of the draft model (native backend; default q4: the output does not depend on it)");
 }
 
 void apply(const SpeculationOptions& options, const ModelOptions& model, const Terminal& terminal, GenerateOptions& generate) {
@@ -136,6 +138,8 @@ void apply(const SpeculationOptions& options, const ModelOptions& model, const T
   ModelOptions draft = model;
   draft.model = options.draft;
   draft.load.variant.reset();
+  const bool may_be_native = draft.load.backend == BackendChoice::kAuto || draft.load.backend == BackendChoice::kNative;
+  draft.load.weights = may_be_native ? options.draft_weights : Weights::kAuto;
   generate.draft = std::make_shared<const Model>(load_model(draft, terminal));
 }
 

@@ -20,10 +20,11 @@ void add_constraint_options(CLI::App& command, GenerateOptions& options);
 struct SpeculationOptions {
   Speculate speculate = Speculate::kOff;
   std::string draft;  // path or name; empty: none
+  Weights draft_weights = Weights::kQ4;  // the output does not depend on them
   bool any() const { return speculate != Speculate::kOff || !draft.empty(); }
 };
 void add_speculation_options(CLI::App& command, SpeculationOptions& options);
-// Loads the draft model, with the options of the model that it proposes for.
+// Loads the draft model: its own weights format, else the options of the model that it proposes for.
 void apply(const SpeculationOptions& options, const ModelOptions& model, const Terminal& terminal, GenerateOptions& generate);
 // ", 12 of 20 proposed tokens accepted (1.8 tokens per run)"; empty if none were proposed.
 std::string describe_speculation(const Metrics& metrics);

@@ -41,12 +41,17 @@ void DraftProposer::propose(std::span<const TokenId> tokens, size_t n, std::vect
   }
 }
 
+// The last token is computed again if need be: its logits are the first proposal.
+size_t DraftProposer::n_held(std::span<const TokenId> tokens) const {
+  const std::span<const TokenId> held = stream_.branches.front().tokens();
+  const auto n_same = static_cast<size_t>(std::ranges::mismatch(held, tokens).in1 - held.begin());
+  return std::min(n_same, tokens.size() - 1);
+}
+
 // Computes what the sequence has beyond the tokens that it shares with the last proposals.
 AppendStatus DraftProposer::follow(std::span<const TokenId> tokens, const Watch& watch) {
   Sequence& sequence = stream_.branches.front();
-  const std::span<const TokenId> held = sequence.tokens();
-  const auto n_same = static_cast<size_t>(std::ranges::mismatch(held, tokens).in1 - held.begin());
-  sequence.truncate(static_cast<int>(std::min(n_same, tokens.size() - 1)));
+  sequence.truncate(static_cast<int>(n_held(tokens)));
   const bool is_new = sequence.length() == 0;
   if (is_new) sequence.reserve(tokens.size() + 1);
   for (size_t i = static_cast<size_t>(sequence.length()); i < tokens.size(); ++i) sequence.push(tokens[i]);

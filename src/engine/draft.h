@@ -14,9 +14,11 @@ class DraftProposer final : public Proposer {
 
   bool begin(std::span<const TokenId> tokens, const Watch& watch) override;
   std::optional<Evidence> match(std::span<const TokenId> tokens) override;
+  size_t n_behind(std::span<const TokenId> tokens) const override { return tokens.size() - n_held(tokens); }
   void propose(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& proposed) override;
 
  private:
+  size_t n_held(std::span<const TokenId> tokens) const;  // leading tokens that need not be computed
   AppendStatus follow(std::span<const TokenId> tokens, const Watch& watch = {});
   AppendStatus compute(const Watch& watch = {});
 

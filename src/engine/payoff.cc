@@ -10,9 +10,9 @@ namespace {
 constexpr double kRate = 1.0 / 8;     // of the exponential average of what is accepted
 constexpr double kStep = 0.1;         // largest change of a time by one sample, in plain runs
 constexpr double kShare = 0.005;      // of the time of plain runs, for trying proposals
-constexpr double kFirstRuns = 1.0;    // in the account at the beginning, in plain runs
-constexpr double kMostRuns = 4.0;     // in the account
-constexpr double kMostDebt = 1.0;     // one long run is not held against proposals for ever
+constexpr double kFirstRuns = 2.0;    // in the account at the beginning, in plain runs
+constexpr double kMostRuns = 6.0;     // in the account
+constexpr double kMostDebt = 16.0;    // one long search is not held against proposals for ever
 constexpr int kFirstPlainRuns = 2;    // to learn what one costs
 constexpr int kPlainRunEvery = 64;    // and whether that has changed
 constexpr size_t kProbe = 2;          // tokens proposed to see whether more are accepted than before
@@ -42,7 +42,9 @@ double Payoff::row_ms(size_t n) const {
   return kUnknownRow * plain_ms_;
 }
 
-double Payoff::cost_ms(const Kind& kind, size_t n) const { return plain_ms_ + static_cast<double>(n) * (row_ms(n) + kind.search_ms); }
+double Payoff::cost_ms(const Kind& kind, size_t n) const {
+  return plain_ms_ + static_cast<double>(n) * (row_ms(n) + std::max(0.0, kind.search_ms));
+}
 
 double Payoff::expected_tokens(const Kind& kind, size_t n) {
   double sum = 1, all = 1;
@@ -111,13 +113,18 @@ void Payoff::add_run(const Outcome& outcome, double run_ms, double search_ms) {
   Kind& kind = kinds_[static_cast<size_t>(outcome.evidence)];
   const size_t n_rows = outcome.n_proposed + outcome.n_other;
   const auto n = static_cast<double>(n_rows);
-  follow(kind.search_ms, search_ms / n, kStep * plain_ms_);
+  search_ms = std::min(search_ms, kMostDebt * plain_ms_);
+  // A model that proposes computes about one token per token it proposes; if it was not asked for a while, also those in between.
+  const double search_ms_per_token = search_ms / static_cast<double>(std::max(n_rows, n_rows - 1 + outcome.n_behind));
+  if (kind.search_ms < 0) kind.search_ms = search_ms_per_token;
+  follow(kind.search_ms, search_ms_per_token, kStep * plain_ms_);
   if (run_ms > 0) {
     double& row = row_ms_[bucket_of(n_rows)];
     row = row_ms(n_rows);
     follow(row, std::max(0.0, (run_ms - plain_ms_) / n), kStep * plain_ms_);
   }
-  pay(cost_ms(kind, n_rows) - static_cast<double>(1 + outcome.n_accepted + outcome.n_other_accepted) * plain_ms_);
+  const double saved_ms = static_cast<double>(outcome.n_accepted + outcome.n_other_accepted) * plain_ms_;
+  pay(n * row_ms(n_rows) + search_ms - saved_ms);
 }
 
 }  // namespace kvik::engine

@@ -23,6 +23,7 @@ class Payoff {
   struct Outcome {
     Evidence evidence = Evidence::kShortMatch;
     size_t n_proposed = 0;
+    size_t n_behind = 0;  // tokens that the proposer had to compute first
     size_t n_accepted = 0;
     size_t n_other = 0;          // proposed as a second idea
     bool other_was_due = false;  // the first idea was wrong where the second one branches off
@@ -36,7 +37,7 @@ class Payoff {
  private:
   struct Kind {
     double accepted;       // probability that the next proposed token is accepted
-    double search_ms = 0;  // per proposed token
+    double search_ms = -1;  // per proposed token; -1: not known
   };
   double row_ms(size_t n) const;
   double cost_ms(const Kind& kind, size_t n) const;
@@ -50,7 +51,7 @@ class Payoff {
   int n_since_plain_ = 0;
   int n_without_other_ = 0;  // runs since a second idea was proposed
   double account_ms_ = 0;
-  std::array<Kind, kEvidenceKinds> kinds_ = {{{0.3}, {0.6}, {0.8}, {0.8}, {0.6}, {0.3}}};
+  std::array<Kind, kEvidenceKinds> kinds_ = {{{0.3}, {0.6}, {0.8}, {0.8}, {0.8}, {0.3}}};
 };
 
 }  // namespace kvik::engine

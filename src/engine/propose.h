@@ -32,6 +32,9 @@ class Proposer {
   // Whether it has an idea what follows these tokens; cheap.
   virtual std::optional<Evidence> match(std::span<const TokenId> tokens) = 0;
 
+  // Tokens of these that it has not computed yet and would before it proposes any.
+  virtual size_t n_behind(std::span<const TokenId> /*tokens*/) const { return 0; }
+
   // After a match for the same tokens: appends at most n tokens that may follow.
   virtual void propose(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& proposed) = 0;
 

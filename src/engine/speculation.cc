@@ -34,6 +34,7 @@ void Speculation::learn() {
     const size_t n_first = branched_ ? branch_ : n_accepted_;
     payoff_.add_run({.evidence = evidence_,
                      .n_proposed = n_proposed_,
+                     .n_behind = n_behind_,
                      .n_accepted = n_first,
                      .n_other = n_other_,
                      .other_was_due = n_other_ > 0 && n_first == branch_,
@@ -62,6 +63,7 @@ void Speculation::propose(const Sequence& sequence) {
     const size_t depth = !evidence ? 0 : options_.adapt ? payoff_.depth(*evidence, n_most) : n_most;
     if (depth == 0) continue;
     evidence_ = *evidence;
+    n_behind_ = proposer->n_behind(tokens);
     proposer->propose(tokens, depth, proposed_);
     drop_unsupported(sequence, proposed_);
     propose_other(sequence, *proposer, n_most);

@@ -60,6 +60,7 @@ class Speculation {
   bool ran_ = false;
   Evidence evidence_ = Evidence::kShortMatch;
   size_t n_proposed_ = 0, n_other_ = 0;
+  size_t n_behind_ = 0;  // of the proposer, before it
   size_t n_accepted_ = 0;
   bool branched_ = false;
   double run_ms_ = 0;

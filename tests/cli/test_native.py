@@ -90,9 +90,9 @@ def test_a_draft_with_a_padded_vocabulary_is_used(tmp_path):
             (padded / file.name).write_text(text)
     for target, draft in ((FABLE, padded), (padded, FABLE)):
         run = ["run", target, "Once upon a time", "-n", 40, "--ignore-eos"]
-        plain, told = answer(*run), answer(*run, "--draft", draft)
+        plain, told = answer(*run), answer(*run, "--draft", draft, "--draft-weights", "auto")
         assert told["ids"] == plain["ids"]
-        assert target != FABLE or told["speculation"]["accepted"] > 10
+        assert target != FABLE or told["speculation"]["accepted"] > 0
     other = tmp_path / "other"
     other.mkdir()
     for file in padded.iterdir():
