@@ -27,7 +27,8 @@
 // Blocking: load, generate (which computes the prompt), Generation::next, append, append_tree, step, embed, translate, transcribe and score
 // run the model on the calling thread and its workers; logits() does after a rewind. One run at a time per model: calls from several
 // threads wait in the order in which they came, and those that wait together share the next run (native backend; with the same results as
-// alone). Lifetime: sessions, generations and results keep what they need of their model alive. A moved-from object may only be assigned to
+// alone).
+// Lifetime: sessions, generations and results keep what they need of their model alive. A moved-from object may only be assigned to
 // or destroyed; passing one to step() throws.
 namespace kvik {
 
@@ -111,6 +112,7 @@ struct Metrics {
   int proposed_tokens = 0;  // by speculation
   int accepted_tokens = 0;  // of those
   size_t cache_bytes = 0;
+  double mask_ms = 0;  // finding the tokens that a constraint allows; not the time of the thread that computes
   double prefill_tokens_per_s() const { return prefill_ms > 0 ? prompt_tokens * 1e3 / prefill_ms : 0; }
   double decode_tokens_per_s() const { return decode_ms > 0 ? decode_tokens * 1e3 / decode_ms : 0; }
   double tokens_per_run() const { return decode_runs > 0 ? static_cast<double>(decode_tokens) / decode_runs : 0; }

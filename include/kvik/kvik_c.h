@@ -111,6 +111,15 @@ typedef bool (*kvik_on_cancelled)(void* user);  // true: stop; polled between st
 
 typedef struct kvik_model kvik_model;
 
+// What a generated text must match (docs/constraints.md). Compiled once; may be used by any number of calls and threads. Errors name the
+// place of what is malformed, not supported or impossible.
+typedef struct kvik_constraint kvik_constraint;
+kvik_status kvik_constraint_json_schema(const char* schema, kvik_constraint** constraint);
+kvik_status kvik_constraint_json_object(kvik_constraint** constraint);                 // any JSON object
+kvik_status kvik_constraint_regex(const char* pattern, kvik_constraint** constraint);  // ECMAScript's notation; the whole text matches
+kvik_status kvik_constraint_grammar(const char* gbnf, kvik_constraint** constraint);   // GBNF; the whole text matches the rule `root`
+void kvik_constraint_free(kvik_constraint* constraint);
+
 typedef struct kvik_generate_options {
   size_t size;
   const kvik_sampling* sampling;  // NULL: as the model's files say
@@ -128,8 +137,9 @@ typedef struct kvik_generate_options {
   kvik_on_progress progress;  // of the prompt
   kvik_on_cancelled cancelled;
   void* user;
-  const kvik_model* draft;  // a smaller model with the same vocabulary that proposes tokens; NULL: none
-  int32_t speculate;        // kvik_speculate
+  const kvik_model* draft;            // a smaller model with the same vocabulary that proposes tokens; NULL: none
+  int32_t speculate;                  // kvik_speculate
+  const kvik_constraint* constraint;  // NULL: none
 } kvik_generate_options;
 void kvik_generate_options_init(kvik_generate_options* options, size_t size);
 
@@ -240,6 +250,7 @@ typedef struct kvik_generated {
   int32_t decode_runs;      // of the model, for decode_tokens: fewer with speculation
   int32_t proposed_tokens;  // by speculation
   int32_t accepted_tokens;  // of those
+  double mask_ms;           // finding the tokens that a constraint allows
 } kvik_generated;
 kvik_status kvik_generation_get(const kvik_generation* generation, kvik_generated* generated);
 

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "kvik/constraint.h"
 #include "kvik/types.h"
 
 // Options of kvik.h. Every field has a default; name only those that you set: {.max_tokens = 64, .sampling = {.temperature = 0.8}}.
@@ -147,6 +148,7 @@ struct GenerateOptions {
   std::vector<std::string> stop;  // texts that end the answer and are not part of it
   std::vector<TokenId> stop_ids;  // in addition to the model's own end tokens
   bool ignore_eos = false;
+  std::optional<Constraint> constraint;  // what the text must match; not set: anything
   Speculate speculate = Speculate::kOff;
   std::shared_ptr<const Model> draft;                 // a smaller model with the same vocabulary that proposes tokens; null: none
   bool use_cache = true;                              // false: recompute everything at every step, for comparison

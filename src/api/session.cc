@@ -115,7 +115,8 @@ Metrics metrics_of(const engine::Timing& timing) {
           .generated_tokens = timing.n_generated,
           .decode_runs = timing.n_runs,
           .proposed_tokens = timing.n_proposed,
-          .accepted_tokens = timing.n_accepted};
+          .accepted_tokens = timing.n_accepted,
+          .mask_ms = timing.mask_ms};
 }
 
 Metrics Session::metrics() const {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "analysis/signature.h"
+#include "api/constraint_state.h"
 #include "backend/backend.h"
 #include "backend/embedder.h"
 #include "base/log.h"
@@ -29,6 +30,7 @@ struct Model::State {
   engine::EmbeddingConfig embedding;                 // if the model embeds
   size_t weights_bytes = 0;
   double load_ms = 0;
+  mutable api::ModelConstraints constraints;
 
   backend::Backend& backend() const { return decoder->backend(); }
   const backend::Traits& traits() const { return backend().traits(); }

@@ -44,12 +44,13 @@ int max_new_tokens_of(const Model::State& state, const TargetRequest& request, i
 }  // namespace
 
 TargetRequest request_of(const GenerateOptions& o) {
-  return {o.max_tokens, o.sampling, o.beams, o.length_penalty, o.early_stopping, o.stop, o.stop_ids, o.ignore_eos};
+  return {o.max_tokens, o.sampling, o.beams, o.length_penalty, o.early_stopping, o.stop, o.stop_ids, o.ignore_eos, o.constraint};
 }
 
 TargetRequest request_of(const TranslateOptions& o) {
-  return {o.max_tokens, o.sampling, o.beams,      o.length_penalty,       o.early_stopping,
-          o.stop,       o.stop_ids, o.ignore_eos, o.num_return_sequences, o.decoder_start_token_id};
+  static const std::optional<Constraint> kNone;
+  return {o.max_tokens, o.sampling,   o.beams, o.length_penalty,       o.early_stopping,        o.stop,
+          o.stop_ids,   o.ignore_eos, kNone,   o.num_return_sequences, o.decoder_start_token_id};
 }
 
 TargetSetup make_target_setup(const Model::State& state, const TargetRequest& request, int n_start) {
@@ -73,6 +74,8 @@ TargetSetup make_target_setup(const Model::State& state, const TargetRequest& re
   if (beams != 1) {
     if (const std::string problem = options.beams.problem(); !problem.empty()) throw Error(Code::kBadArgument, problem);
   }
+  if (request.constraint)
+    options.constraint = state.constraints.bind(*request.constraint, state.tokenizer.get(), static_cast<size_t>(state.traits().vocab));
   options.seed = request.sampling.seed ? *request.sampling.seed : std::random_device()();
   return setup;
 }

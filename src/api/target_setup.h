@@ -20,6 +20,7 @@ struct TargetRequest {
   const std::vector<std::string>& stop;
   const std::vector<TokenId>& stop_ids;
   bool ignore_eos;
+  const std::optional<Constraint>& constraint;
   std::optional<int> num_return_sequences = {};
   std::optional<TokenId> decoder_start = {};
   std::optional<sample::TimestampRules> timestamps = {};

@@ -105,6 +105,7 @@ void add_sampling_options(CLI::App& command, Sampling& sampling, bool with_encod
 
 void add_generation_options(CLI::App& command, GenerateOptions& options) {
   add_shared_options(command, options);
+  add_constraint_options(command, options);
   add_sampling_options(command, options.sampling, false);
 }
 

@@ -13,6 +13,9 @@ namespace kvik::cli {
 void add_generation_options(CLI::App& command, GenerateOptions& options);
 void add_generation_options(CLI::App& command, TranslateOptions& options);
 
+// --json-schema, --grammar and --regex, of commands that continue prompts.
+void add_constraint_options(CLI::App& command, GenerateOptions& options);
+
 // --speculate and --draft, of commands that continue prompts.
 struct SpeculationOptions {
   Speculate speculate = Speculate::kOff;

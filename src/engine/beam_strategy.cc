@@ -8,21 +8,52 @@
 namespace kvik::engine {
 
 BeamStrategy::BeamStrategy(std::shared_ptr<const sample::Sampler> sampler, sample::BeamOptions options, size_t prompt_length,
-                           std::vector<TokenId> source)
-    : sampler_(std::move(sampler)), beams_(std::move(options), prompt_length, sampler_->tokens().vocab_size), source_(std::move(source)) {}
+                           std::vector<TokenId> source, std::shared_ptr<constrain::TokenConstraint> constraint)
+    : sampler_(std::move(sampler)), beams_(std::move(options), prompt_length, sampler_->tokens().vocab_size), source_(std::move(source)) {
+  if (constraint != nullptr) texts_.emplace_back(ConstrainedText(std::move(constraint)));
+}
+
+void BeamStrategy::find_allowed() {
+  static const auto kNothing = std::make_shared<const constrain::Mask>();
+  allowed_.clear();
+  for (Text& text : texts_) {
+    const double before = text ? text->ms() : 0;
+    allowed_.push_back(text ? text->find_allowed() : constrain::Allowed{kNothing, false});
+    mask_ms_ += text ? text->ms() - before : 0;
+  }
+}
+
+void BeamStrategy::continue_texts(std::span<const sample::Continuation> continuations) {
+  if (texts_.empty()) return;
+  std::vector<Text> next;
+  for (const sample::Continuation& continuation : continuations) {
+    next.push_back(texts_[continuation.from]);
+    if (allowed_[continuation.from].tokens->contains(continuation.token)) {
+      next.back()->append(continuation.token);
+    } else {
+      next.back().reset();
+    }
+  }
+  texts_ = std::move(next);
+}
 
 std::span<const sample::Continuation> BeamStrategy::advance(std::span<const Sequence> branches, Workers& workers) {
   const size_t vocab = sampler_->tokens().vocab_size;
   log_probs_.resize(branches.size() * vocab);
   tokens_.clear();
   for (const Sequence& branch : branches) tokens_.push_back(branch.all_tokens());
+  find_allowed();
   workers.for_each(branches.size(), log_probs_.size(), [&](size_t i) {
-    const sample::History history{tokens_[i], beams_.prompt_length(), beams_.options().max_length, source_};
+    const sample::History history{tokens_[i], beams_.prompt_length(), beams_.options().max_length, source_,
+                                  texts_.empty() ? nullptr : &allowed_[i]};
     const Workers::Lease workspace(workers);
     sampler_->log_probs(branches[i].known_logits(), history, std::span(log_probs_).subspan(i * vocab, vocab), *workspace);
   });
   const std::span<const sample::Continuation> continuations = beams_.advance(log_probs_, tokens_);
-  if (!beams_.done()) return continuations;
+  if (!beams_.done()) {
+    continue_texts(continuations);
+    return continuations;
+  }
   if (beams_.best().empty()) throw Error(Code::kBadModel, sample::why_no_choice(branches.front().known_logits()));
   return {};
 }

@@ -273,6 +273,7 @@ void Decoder::commit_rows(const Share& share, const LogitsBuffer::Ref& logits) {
 void Decoder::advance(const Choice& choice) {
   Stream& stream = *choice.stream;
   Timing& timing = stream.timing;
+  timing.mask_ms = stream.strategy->mask_ms();
   if (timing.n_generated++ == 0) {
     timing.first_token_ms = ms_since(stream.started);
   } else {

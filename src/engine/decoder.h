@@ -29,6 +29,7 @@ struct Timing {
   int n_runs = 0;      // for n_decoded
   int n_proposed = 0;  // by speculation
   int n_accepted = 0;  // of these
+  double mask_ms = 0;  // of the strategy
 };
 
 // One request: sequences that branch off one context, a strategy that continues them, and what became of it.

@@ -22,6 +22,7 @@ SampleStrategy::SampleStrategy(std::shared_ptr<const sample::Sampler> sampler, S
   for (uint64_t i = 0; i < static_cast<uint64_t>(n_samples); ++i) {
     samples_.emplace_back(sample::Rng(options_.seed, (options_.stream << 16) + i));
     if (options_.stop.text) samples_.back().text = options_.stop.text();
+    if (options_.constraint != nullptr) samples_.back().constrained.emplace(options_.constraint);
   }
   running_.reserve(samples_.size());
   continuations_.reserve(samples_.size());
@@ -46,7 +47,8 @@ std::span<const sample::Continuation> SampleStrategy::advance(std::span<const Se
 
 void SampleStrategy::choose(Sample& sample, const Sequence& branch, sample::Workspace& workspace) {
   const std::span<const float> logits = branch.known_logits();
-  const sample::History history{branch.all_tokens(), options_.prompt_length, options_.stop.max_length, options_.source};
+  const constrain::Allowed* const allowed = sample.constrained ? &sample.constrained->find_allowed() : nullptr;
+  const sample::History history{branch.all_tokens(), options_.prompt_length, options_.stop.max_length, options_.source, allowed};
   sample.last = sampler_->sample(logits, history, sample.rng, workspace);
   if (options_.scores) sample.sum += sampler_->log_prob(logits, history, sample.last, workspace);
   end_if_due(sample, branch);
@@ -57,7 +59,9 @@ void SampleStrategy::end_if_due(Sample& sample, const Sequence& branch) const {
   const bool is_end = std::ranges::find(stop.stop_ids, sample.last) != stop.stop_ids.end();
   sample.piece = {};
   if (sample.text != nullptr && !is_end) sample.piece = sample.text->push(sample.last);
-  const bool stopped = is_end || (sample.text != nullptr && sample.text->stopped());
+  if (sample.constrained && !is_end) sample.constrained->append(sample.last);
+  const bool must_end = sample.constrained && sample.constrained->must_end();
+  const bool stopped = is_end || must_end || (sample.text != nullptr && sample.text->stopped());
   // A token that no longer fits in the context is not computed, but is still the last one of the result.
   sample.done = stopped || branch.n_tokens() + 1 >= stop.max_length || !branch.has_room_for(1);
   if (!sample.done) return;
@@ -65,6 +69,12 @@ void SampleStrategy::end_if_due(Sample& sample, const Sequence& branch) const {
   const std::span<const TokenId> generated = branch.all_tokens().subspan(options_.prompt_length);
   sample.ids.assign(generated.begin(), generated.end());
   sample.ids.push_back(sample.last);
+}
+
+double SampleStrategy::mask_ms() const {
+  double sum = 0;
+  for (const Sample& sample : samples_) sum += sample.constrained ? sample.constrained->ms() : 0;
+  return sum;
 }
 
 std::vector<Target> SampleStrategy::targets() const {

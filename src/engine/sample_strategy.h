@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/constrained.h"
 #include "engine/strategy.h"
 #include "engine/text_output.h"
 
@@ -19,10 +20,11 @@ struct StopConditions {
 struct SampleOptions {
   StopConditions stop;
   size_t prompt_length = 0;
-  std::vector<TokenId> source;  // tokens that an encoder read, for penalties that look at them
-  int n_samples = 1;            // sequences drawn from one prompt
-  double length_penalty = 1.0;  // of scores
-  bool scores = true;           // false: targets have no score, which saves a pass over the logits
+  std::vector<TokenId> source;                                       // tokens that an encoder read, for penalties that look at them
+  std::shared_ptr<constrain::TokenConstraint> constraint = nullptr;  // null: any tokens
+  int n_samples = 1;                                                 // sequences drawn from one prompt
+  double length_penalty = 1.0;                                       // of scores
+  bool scores = true;                                                // false: targets have no score, which saves a pass over the logits
   uint64_t seed = 0;
   uint64_t stream = 0;  // of random numbers: a request draws the same ones whatever runs beside it
 };
@@ -34,6 +36,7 @@ class SampleStrategy final : public Strategy {
   SampleStrategy(std::shared_ptr<const sample::Sampler> sampler, SampleOptions options);
 
   std::span<const sample::Continuation> advance(std::span<const Sequence> branches, Workers& workers) override;
+  double mask_ms() const override;
   Finish finish() const override { return samples_.front().finish; }
   std::vector<Target> targets() const override;
 
@@ -48,6 +51,7 @@ class SampleStrategy final : public Strategy {
     sample::Rng rng;
     double sum = 0;  // of log-probabilities
     std::unique_ptr<TextOutput> text;
+    std::optional<ConstrainedText> constrained;
     std::string_view piece;
     TokenId last = 0;
     bool done = false;

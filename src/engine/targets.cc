@@ -9,10 +9,11 @@ std::unique_ptr<Strategy> new_strategy(const std::shared_ptr<const sample::Sampl
                                        TargetSource source) {
   const sample::BeamOptions& beams = options.beams;
   if (beams.num_beams != 1 || options.always_beams)
-    return std::make_unique<BeamStrategy>(sampler, beams, source.prompt_length, std::move(source.tokens));
+    return std::make_unique<BeamStrategy>(sampler, beams, source.prompt_length, std::move(source.tokens), options.constraint);
   return std::make_unique<SampleStrategy>(sampler, SampleOptions{.stop = {beams.eos_token_id, beams.max_length, options.text},
                                                                  .prompt_length = source.prompt_length,
                                                                  .source = std::move(source.tokens),
+                                                                 .constraint = options.constraint,
                                                                  .n_samples = beams.num_return_sequences,
                                                                  .length_penalty = beams.length_penalty,
                                                                  .scores = options.scores,

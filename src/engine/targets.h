@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "constrain/matcher.h"
 #include "engine/decoder.h"
 #include "engine/sources.h"
 #include "engine/text_output.h"
@@ -18,7 +19,8 @@ struct TargetOptions {
   bool always_beams = false;   // a beam search of width 1 instead of token by token, which must be the same
   std::vector<TokenId> start;  // what the decoder begins with
   NewTextOutput text;          // for stop texts, token by token only; may be empty
-  bool scores = true;          // of targets that are generated token by token; beams always have them
+  std::shared_ptr<constrain::TokenConstraint> constraint = nullptr;  // null: any tokens
+  bool scores = true;                                                // of targets that are generated token by token; beams always have them
   uint64_t seed = 0;
 };
 

@@ -88,11 +88,25 @@ bool Sampler::changes_logits() const {
 }
 
 void Sampler::process(std::span<float> logits, const History& history, Workspace& workspace) const {
+  if (history.allowed != nullptr) keep_allowed(logits, history);
   biases_.apply(logits, history.tokens);
   penalize(logits, history, workspace);
   ban_sequences_and_ends(logits, history);
   force_and_suppress(logits, history);
   if (tokens_.timestamps) apply_timestamp_rules(logits, history.generated(), *tokens_.timestamps);
+  if (history.allowed != nullptr && *options_.remove_invalid_values) keep_allowed(logits, history);  // it makes -inf finite
+}
+
+// End tokens are no text: whether they are allowed does not depend on what they would add.
+void Sampler::keep_allowed(std::span<float> logits, const History& history) const {
+  history.allowed->tokens->apply(logits, history.allowed->end ? std::span(tokens_.eos) : std::span<const TokenId>());
+  if (!history.allowed->end) ban(logits, tokens_.eos);
+}
+
+bool Sampler::is_allowed(TokenId id, const History& history) const {
+  if (history.allowed == nullptr) return true;
+  const bool ends = std::ranges::find(tokens_.eos, id) != tokens_.eos.end();
+  return ends ? history.allowed->end : history.allowed->tokens->contains(id);
 }
 
 void Sampler::penalize(std::span<float> logits, const History& history, Workspace& workspace) const {
@@ -115,9 +129,10 @@ void Sampler::ban_sequences_and_ends(std::span<float> logits, const History& his
 void Sampler::force_and_suppress(std::span<float> logits, const History& history) const {
   const size_t length = history.tokens.size();
   const TokenId forced_bos = *options_.forced_bos_token_id;
-  if (forced_bos >= 0 && length == 1) force(logits, std::span(&forced_bos, 1));
+  if (forced_bos >= 0 && length == 1 && is_allowed(forced_bos, history)) force(logits, std::span(&forced_bos, 1));
   const auto& forced_eos = options_.forced_eos_token_id;
-  if (forced_eos && !forced_eos->empty() && length + 1 == history.max_length) force(logits, *forced_eos);
+  const bool is_last = forced_eos && !forced_eos->empty() && length + 1 == history.max_length;
+  if (is_last && std::ranges::all_of(*forced_eos, [&](TokenId id) { return is_allowed(id, history); })) force(logits, *forced_eos);
   if (*options_.remove_invalid_values) replace_invalid(logits);
   if (options_.exponential_decay_length_penalty) {
     const auto& [start, factor] = *options_.exponential_decay_length_penalty;
@@ -160,7 +175,7 @@ void Sampler::collect_candidates(std::span<const float> logits, Workspace& works
 
 TokenId Sampler::sample(std::span<const float> logits, const History& history, Rng& rng, Workspace& workspace) const {
   std::span<const float> row = logits;
-  if (processes_) {
+  if (processes_ || history.allowed != nullptr) {
     workspace.row.assign(logits.begin(), logits.end());
     process(workspace.row, history, workspace);
     row = workspace.row;
@@ -171,17 +186,25 @@ TokenId Sampler::sample(std::span<const float> logits, const History& history, R
     collect_candidates(row, workspace);
     if (const std::optional<size_t> index = choose_randomly(workspace.values, rng, workspace.filters)) return workspace.ids[*index];
   }
-  throw Error(Code::kBadModel, why_no_choice(logits));
+  if (history.allowed != nullptr && history.allowed->tokens->count() == 0 && !history.allowed->end)
+    throw Error(Code::kBadArgument, "no token of the vocabulary continues the text towards a match of the constraint");
+  throw Error(Code::kBadModel, why_no_choice(history.allowed != nullptr ? row : logits));
 }
 
 void Sampler::log_probs(std::span<const float> logits, const History& history, std::span<float> result, Workspace& workspace) const {
-  log_softmax(logits, result);
+  if (history.allowed != nullptr) {  // probabilities are those of the tokens that are allowed
+    std::ranges::copy(logits, result.begin());
+    keep_allowed(result, history);
+    log_softmax(result, result);
+  } else {
+    log_softmax(logits, result);
+  }
   process(result, history, workspace);
   if (*options_.renormalize_logits) log_softmax(result, result);
 }
 
 float Sampler::log_prob(std::span<const float> logits, const History& history, TokenId id, Workspace& workspace) const {
-  if (!processes_ && !*options_.renormalize_logits) return static_cast<float>(log_prob_of(logits, id));
+  if (!processes_ && !*options_.renormalize_logits && history.allowed == nullptr) return static_cast<float>(log_prob_of(logits, id));
   workspace.row.resize(logits.size());
   log_probs(logits, history, workspace.row, workspace);
   return workspace.row[static_cast<size_t>(id)];

@@ -54,6 +54,7 @@ class Sampler {
   // The entry of log_probs() for one token. Overwrites Workspace::row.
   float log_prob(std::span<const float> logits, const History& history, TokenId id, Workspace& workspace) const;
 
+  // Tokens that History::allowed does not have become -inf before and after all that follows.
   // Penalties, biases, bans and forced tokens, in this order: sequence_bias and logit_bias, encoder_repetition_penalty,
   // repetition_penalty, frequency and presence penalty, no_repeat_ngram_size, encoder_no_repeat_ngram_size, bad_words_ids, min_length,
   // min_new_tokens, forced_bos, forced_eos, remove_invalid_values, exponential_decay_length_penalty, suppress_tokens,
@@ -65,6 +66,8 @@ class Sampler {
 
  private:
   bool changes_logits() const;
+  bool is_allowed(TokenId id, const History& history) const;
+  void keep_allowed(std::span<float> logits, const History& history) const;
   void penalize(std::span<float> logits, const History& history, Workspace& workspace) const;
   void ban_sequences_and_ends(std::span<float> logits, const History& history) const;
   void force_and_suppress(std::span<float> logits, const History& history) const;

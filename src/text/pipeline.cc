@@ -37,10 +37,15 @@ class LimitedStep final : public DecodeStep {
   DecodeStep& next_;
 };
 
+struct RunRules {
+  bool skip_special;
+  bool bytes;  // also of characters that are not complete
+};
+
 class PipelineRun final : public DecodeRun {
  public:
-  PipelineRun(const Pipeline& pipeline, const Decoders& decoders, bool skip_special, std::string& out)
-      : pipeline_(pipeline), skip_special_(skip_special), sink_(out) {
+  PipelineRun(const Pipeline& pipeline, const Decoders& decoders, RunRules rules, std::string& out)
+      : pipeline_(pipeline), skip_special_(rules.skip_special), sink_(out) {
     // Steps are created from the last to the first; whether one sees a joined text is known from the first to the last.
     std::vector<bool> joined;
     bool joins = false;
@@ -53,7 +58,9 @@ class PipelineRun final : public DecodeRun {
     for (size_t i = decoders.size(); i-- > 0;) {
       steps_.push_back(std::make_unique<LimitedStep>(growth_, i, *next));
       next = steps_.back().get();
-      steps_.push_back(joined[i] ? decoders[i]->start_joined(*next) : decoders[i]->start(*next));
+      steps_.push_back(joined[i]     ? decoders[i]->start_joined(*next)
+                       : rules.bytes ? decoders[i]->start_bytes(*next)
+                                     : decoders[i]->start(*next));
       next = steps_.back().get();
     }
     first_ = next;
@@ -171,7 +178,11 @@ void Pipeline::add_special(std::vector<TokenId>& ids, const EncodeOptions& optio
 }
 
 std::unique_ptr<DecodeRun> Pipeline::start_decoding(bool skip_special, std::string& out) const {
-  return std::make_unique<PipelineRun>(*this, parts_.decoders, skip_special, out);
+  return std::make_unique<PipelineRun>(*this, parts_.decoders, RunRules{skip_special, false}, out);
+}
+
+std::unique_ptr<DecodeRun> Pipeline::start_decoding_bytes(std::string& out) const {
+  return std::make_unique<PipelineRun>(*this, parts_.decoders, RunRules{true, true}, out);
 }
 
 TokenId Pipeline::find(std::string_view piece) const { return parts_.added.find(piece); }

@@ -37,6 +37,7 @@ class Pipeline final : public TokenizerCore {
 
   void encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const override;
   std::unique_ptr<DecodeRun> start_decoding(bool skip_special, std::string& out) const override;
+  std::unique_ptr<DecodeRun> start_decoding_bytes(std::string& out) const override;
   TokenId find(std::string_view piece) const override;
   std::string_view piece(TokenId id) const override;
   bool is_special(TokenId id) const override { return special_ids_.contains(id); }

@@ -35,7 +35,8 @@ size_t code_bytes(std::string_view text) {
 // Decodes pieces to text; a run of byte pieces gives characters as they are completed.
 class SpmPieces {
  public:
-  SpmPieces(const SpmModel& model, DecodeStep& next) : model_(model), next_(next) {}
+  // `raw`: bytes are passed on as they come.
+  SpmPieces(const SpmModel& model, DecodeStep& next, bool raw) : model_(model), next_(next), raw_(raw) {}
 
   void push(std::string_view piece) {
     const TokenId id = model_.id_of(piece);
@@ -81,7 +82,12 @@ class SpmPieces {
   void push_byte(std::string_view piece) {
     const auto digit = [](char c) { return c <= '9' ? c - '0' : (c | 32) - 'a' + 10; };
     bytes_ += static_cast<char>(digit(piece[3]) * 16 + digit(piece[4]));
-    emit_bytes(false);
+    if (raw_) {
+      emit(bytes_);
+      bytes_.clear();
+    } else {
+      emit_bytes(false);
+    }
   }
   void end_bytes() { emit_bytes(true); }
   void emit_bytes(bool last) {
@@ -98,6 +104,7 @@ class SpmPieces {
 
   const SpmModel& model_;
   DecodeStep& next_;
+  bool raw_;
   bool at_start_ = true;
   bool first_space_seen_ = false;
   bool any_text_ = false;
@@ -110,6 +117,7 @@ class SpmRun final : public DecodeRun {
   struct Rules {
     const SpmModel& model;
     bool skip_special;
+    bool raw;    // bytes as they come, even of characters that are not complete
     bool trims;  // with a separate vocabulary: spaces around special tokens, none at the ends
     std::string_view unknown;
   };
@@ -119,7 +127,7 @@ class SpmRun final : public DecodeRun {
         sink_(out),
         trim_(trim().start(sink_)),
         spaces_(spaces().start(*trim_)),
-        pieces_(rules.model, rules.trims ? *spaces_ : static_cast<DecodeStep&>(sink_)) {}
+        pieces_(rules.model, rules.trims ? *spaces_ : static_cast<DecodeStep&>(sink_), rules.raw) {}
 
   void push(TokenId id) override {
     const bool special = tokenizer_.is_special(id);
@@ -220,7 +228,12 @@ void SpmTokenizer::encode_stretch(std::string_view text, Side side, std::vector<
 }
 
 std::unique_ptr<DecodeRun> SpmTokenizer::start_decoding(bool skip_special, std::string& out) const {
-  const SpmRun::Rules rules = {model(Side::kTarget), skip_special, parts_.source_ids != nullptr, parts_.unknown};
+  const SpmRun::Rules rules = {model(Side::kTarget), skip_special, false, parts_.source_ids != nullptr, parts_.unknown};
+  return std::make_unique<SpmRun>(*this, rules, out);
+}
+
+std::unique_ptr<DecodeRun> SpmTokenizer::start_decoding_bytes(std::string& out) const {
+  const SpmRun::Rules rules = {model(Side::kTarget), true, true, parts_.source_ids != nullptr, parts_.unknown};
   return std::make_unique<SpmRun>(*this, rules, out);
 }
 

@@ -28,6 +28,8 @@ class TokenizerCore {
   virtual void encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const = 0;
   // Appends text to `out`, which must outlive the run, as soon as it is certain.
   virtual std::unique_ptr<DecodeRun> start_decoding(bool skip_special, std::string& out) const = 0;
+  // The same without special tokens and with the bytes of characters that are not complete: what each token adds, as soon as it comes.
+  virtual std::unique_ptr<DecodeRun> start_decoding_bytes(std::string& out) const = 0;
   virtual TokenId find(std::string_view piece) const = 0;
   virtual std::string_view piece(TokenId id) const = 0;
   virtual bool is_special(TokenId id) const = 0;

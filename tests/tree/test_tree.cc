@@ -12,8 +12,8 @@ namespace kvik {
 namespace {
 
 // A folder may include those before it. docs/architecture.md explains the order.
-const std::vector<std::string> kOrder = {"base", "tensor", "onnx",   "analysis", "kv",  "kernels", "backend", "audio",
-                                         "text", "sample", "engine", "verify",   "api", "hub",     "server",  "cli"};
+const std::vector<std::string> kOrder = {"base", "tensor",    "onnx",   "analysis", "kv",     "kernels", "backend", "audio", "text",
+                                         "constrain", "sample", "engine", "verify",   "api", "hub",     "server",  "cli"};
 
 struct Source {
   std::filesystem::path path;  // below the root

@@ -161,6 +161,7 @@ GenerateOptions generate_options(const kvik_generate_options& ours) {
   set_shared(options, ours);
   options.use_cache = !ours.recompute;
   options.speculate = static_cast<Speculate>(ours.speculate);
+  if (ours.constraint != nullptr) options.constraint = ours.constraint->constraint;
   if (ours.draft != nullptr) options.draft = std::make_shared<const Model>(ours.draft->model);
   return options;
 }

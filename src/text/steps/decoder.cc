@@ -58,9 +58,52 @@ class ByteLevelStep final : public DecodeStep {
   std::string text_;
 };
 
+class ByteLevelBytesStep final : public TokenwiseStep {
+ public:
+  using TokenwiseStep::TokenwiseStep;
+
+ private:
+  bool rewrite(std::string_view token, std::string& out) override {
+    if (!ByteAlphabet::instance().append_bytes(out, token)) out.assign(token);
+    return true;
+  }
+};
+
 class ByteLevelDecoder final : public Decoder {
   std::unique_ptr<DecodeStep> start(DecodeStep& next) const override { return std::make_unique<ByteLevelStep>(next); }
+  std::unique_ptr<DecodeStep> start_bytes(DecodeStep& next) const override { return std::make_unique<ByteLevelBytesStep>(next); }
   bool joins() const override { return true; }
+};
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+// <0x41>; the reference also accepts a plus sign.
+bool read_byte_token(std::string_view token, int& byte) {
+  if (token.size() != 6 || token.substr(0, 3) != "<0x" || token[5] != '>') return false;
+  const int high = token[3] == '+' ? 0 : hex_digit(token[3]);
+  const int low = hex_digit(token[4]);
+  byte = high * 16 + low;
+  return high >= 0 && low >= 0;
+}
+
+class ByteFallbackBytesStep final : public TokenwiseStep {
+ public:
+  using TokenwiseStep::TokenwiseStep;
+
+ private:
+  bool rewrite(std::string_view token, std::string& out) override {
+    int byte;
+    if (read_byte_token(token, byte)) {
+      out += static_cast<char>(byte);
+    } else {
+      out.assign(token);
+    }
+    return true;
+  }
 };
 
 // A run of byte tokens that is valid UTF-8 as a whole becomes text, otherwise one U+FFFD per token.
@@ -69,7 +112,7 @@ class ByteFallbackStep final : public DecodeStep {
   explicit ByteFallbackStep(DecodeStep& next) : next_(next) {}
   void push(std::string_view token) override {
     int byte;
-    if (read_byte(token, byte)) {
+    if (read_byte_token(token, byte)) {
       run_ += static_cast<char>(byte);
       return;
     }
@@ -82,19 +125,6 @@ class ByteFallbackStep final : public DecodeStep {
   }
 
  private:
-  static int digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-  }
-  // <0x41>; the reference also accepts a plus sign.
-  static bool read_byte(std::string_view token, int& byte) {
-    if (token.size() != 6 || token.substr(0, 3) != "<0x" || token[5] != '>') return false;
-    const int high = token[3] == '+' ? 0 : digit(token[3]);
-    const int low = digit(token[4]);
-    byte = high * 16 + low;
-    return high >= 0 && low >= 0;
-  }
   void end_run() {
     if (run_.empty()) return;
     if (utf8::is_valid(run_)) {
@@ -111,6 +141,7 @@ class ByteFallbackStep final : public DecodeStep {
 
 class ByteFallbackDecoder final : public Decoder {
   std::unique_ptr<DecodeStep> start(DecodeStep& next) const override { return std::make_unique<ByteFallbackStep>(next); }
+  std::unique_ptr<DecodeStep> start_bytes(DecodeStep& next) const override { return std::make_unique<ByteFallbackBytesStep>(next); }
 };
 
 class PassStep final : public DecodeStep {

@@ -39,6 +39,8 @@ class Decoder {
   virtual std::unique_ptr<DecodeStep> start(DecodeStep& next) const = 0;
   // For input after a step that joins all tokens: one token in several parts.
   virtual std::unique_ptr<DecodeStep> start_joined(DecodeStep& next) const;
+  // A step that passes on bytes as they come, even if they are not a whole character.
+  virtual std::unique_ptr<DecodeStep> start_bytes(DecodeStep& next) const { return start(next); }
   // Whether it joins all tokens into one.
   virtual bool joins() const { return false; }
 };

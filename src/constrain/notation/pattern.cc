@@ -1,0 +1,286 @@
+#include "constrain/notation/pattern.h"
+
+#include "constrain/notation/cursor.h"
+
+namespace kvik::constrain {
+namespace {
+
+struct Part {
+  uint32_t from, to;
+};
+
+const CharSet& digits() {
+  static const CharSet set = {{'0', '9'}};
+  return set;
+}
+const CharSet& word_characters() {
+  static const CharSet set = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+  return set;
+}
+const CharSet& spaces() {
+  static const CharSet set = {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+                              {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+  return set;
+}
+
+class PatternParser {
+ public:
+  PatternParser(std::string_view pattern, std::string_view what) : in_(pattern, what) {}
+
+  PatternNfa parse() {
+    const Part all = parse_choice();
+    if (in_.peek() == ')') in_.fail("')' without '('");
+    if (!in_.at_end()) in_.fail(fmt::format("'{}' was not expected", in_.peek()));
+    connect(0, all.from);
+    connect(all.to, 1);
+    return std::move(nfa_);
+  }
+
+ private:
+  uint32_t new_state() {
+    if (nfa_.n_states >= kMostStates / 4) in_.fail(fmt::format("the pattern needs more than {} states", kMostStates / 4));
+    return nfa_.n_states++;
+  }
+  void connect(uint32_t from, uint32_t to, PatternNfa::Kind kind = PatternNfa::Kind::kEmpty) { nfa_.edges.push_back({from, to, kind}); }
+  Part new_part() {
+    const uint32_t from = new_state();
+    return {from, new_state()};
+  }
+  Part of_set(const CharSet& set) {
+    const Part part = new_part();
+    nfa_.edges.push_back({part.from, part.to, PatternNfa::Kind::kChars, static_cast<uint32_t>(nfa_.sets.size())});
+    nfa_.sets.push_back(set);
+    return part;
+  }
+  Part of_kind(PatternNfa::Kind kind) {
+    const Part part = new_part();
+    connect(part.from, part.to, kind);
+    return part;
+  }
+
+  Part parse_choice() {
+    Part first = parse_sequence();
+    if (in_.peek() != '|') return first;
+    const Part choice = new_part();
+    connect(choice.from, first.from);
+    connect(first.to, choice.to);
+    while (in_.skip('|')) {
+      const Part option = parse_sequence();
+      connect(choice.from, option.from);
+      connect(option.to, choice.to);
+    }
+    return choice;
+  }
+
+  Part parse_sequence() {
+    const uint32_t from = new_state();
+    uint32_t to = from;
+    while (!in_.at_end() && in_.peek() != '|' && in_.peek() != ')') {
+      const size_t n_states = nfa_.n_states, n_edges = nfa_.edges.size();
+      const Part part = parse_repetition(parse_atom(), n_states, n_edges);
+      connect(to, part.from);
+      to = part.to;
+    }
+    return {from, to};
+  }
+
+  // The states and edges from these numbers on are those of the part: copies of it are made from them.
+  Part parse_repetition(Part part, size_t first_state, size_t first_edge) {
+    int least = 0, most = kNoLimit;
+    if (in_.skip('*')) {
+    } else if (in_.skip('+')) {
+      least = 1;
+    } else if (in_.skip('?')) {
+      most = 1;
+    } else if (in_.peek() == '{') {
+      in_.advance();
+      const std::optional<int> first = in_.number("a repetition");
+      if (!first) in_.fail("a number was expected after '{'; write \\{ for the character");
+      least = most = *first;
+      if (in_.skip(',')) most = in_.number("a repetition").value_or(kNoLimit);
+      if (!in_.skip('}')) in_.fail("'}' was expected");
+      if (most != kNoLimit && most < least) in_.fail(fmt::format("a repetition from {} to {} is empty", least, most));
+    } else {
+      return part;
+    }
+    in_.skip('?');  // lazy: matches the same texts
+    const char next = in_.peek();
+    if (next == '*' || next == '+' || next == '{') in_.fail("there is nothing to repeat");
+    return repeat(part, {least, most}, static_cast<uint32_t>(first_state), first_edge);
+  }
+
+  struct Times {
+    int least, most;
+  };
+  Part repeat(Part part, Times times, uint32_t first_state, size_t first_edge) {
+    const uint32_t end_state = nfa_.n_states;
+    const size_t end_edge = nfa_.edges.size();
+    const auto copy = [&] {
+      const uint32_t moved = nfa_.n_states - first_state;
+      for (uint32_t i = first_state; i < end_state; ++i) new_state();
+      for (size_t i = first_edge; i < end_edge; ++i) {
+        PatternNfa::Edge edge = nfa_.edges[i];
+        edge.from += moved;
+        edge.to += moved;
+        nfa_.edges.push_back(edge);
+      }
+      return Part{part.from + moved, part.to + moved};
+    };
+    const Part whole = new_part();
+    uint32_t at = whole.from;
+    for (int i = 0; i < times.least; ++i) {
+      const Part one = copy();
+      connect(at, one.from);
+      at = one.to;
+    }
+    if (times.most == kNoLimit) {
+      const uint32_t loop = new_state();
+      connect(at, loop);
+      connect(loop, part.from);
+      connect(part.to, loop);
+      connect(loop, whole.to);
+      return whole;
+    }
+    for (int i = times.least; i < times.most; ++i) {
+      connect(at, whole.to);
+      const Part one = copy();
+      connect(at, one.from);
+      at = one.to;
+    }
+    connect(at, whole.to);
+    return whole;
+  }
+
+  Part parse_atom() {
+    const char c = in_.peek();
+    switch (c) {
+      case '(': return parse_group();
+      case '[': return of_set(parse_class());
+      case '^': in_.advance(); return of_kind(PatternNfa::Kind::kAtStart);
+      case '$': in_.advance(); return of_kind(PatternNfa::Kind::kAtEnd);
+      case '.': in_.advance(); return of_set(CharSet({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}).negate());
+      case '*':
+      case '+':
+      case '?': in_.fail("there is nothing to repeat");
+      case '\\': {
+        const size_t at = in_.at();
+        in_.advance();
+        if (in_.at_end()) in_.fail("an escape was expected after '\\'");
+        if (in_.peek() == 'b' || in_.peek() == 'B') in_.fail_at(at, "word boundaries (\\b, \\B) are not supported");
+        if (in_.peek() >= '1' && in_.peek() <= '9') in_.fail_at(at, "backreferences are not supported");
+        if (in_.peek() == 'k') in_.fail_at(at, "backreferences are not supported");
+        return of_set(parse_escape(at));
+      }
+      default: return of_set(CharSet::of(in_.next_character()));
+    }
+  }
+
+  Part parse_group() {
+    const Cursor::Nesting nesting(in_);
+    const size_t at = in_.at();
+    in_.advance();
+    if (in_.skip('?')) {
+      if (in_.peek() == '=' || in_.peek() == '!' || in_.looking_at("<=") || in_.looking_at("<!"))
+        in_.fail_at(at, "lookahead and lookbehind are not supported");
+      if (in_.skip('<') || in_.skip("P<")) {
+        while (!in_.at_end() && in_.peek() != '>') in_.advance();
+        if (!in_.skip('>')) in_.fail("'>' was expected after the name of a group");
+      } else if (!in_.skip(':')) {
+        in_.fail_at(at, "groups other than (…), (?:…) and (?<name>…) are not supported");
+      }
+    }
+    const Part group = parse_choice();
+    if (!in_.skip(')')) in_.fail("')' was expected");
+    return group;
+  }
+
+  // After the backslash, which is at `at`.
+  CharSet parse_escape(size_t at) {
+    const char c = in_.peek();
+    in_.advance();
+    switch (c) {
+      case 'd': return digits();
+      case 'D': return digits().negate();
+      case 'w': return word_characters();
+      case 'W': return word_characters().negate();
+      case 's': return spaces();
+      case 'S': return spaces().negate();
+      case 't': return CharSet::of('\t');
+      case 'n': return CharSet::of('\n');
+      case 'v': return CharSet::of('\v');
+      case 'f': return CharSet::of('\f');
+      case 'r': return CharSet::of('\r');
+      case '0': return CharSet::of(0);
+      case 'x': return CharSet::of(in_.hex(2));
+      case 'u': return CharSet::of(parse_unicode(at));
+      case 'c': return CharSet::of(in_.next_character() % 32);
+      case 'p':
+      case 'P': in_.fail_at(at, "classes of Unicode properties (\\p) are not supported");
+      default: break;
+    }
+    const char lower = static_cast<char>(c | 32);
+    if ((lower >= 'a' && lower <= 'z') || (c >= '1' && c <= '9')) in_.fail_at(at, fmt::format("unknown escape '\\{}'", c));
+    in_.advance(static_cast<size_t>(-1));
+    return CharSet::of(in_.next_character());
+  }
+
+  char32_t parse_unicode(size_t at) {
+    char32_t c = 0;
+    if (in_.skip('{')) {
+      const size_t begin = in_.at();
+      while (!in_.at_end() && in_.peek() != '}' && in_.at() - begin < 8) c = c * 16 + in_.hex(1);
+      if (!in_.skip('}')) in_.fail("'}' was expected");
+    } else {
+      c = in_.hex(4);
+      if (c >= 0xD800 && c <= 0xDBFF && in_.skip("\\u")) c = 0x10000 + ((c - 0xD800) << 10) + ((in_.hex(4) - 0xDC00) & 0x3FF);
+    }
+    if (c > kLastChar || (c >= 0xD800 && c <= 0xDFFF))
+      in_.fail_at(at, fmt::format("U+{:04X} is not a character", static_cast<uint32_t>(c)));
+    return c;
+  }
+
+  CharSet parse_class_item() {
+    if (in_.at_end()) in_.fail("']' was expected");
+    if (in_.peek() != '\\') return CharSet::of(in_.next_character());
+    const size_t at = in_.at();
+    in_.advance();
+    if (in_.at_end()) in_.fail("an escape was expected after '\\'");
+    if (in_.skip('b')) return CharSet::of('\b');
+    return parse_escape(at);
+  }
+
+  static bool is_one(const CharSet& set) { return set.ranges().size() == 1 && set.ranges()[0].first == set.ranges()[0].last; }
+
+  CharSet parse_class() {
+    in_.advance();
+    const bool negated = in_.skip('^');
+    CharSet set;
+    std::vector<CharRange> ranges;
+    while (!in_.skip(']')) {
+      const CharSet item = parse_class_item();
+      if (in_.peek() == '-' && in_.peek(1) != ']' && is_one(item)) {
+        in_.advance();
+        const CharSet last = parse_class_item();
+        if (is_one(last)) {
+          if (last.ranges()[0].first < item.ranges()[0].first) in_.fail("a range of characters ends before it begins");
+          ranges.push_back({item.ranges()[0].first, last.ranges()[0].first});
+          continue;
+        }
+        ranges.push_back({'-', '-'});  // [a-\d]: the hyphen is a character
+        ranges.insert(ranges.end(), last.ranges().begin(), last.ranges().end());
+      }
+      ranges.insert(ranges.end(), item.ranges().begin(), item.ranges().end());
+    }
+    set = CharSet(std::move(ranges));
+    return negated ? set.negate() : set;
+  }
+
+  Cursor in_;
+  PatternNfa nfa_;
+};
+
+}  // namespace
+
+PatternNfa parse_pattern(std::string_view pattern, std::string_view what) { return PatternParser(pattern, what).parse(); }
+
+}  // namespace kvik::constrain

@@ -1,0 +1,153 @@
+// Whether schemas exclude each other, and whether a value satisfies one.
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <utility>
+
+#include "base/utf8.h"
+#include "constrain/limits.h"
+#include "constrain/schema/read_shape.h"
+#include "constrain/schema/resolver.h"
+#include "constrain/schema/string_values.h"
+
+namespace kvik::constrain {
+namespace {
+
+constexpr int kMostDepth = 6;  // of properties within properties that are compared
+
+uint8_t type_of(const Json& value) {
+  if (value.is_null()) return kNull;
+  if (value.is_boolean()) return kBoolean;
+  if (value.is_string()) return kString;
+  if (value.is_array()) return kArray;
+  if (value.is_object()) return kObject;
+  const bool whole = value.is_number_integer() || std::floor(value.get<double>()) == value.get<double>();
+  return whole ? kInteger : kNumber;
+}
+
+bool is_in_range(double value, const NumberRange& range) {
+  if (range.least && (value < range.least->value || (range.least->exclusive && value == range.least->value))) return false;
+  if (range.most && (value > range.most->value || (range.most->exclusive && value == range.most->value))) return false;
+  return !range.multiple_of || std::fmod(value, std::stod(*range.multiple_of)) == 0;
+}
+
+bool is_count_in(size_t count, int least, int most) {
+  return count >= static_cast<size_t>(least) && (most < 0 || count <= static_cast<size_t>(most));
+}
+
+bool are_apart(const NumberRange& a, const NumberRange& b) {
+  const auto below = [](const std::optional<Bound>& most, const std::optional<Bound>& least) {
+    if (!most || !least) return false;
+    return most->value < least->value || (most->value == least->value && (most->exclusive || least->exclusive));
+  };
+  return below(a.most, b.least) || below(b.most, a.least);
+}
+
+bool counts_are_apart(int a_least, int a_most, int b_least, int b_most) {
+  return (a_most >= 0 && a_most < b_least) || (b_most >= 0 && b_most < a_least);
+}
+
+bool forbids(const Conjunction& all) {
+  return std::ranges::any_of(all, [](const SchemaRef& ref) { return *ref.schema == Json(false); });
+}
+
+bool holds(const std::vector<std::string>& names, const std::string& name) { return std::ranges::find(names, name) != names.end(); }
+
+}  // namespace
+
+bool Resolver::satisfies(const Json& value, const Conjunction& all) {
+  return std::ranges::all_of(all, [&](const SchemaRef& ref) { return satisfies(value, ref, 0); });
+}
+
+bool Resolver::satisfies(const Json& value, const SchemaRef& ref, int depth) {
+  if (depth > kMostNesting) fail_schema(ref.where, fmt::format("references are nested more than {} deep", kMostNesting));
+  const std::vector<const Json*> open = std::exchange(open_, {});  // a value that contains others may be of a schema that contains itself
+  const std::vector<Shape> shapes = alternatives(ref);
+  open_ = open;
+  return std::ranges::any_of(shapes, [&](const Shape& shape) { return satisfies_shape(value, shape, depth + 1); });
+}
+
+bool Resolver::satisfies_shape(const Json& value, const Shape& shape, int depth) {
+  if ((both_types(shape.types, type_of(value))) == 0) return false;
+  if (shape.has_values && std::ranges::none_of(shape.values, [&](const Json* one) { return *one == value; })) return false;
+  if (value.is_number()) return is_in_range(value.get<double>(), shape.numbers);
+  if (value.is_string()) {
+    const auto text = value.get<std::string>();
+    const auto n = static_cast<size_t>(std::ranges::count_if(text, utf8::begins_character));
+    return is_count_in(n, shape.min_length, shape.max_length) &&
+           std::ranges::all_of(shape.patterns, [&](const StringPattern& pattern) { return dfa_of(pattern).matches(text); });
+  }
+  if (value.is_array()) {
+    if (!is_count_in(value.size(), shape.min_items, shape.max_items)) return false;
+    for (size_t i = 0; i < value.size(); ++i) {
+      for (const SchemaRef& ref : shape.element(i)) {
+        if (!satisfies(value[i], ref, depth)) return false;
+      }
+    }
+  }
+  return !value.is_object() || satisfies_object(value, shape, depth);
+}
+
+bool Resolver::satisfies_object(const Json& value, const Shape& shape, int depth) {
+  if (!is_count_in(value.size(), shape.min_properties, shape.max_properties)) return false;
+  if (!std::ranges::all_of(shape.required, [&](const std::string& name) { return value.contains(name); })) return false;
+  for (const auto& item : value.items()) {
+    for (const SchemaRef& ref : shape.value_of(item.key())) {
+      if (!satisfies(item.value(), ref, depth)) return false;
+    }
+    for (const SchemaRef& ref : shape.property_names) {
+      if (!satisfies(Json(item.key()), ref, depth)) return false;
+    }
+  }
+  return true;
+}
+
+bool Resolver::excludes(const Shape& written, const Shape& other, int depth) {
+  const uint8_t types = both_types(written.types, other.types);
+  if (types == 0) return true;
+  if (written.has_values)
+    return std::ranges::none_of(written.values,
+                                [&](const Json* value) { return satisfies_shape(*value, other) && satisfies_shape(*value, written); });
+  if (other.has_values) return std::ranges::none_of(other.values, [&](const Json* value) { return satisfies_shape(*value, written); });
+  if ((types & (kNull | kBoolean)) != 0) return false;
+  if ((types & (kInteger | kNumber)) != 0 && !are_apart(written.numbers, other.numbers)) return false;
+  if ((types & kString) != 0) {
+    const bool apart =
+        counts_are_apart(written.min_length, written.max_length, other.min_length, other.max_length) ||
+        (!written.patterns.empty() && !other.patterns.empty() && string_values(written).intersect(string_values(other)).is_empty());
+    if (!apart) return false;
+  }
+  if ((types & kArray) != 0) {
+    const bool apart = counts_are_apart(written.min_items, written.max_items, other.min_items, other.max_items) ||
+                       (written.min_items > 0 && depth < kMostDepth && excludes_all(written.element(0), other.element(0), depth));
+    if (!apart) return false;
+  }
+  return (types & kObject) == 0 || excludes_object(written, other, depth);
+}
+
+bool Resolver::excludes_all(const Conjunction& written, const Conjunction& other, int depth) {
+  const std::vector<const Json*> open = std::exchange(open_, {});
+  const std::vector<Shape> ours = alternatives(written), theirs = alternatives(other);
+  open_ = open;
+  for (const Shape& a : ours) {
+    for (const Shape& b : theirs) {
+      if (!excludes(a, b, depth + 1)) return false;
+    }
+  }
+  return true;
+}
+
+bool Resolver::excludes_object(const Shape& written, const Shape& other, int depth) {
+  const std::vector<std::string> names = written.names();
+  for (const std::string& name : other.required) {
+    const bool can_be_written = written.is_open() || holds(names, name);
+    if (!can_be_written || forbids(written.value_of(name))) return true;
+  }
+  if (depth >= kMostDepth) return false;
+  return std::ranges::any_of(written.required, [&](const std::string& name) {
+    const Conjunction theirs = other.value_of(name);
+    return !theirs.empty() && excludes_all(written.value_of(name), theirs, depth);
+  });
+}
+
+}  // namespace kvik::constrain

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace kvik::constrain {
+
+// The pattern that texts of a format match as a whole; nothing if the format is not supported.
+std::optional<std::string> pattern_of_format(std::string_view format);
+std::string supported_formats();  // "date, time, …"
+
+}  // namespace kvik::constrain

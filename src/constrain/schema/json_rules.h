@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "constrain/grammar.h"
+#include "constrain/notation/char_dfa.h"
+
+namespace kvik::constrain {
+
+// How JSON is spelled, as nodes of a grammar: little white space, strings with all escapes, numbers of at most 16 digits before and after
+// the point.
+class JsonRules {
+ public:
+  explicit JsonRules(Grammar& grammar) : grammar_(grammar) {}
+
+  NodeId space() { return node_of(space_, "white space", &JsonRules::write_space); }  // none, one space, or a line break and indentation
+  NodeId character() { return node_of(character_, "a character of a string", &JsonRules::write_character); }
+  NodeId any_value() { return node_of(value_, "any JSON value", &JsonRules::write_value); }
+  NodeId any_number() { return node_of(number_, "a number", &JsonRules::write_number); }
+  NodeId any_integer() { return node_of(integer_, "an integer", &JsonRules::write_integer); }
+
+  NodeId string_of_length(int least, int most);
+  NodeId string_in(const CharDfa& values);  // characters that need no escape have none
+  NodeId key(std::string_view name);        // with the colon
+  NodeId key_in(const CharDfa& names);
+  NodeId any_key();
+  NodeId literal(const Json& value);
+
+  // [ elements ] with commas; entries of an object likewise.
+  NodeId after_comma(NodeId entry);
+  NodeId entry(NodeId key, NodeId value);
+
+ private:
+  static constexpr RuleId kNone = UINT32_MAX;
+  NodeId node_of(RuleId& rule, const char* name, NodeId (JsonRules::*write)());
+  NodeId write_space();
+  NodeId write_character();
+  NodeId write_value();
+  NodeId write_number();
+  NodeId write_integer();
+  NodeId spell(const CharSet& set);
+  NodeId pattern(const char* pattern);
+  NodeId list_of(const char* brackets, NodeId entry);
+
+  Grammar& grammar_;
+  RuleId space_ = kNone, character_ = kNone, value_ = kNone, number_ = kNone, integer_ = kNone;
+};
+
+}  // namespace kvik::constrain

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "constrain/notation/char_dfa.h"
+#include "constrain/schema/shape.h"
+
+namespace kvik::constrain {
+
+// The strings that a pattern matches, and those that a shape allows. Throws Error(kBadArgument) past a limit.
+CharDfa dfa_of(const StringPattern& pattern);
+CharDfa string_values(const Shape& shape);
+
+}  // namespace kvik::constrain

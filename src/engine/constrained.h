@@ -1,0 +1,37 @@
+#pragma once
+
+#include <chrono>
+
+#include "constrain/matcher.h"
+#include "kvik/error.h"
+
+namespace kvik::engine {
+
+// The text of one sequence under a constraint, and the time that masks took. Copied when the sequence is forked.
+class ConstrainedText {
+ public:
+  explicit ConstrainedText(std::shared_ptr<constrain::TokenConstraint> constraint) : matcher_(std::move(constraint)) {}
+
+  // What may follow; valid until the next call.
+  const constrain::Allowed& find_allowed() {
+    const auto start = std::chrono::steady_clock::now();
+    allowed_ = matcher_.allowed();
+    ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    return allowed_;
+  }
+
+  // A token that was allowed.
+  void append(TokenId token) {
+    if (!matcher_.accept(token)) throw Error(Code::kInternal, "a token was chosen that the constraint does not allow");
+  }
+
+  bool must_end() const { return matcher_.must_end(); }
+  double ms() const { return ms_; }
+
+ private:
+  constrain::Matcher matcher_;
+  constrain::Allowed allowed_;
+  double ms_ = 0;
+};
+
+}  // namespace kvik::engine
