@@ -137,6 +137,15 @@ enum class Speculate {
   kLookup,  // continuations of the last tokens, found in the context and in what other sessions have computed
 };
 
+struct TokenLogprob {
+  TokenId id = 0;
+  double logprob = 0;  // of the model's own distribution, before penalties, temperature and filters
+};
+
+struct GeneratedToken : TokenLogprob {
+  std::vector<TokenLogprob> top;  // GenerateOptions::logprobs of them, likeliest first
+};
+
 class Model;
 
 struct GenerateOptions {
@@ -148,6 +157,7 @@ struct GenerateOptions {
   std::vector<std::string> stop;  // texts that end the answer and are not part of it
   std::vector<TokenId> stop_ids;  // in addition to the model's own end tokens
   bool ignore_eos = false;
+  std::optional<int> logprobs;  // Engine only, at most 1024: so many of the likeliest tokens with every token; 0: its own logprob alone
   std::optional<Constraint> constraint;  // what the text must match; not set: anything
   Speculate speculate = Speculate::kOff;
   std::shared_ptr<const Model> draft;                 // a smaller model with the same vocabulary that proposes tokens; null: none

@@ -12,6 +12,7 @@ void add_models(Commands commands);
 void add_pull(Commands commands);
 void add_verify(Commands commands);
 void add_bench(Commands commands);
+void add_serve(Commands commands);
 void add_score(Commands commands);
 void add_tokenize(Commands commands);
 void add_render(Commands commands);
@@ -29,6 +30,7 @@ void add_all(Commands commands) {
   add_pull(commands);
   add_verify(commands);
   add_bench(commands);
+  add_serve(commands);
   add_score(commands);
   add_tokenize(commands);
   add_render(commands);

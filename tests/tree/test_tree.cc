@@ -12,7 +12,7 @@ namespace kvik {
 namespace {
 
 // A folder may include those before it. docs/architecture.md explains the order.
-const std::vector<std::string> kOrder = {"base", "tensor",    "onnx",   "analysis", "kv",     "kernels", "backend", "audio", "text",
+const std::vector<std::string> kOrder = {"base",      "tensor", "onnx",   "analysis", "kv",  "kernels", "backend", "audio", "text",
                                          "constrain", "sample", "engine", "verify",   "api", "hub",     "server",  "cli"};
 
 struct Source {
@@ -73,6 +73,27 @@ TEST(Tree, IncludesOfTheTokenizersPointOneWay) {
       } else {
         EXPECT_LE(rank(included), rank(folder)) << source.path << " includes text/" << included;
       }
+    }
+  }
+  EXPECT_GT(n_includes, 100);
+}
+
+// http/ and json/ are below all; each interface is on its own; src/server itself joins them.
+TEST(Tree, IncludesOfTheServerPointOneWay) {
+  const std::vector<std::string> order = {"http", "json", "service", "chat", "openai", "ollama", "web", ""};
+  const auto rank = [&](const std::string& folder) { return std::find(order.begin(), order.end(), folder) - order.begin(); };
+  static const std::regex kInclude("#include \"([a-z_]+)/(?:([a-z]+)/)?[a-z_]+\\.h\"");
+  int n_includes = 0;
+  for (const Source& source : sources_below("src/server")) {
+    const std::string first = std::next(source.path.begin(), 2)->string();
+    const std::string folder = first == source.path.filename() ? "" : first;
+    for (std::sregex_iterator match(source.text.begin(), source.text.end(), kInclude), end; match != end; ++match, ++n_includes) {
+      EXPECT_THAT((*match)[1].str(), testing::AnyOf("kvik", "base", "server"))
+          << source.path << ": what it needs belongs into include/kvik/";
+      if ((*match)[1] != "server") continue;
+      const std::string included = (*match)[2];
+      EXPECT_LE(rank(included), rank(folder)) << source.path << " includes server/" << included;
+      EXPECT_FALSE(folder == "ollama" && included == "openai") << source.path;
     }
   }
   EXPECT_GT(n_includes, 100);
@@ -159,7 +180,8 @@ TEST(Tree, TheCommandLineWritesAndReadsInOnePlace) {
 
 TEST(Tree, NoFileUnderSrcNamesAModelFamily) {
   static const std::regex kFamilies(
-      "llama|qwen|gpt2|gpt[_-]?neox?|gptj|mistral|gemma|phi[-_]?[234]|bloom|falcon|marian|bart|\\bt5\\b|whisper|deepseek|\\bmpt\\b|opus",
+      "\\bllama|[^o]llama|qwen|gpt2|gpt[_-]?neox?|gptj|mistral|gemma|phi[-_]?[234]|bloom|falcon|marian|bart|\\bt5\\b|whisper|deepseek|"
+      "\\bmpt\\b|opus",
       std::regex::icase);
   for (const Source& source : sources_below("src")) {
     std::smatch match;
