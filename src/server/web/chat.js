@@ -18,7 +18,7 @@ function show(index) {
   if (role === "user") actions.append(button("Edit", () => edit(index)));
   if (role === "assistant") actions.append(button("Retry", () => retry(index)));
   const article = make("article", { class: role }, make("h2", {}, role === "user" ? "You" : element("chat-model").value), text,
-                       make("p", { class: "facts" }, facts ?? ""), actions);
+                       ...(role === "assistant" ? [make("p", { class: "facts" }, facts ?? "")] : []), actions);
   element("chat-log").append(article);
   return article;
 }

@@ -20,7 +20,7 @@ export function short(value) {
 export function plot(lines, label) {
   const points = lines.flat();
   const x_first = Math.min(...points.map(([x]) => x)), x_last = Math.max(...points.map(([x]) => x), x_first + 1);
-  const y_last = Math.max(...points.map(([, y]) => y), 1e-9);
+  const y_last = Math.max(...points.map(([, y]) => y)) || 1;
   const x_of = (x) => left + ((x - x_first) / (x_last - x_first)) * (width - left - right);
   const y_of = (y) => height - bottom - (y / y_last) * (height - bottom - top);
   const chart = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
