@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "kvik/error.h"
-#include "kvik/types.h"
 
 // Downloads models from a Hugging Face hub into the cache that its Python tools use, so that both find each other's files. A library of
 // its own (kvik_hub), because it needs libcurl: the library that runs models needs no network.
@@ -48,9 +47,8 @@ struct PullOptions {
   std::string folder;                  // of the repository, if the model is not in its root or in onnx/
   bool dry_run = false;                // only says what would be downloaded
   int connections = 4;                 // files at a time
-  std::function<void(const Progress&)> progress;                // from several threads, one call at a time
-  std::function<bool()> cancelled;                              // polled often, from several threads
-  std::function<void(LogLevel, std::string_view message)> log;  // called from any thread
+  std::function<void(const Progress&)> progress;  // from several threads, one call at a time
+  std::function<bool()> cancelled;                // polled often, from several threads
 };
 
 struct Pulled {

@@ -27,7 +27,8 @@
 // Blocking: load, generate (which computes the prompt), Generation::next, append, append_tree, step, embed, translate, transcribe and score
 // run the model on the calling thread and its workers; logits() does after a rewind. One run at a time per model: calls from several
 // threads wait in the order in which they came, and those that wait together share the next run (native backend; with the same results as
-// alone). Lifetime: sessions, generations and results keep what they need of their model alive. A moved-from object may only be assigned to
+// alone).
+// Lifetime: sessions, generations and results keep what they need of their model alive. A moved-from object may only be assigned to
 // or destroyed; passing one to step() throws.
 namespace kvik {
 
@@ -44,10 +45,19 @@ struct Translation : Hypothesis {
   std::vector<Hypothesis> hypotheses;  // num_return_sequences of them, best first
 };
 
+// What was said between two times of a recording.
+struct TimedText {
+  double start_s = 0;
+  double end_s = 0;
+  std::string text;          // empty if the model has no tokenizer
+  std::vector<TokenId> ids;  // with the times around it
+};
+
 // One window of a recording.
 struct Segment : Hypothesis {
   double start_s = 0;
   double end_s = 0;
+  std::vector<TimedText> timed;        // with timestamps: what it has of Transcription::timed
   std::vector<Hypothesis> hypotheses;  // num_return_sequences of them, best first
 };
 
@@ -58,6 +68,7 @@ struct Transcription {
   std::string language;            // empty if the model has no languages
   Finish finish = Finish::kStop;   // kLength: a segment was cut off; kCancelled: the segments before the cancellation are here
   std::vector<Segment> segments;
+  std::vector<TimedText> timed;  // with timestamps: in order; text and ids are theirs
 };
 
 struct Score {

@@ -111,6 +111,15 @@ typedef bool (*kvik_on_cancelled)(void* user);  // true: stop; polled between st
 
 typedef struct kvik_model kvik_model;
 
+// What a generated text must match (docs/constraints.md). Compiled once; may be used by any number of calls and threads. Errors name the
+// place of what is malformed, not supported or impossible.
+typedef struct kvik_constraint kvik_constraint;
+kvik_status kvik_constraint_json_schema(const char* schema, kvik_constraint** constraint);
+kvik_status kvik_constraint_json_object(kvik_constraint** constraint);                 // any JSON object
+kvik_status kvik_constraint_regex(const char* pattern, kvik_constraint** constraint);  // ECMAScript's notation; the whole text matches
+kvik_status kvik_constraint_grammar(const char* gbnf, kvik_constraint** constraint);   // GBNF; the whole text matches the rule `root`
+void kvik_constraint_free(kvik_constraint* constraint);
+
 typedef struct kvik_generate_options {
   size_t size;
   const kvik_sampling* sampling;  // NULL: as the model's files say
@@ -128,8 +137,9 @@ typedef struct kvik_generate_options {
   kvik_on_progress progress;  // of the prompt
   kvik_on_cancelled cancelled;
   void* user;
-  const kvik_model* draft;  // a smaller model with the same vocabulary that proposes tokens; NULL: none
-  int32_t speculate;        // kvik_speculate
+  const kvik_model* draft;            // a smaller model with the same vocabulary that proposes tokens; NULL: none
+  int32_t speculate;                  // kvik_speculate
+  const kvik_constraint* constraint;  // NULL: none
 } kvik_generate_options;
 void kvik_generate_options_init(kvik_generate_options* options, size_t size);
 
@@ -163,6 +173,7 @@ typedef struct kvik_transcribe_options {
   const char* language;                    // spoken language; NULL: as the model's files say, else detected
   const char* task;                        // "transcribe" or "translate"; NULL: as the model's files say
   double batch;                            // audio windows per run
+  bool timestamps;                         // when each text begins and ends; see kvik_transcription_get_timed
 } kvik_transcribe_options;
 void kvik_transcribe_options_init(kvik_transcribe_options* options, size_t size);
 
@@ -239,6 +250,7 @@ typedef struct kvik_generated {
   int32_t decode_runs;      // of the model, for decode_tokens: fewer with speculation
   int32_t proposed_tokens;  // by speculation
   int32_t accepted_tokens;  // of those
+  double mask_ms;           // finding the tokens that a constraint allows
 } kvik_generated;
 kvik_status kvik_generation_get(const kvik_generation* generation, kvik_generated* generated);
 
@@ -319,6 +331,7 @@ typedef struct kvik_transcribed {
   const char* language;  // empty if the model has no languages
   kvik_finish finish;
   size_t n_segments;
+  size_t n_timed;  // with timestamps
 } kvik_transcribed;
 kvik_status kvik_transcription_get(const kvik_transcription* transcription, kvik_transcribed* transcribed);
 
@@ -333,6 +346,8 @@ typedef struct kvik_segment {
   float score;
   kvik_finish finish;
 } kvik_segment;
+// With timestamps: what was said between two times; `score` and `finish` are not set. KVIK_STATUS_BAD_ARGUMENT behind the last one.
+kvik_status kvik_transcription_get_timed(const kvik_transcription* transcription, size_t index, kvik_segment* timed);
 kvik_status kvik_transcription_get_segment(const kvik_transcription* transcription, size_t index, kvik_segment* segment);
 
 #ifdef __cplusplus

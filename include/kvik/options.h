@@ -195,8 +195,9 @@ struct Segment;
 struct TranscribeOptions {
   std::string language;       // spoken language ("de"); empty: as in generation_config.json, else detected
   std::string task;           // "transcribe" or "translate" (into English); empty: as in generation_config.json
+  bool timestamps = false;    // the decoder says when each text begins and ends; windows then begin where the last text ended
   TranslateOptions decoding;  // `language`, `source_language`, `batch` and `truncate` are ignored
-  int batch = 4;              // audio windows per run
+  int batch = 4;              // audio windows per run; with timestamps one
   std::function<void(const Segment&, int total)> on_segment;  // in order, as early as possible
 };
 

@@ -145,7 +145,9 @@ const File* Signature::embedder() const {
   return nullptr;
 }
 
-bool Signature::only_embeds() const { return embedder() != nullptr && embedder()->output_of(Role::kLogits) == nullptr; }
+bool Signature::only_embeds() const {
+  return embedder() != nullptr && (kind == Kind::kEncoder || embedder()->output_of(Role::kLogits) == nullptr);
+}
 
 bool Signature::can_rewind() const {
   const File* decoder = later_step();

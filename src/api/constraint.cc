@@ -57,7 +57,8 @@ std::shared_ptr<constrain::TokenConstraint> ModelConstraints::bind(const Constra
     return entries_.front().constraint;
   }
   if (!vocabulary_) vocabulary_ = vocabulary_of(*tokenizer, vocab_size);
-  entries_.push_front({constraint.state()->source, std::make_shared<constrain::TokenConstraint>(constraint.state()->automaton, *vocabulary_)});
+  entries_.push_front(
+      {constraint.state()->source, std::make_shared<constrain::TokenConstraint>(constraint.state()->automaton, *vocabulary_)});
   if (entries_.size() > kMostKnown) entries_.pop_back();
   return entries_.front().constraint;
 }

@@ -12,6 +12,7 @@ constexpr int kDefaultNewTokens = 256;  // if neither the caller nor the model s
 sample::TokenRules token_rules(const Model::State& state, const TargetRequest& request) {
   sample::TokenRules rules{static_cast<size_t>(state.traits().vocab), {}, state.traits().unsupported_tokens};
   if (!request.ignore_eos) rules.eos = state.config.eos;
+  rules.timestamps = request.timestamps;
   rules.eos.insert(rules.eos.end(), request.stop_ids.begin(), request.stop_ids.end());
   return rules;
 }
@@ -48,8 +49,8 @@ TargetRequest request_of(const GenerateOptions& o) {
 
 TargetRequest request_of(const TranslateOptions& o) {
   static const std::optional<Constraint> kNone;
-  return {o.max_tokens, o.sampling, o.beams,      o.length_penalty, o.early_stopping,       o.stop,
-          o.stop_ids,   o.ignore_eos, kNone, o.num_return_sequences, o.decoder_start_token_id};
+  return {o.max_tokens, o.sampling,   o.beams, o.length_penalty,       o.early_stopping,        o.stop,
+          o.stop_ids,   o.ignore_eos, kNone,   o.num_return_sequences, o.decoder_start_token_id};
 }
 
 TargetSetup make_target_setup(const Model::State& state, const TargetRequest& request, int n_start) {

@@ -10,7 +10,6 @@
 namespace kvik::constrain {
 namespace {
 
-
 // All rules in one numbering of states.
 struct Joined {
   std::vector<RuleAutomaton> rules;
@@ -48,7 +47,12 @@ class Reach {
  public:
   // `with_bytes`: edges that read something can be passed too.
   Reach(const Joined& joined, bool with_bytes, const std::vector<uint8_t>* live = nullptr)
-      : joined_(joined), with_bytes_(with_bytes), live_(live), reached_(joined.n_states(), 0), ends_(joined.rules.size(), 0), waiting_(joined.rules.size()) {
+      : joined_(joined),
+        with_bytes_(with_bytes),
+        live_(live),
+        reached_(joined.n_states(), 0),
+        ends_(joined.rules.size(), 0),
+        waiting_(joined.rules.size()) {
     for (uint32_t rule = 0; rule < joined.rules.size(); ++rule) add(joined.first_state[rule]);
     while (!stack_.empty()) {
       const uint32_t state = stack_.back();

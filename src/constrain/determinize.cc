@@ -10,7 +10,7 @@ namespace kvik::constrain {
 namespace {
 
 constexpr size_t kMostWork = 6'000'000;  // states put into sets, for one rule
-constexpr size_t kMostGrowth = 4;         // of deterministic automata
+constexpr size_t kMostGrowth = 4;        // of deterministic automata
 
 using Set = std::vector<uint32_t>;
 
@@ -162,8 +162,7 @@ class SubsetConstruction {
 
   std::span<const uint32_t> unique_targets() {
     std::ranges::sort(targets_);
-    const auto rest = std::ranges::unique(targets_);
-    targets_.erase(rest.begin(), rest.end());
+    targets_.erase(std::unique(targets_.begin(), targets_.end()), targets_.end());
     return targets_;
   }
 
@@ -191,7 +190,8 @@ RuleAutomaton remove_empty_edges(const RuleNfa& nfa) {
   Set closed;
   for (size_t i = 0; i < found.size(); ++i) {
     if (closures.is_too_much())
-      throw Error(Code::kBadArgument, "the constraint is too ambiguous: too many of its parts can match the same text; simplify what it repeats");
+      throw Error(Code::kBadArgument,
+                  "the constraint is too ambiguous: too many of its parts can match the same text; simplify what it repeats");
     const uint32_t from[] = {found[i]};
     RuleAutomaton::State state;
     state.accepting = closures.close(from, closed);

@@ -34,9 +34,9 @@ class Grammar {
   enum class Kind : uint8_t { kBytes, kChars, kSequence, kChoice, kRepeat, kRule, kGraph };
   struct Node {
     Kind kind;
-    int least = 0, most = 0;          // kRepeat
-    uint32_t index = 0;               // of bytes, sets, rules or graphs
-    std::vector<NodeId> children;     // kSequence, kChoice; one of kRepeat
+    int least = 0, most = 0;       // kRepeat
+    uint32_t index = 0;            // of bytes, sets, rules or graphs
+    std::vector<NodeId> children;  // kSequence, kChoice; one of kRepeat
   };
   struct Rule {
     std::string name;  // in messages

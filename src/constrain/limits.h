@@ -5,10 +5,10 @@
 // Constraints may come from anyone who can send a request: what grows with them is limited, and past a limit there is an error.
 namespace kvik::constrain {
 
-inline constexpr size_t kMostTextBytes = size_t{1} << 20;    // of a schema, pattern or grammar
-inline constexpr int kMostNesting = 128;                     // of groups, arrays and objects in it
-inline constexpr int kMostRepetitions = 100'000;             // of one part
-inline constexpr size_t kMostNodes = 400'000;                // of a grammar
+inline constexpr size_t kMostTextBytes = size_t{1} << 20;  // of a schema, pattern or grammar
+inline constexpr int kMostNesting = 128;                   // of groups, arrays and objects in it
+inline constexpr int kMostRepetitions = 100'000;           // of one part
+inline constexpr size_t kMostNodes = 400'000;              // of a grammar
 inline constexpr size_t kMostRules = 100'000;
 inline constexpr size_t kMostStates = 300'000;               // of the automaton
 inline constexpr size_t kMostPatternStates = 50'000;         // of a deterministic automaton of a pattern

@@ -33,7 +33,8 @@ Mask::Mask(std::span<const uint64_t> words) {
   }
   ids_.reserve(count_);
   for (size_t i = 0; i < words.size(); ++i) {
-    for (uint64_t word = words[i]; word != 0; word &= word - 1) ids_.push_back(static_cast<TokenId>(i * 64 + static_cast<size_t>(std::countr_zero(word))));
+    for (uint64_t word = words[i]; word != 0; word &= word - 1)
+      ids_.push_back(static_cast<TokenId>(i * 64 + static_cast<size_t>(std::countr_zero(word))));
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <deque>
 
-#include "constrain/limits.h"
 #include "constrain/states.h"
 
 namespace kvik::constrain {
@@ -78,7 +77,8 @@ struct TextStatesInUse {
     size_t operator()(const MaskKey& key) const { return std::hash<const void*>()(key.state) * 2 + (key.at_start ? 1 : 0); }
   };
 
-  explicit TextStatesInUse(std::shared_ptr<const Automaton> automaton) : states(std::move(automaton)) {}
+  TextStatesInUse(std::shared_ptr<const Automaton> automaton, size_t most_mask_bytes)
+      : states(std::move(automaton)), n_most_mask_bytes(most_mask_bytes) {}
 
   std::shared_ptr<const Mask> mask(TextState* state, bool at_start, const TokenTexts& texts) {
     const MaskKey key{state, at_start};
@@ -92,7 +92,7 @@ struct TextStatesInUse {
     if (!is_new) return place->second;
     n_mask_bytes += found->bytes();
     order.push_back(key);
-    while (n_mask_bytes > kMostMaskBytes && order.size() > 1) {
+    while (n_mask_bytes > n_most_mask_bytes && order.size() > 1) {
       const auto oldest = masks.find(order.front());
       order.pop_front();
       n_mask_bytes -= oldest->second->bytes();
@@ -102,19 +102,21 @@ struct TextStatesInUse {
   }
 
   TextStates states;
+  const size_t n_most_mask_bytes;
   std::mutex mutex;  // of what follows
   std::unordered_map<MaskKey, std::shared_ptr<const Mask>, MaskKeyHash> masks;
   std::deque<MaskKey> order;  // oldest first
   size_t n_mask_bytes = 0;
 };
 
-TokenConstraint::TokenConstraint(std::shared_ptr<const Automaton> automaton, Vocabulary vocabulary)
-    : automaton_(std::move(automaton)), vocabulary_(std::move(vocabulary)) {}
+TokenConstraint::TokenConstraint(std::shared_ptr<const Automaton> automaton, Vocabulary vocabulary, MemoryLimits limits)
+    : automaton_(std::move(automaton)), vocabulary_(std::move(vocabulary)), limits_(limits) {}
 TokenConstraint::~TokenConstraint() = default;
 
 std::shared_ptr<TextStatesInUse> TokenConstraint::in_use() {
   const std::lock_guard lock(mutex_);
-  if (in_use_ == nullptr || in_use_->states.bytes() > kMostStateBytes) in_use_ = std::make_shared<TextStatesInUse>(automaton_);
+  if (in_use_ == nullptr || in_use_->states.bytes() > limits_.state_bytes)
+    in_use_ = std::make_shared<TextStatesInUse>(automaton_, limits_.mask_bytes);
   return in_use_;
 }
 
@@ -130,7 +132,8 @@ void Matcher::use_current_states() {
 
 Allowed Matcher::allowed() {
   use_current_states();
-  return {states_->mask(state_, at_start_ && constraint_->vocabulary_.first != constraint_->vocabulary_.later, texts()), state_->complete()};
+  return {states_->mask(state_, at_start_ && constraint_->vocabulary_.first != constraint_->vocabulary_.later, texts()),
+          state_->complete()};
 }
 
 bool Matcher::accept(TokenId token) {

@@ -6,6 +6,7 @@
 
 #include "base/token.h"
 #include "constrain/automaton.h"
+#include "constrain/limits.h"
 #include "constrain/mask.h"
 #include "constrain/token_trie.h"
 
@@ -26,10 +27,16 @@ struct Allowed {
 struct TextStatesInUse;
 class TextState;
 
+// Most memory that a constraint keeps; past it, states start over and the oldest masks are dropped.
+struct MemoryLimits {
+  size_t state_bytes = kMostStateBytes;
+  size_t mask_bytes = kMostMaskBytes;
+};
+
 // A constraint for the tokens of one model, with the masks that were computed. Shared by any number of matchers and threads.
 class TokenConstraint {
  public:
-  TokenConstraint(std::shared_ptr<const Automaton> automaton, Vocabulary vocabulary);
+  TokenConstraint(std::shared_ptr<const Automaton> automaton, Vocabulary vocabulary, MemoryLimits limits = {});
   ~TokenConstraint();
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
@@ -41,6 +48,7 @@ class TokenConstraint {
 
   std::shared_ptr<const Automaton> automaton_;
   Vocabulary vocabulary_;
+  MemoryLimits limits_;
   std::mutex mutex_;
   std::shared_ptr<TextStatesInUse> in_use_;
 };

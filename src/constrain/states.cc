@@ -115,8 +115,9 @@ TextState* TextStates::close(Work& work) {
       }
     }
     if (found_.size() > kMostConfigurations * 4)
-      throw Error(Code::kTooLarge, fmt::format("the constraint is too ambiguous: there are more than {} ways to read the text so far; simplify it",
-                                               kMostConfigurations));
+      throw Error(Code::kTooLarge,
+                  fmt::format("the constraint is too ambiguous: there are more than {} ways to read the text so far; simplify it",
+                              kMostConfigurations));
   }
   work.spend(found_.size() + 1);
   std::erase_if(found_, [&](Configuration c) { return automaton_->first_edge[c.state] == automaton_->first_edge[c.state + 1]; });

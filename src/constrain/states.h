@@ -23,7 +23,7 @@ struct Configuration {
 class TextState {
  public:
   bool is_dead() const { return configurations_.empty() && !complete_; }  // no match begins like this
-  bool complete() const { return complete_; }                            // the text so far is a match
+  bool complete() const { return complete_; }                             // the text so far is a match
   bool only_end() const { return configurations_.empty() && complete_; }  // and of no longer match the beginning
 
  private:

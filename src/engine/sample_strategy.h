@@ -22,7 +22,7 @@ struct StopConditions {
 struct SampleOptions {
   StopConditions stop;
   size_t prompt_length = 0;
-  std::vector<TokenId> source;  // tokens that an encoder read, for penalties that look at them
+  std::vector<TokenId> source;                                       // tokens that an encoder read, for penalties that look at them
   std::shared_ptr<constrain::TokenConstraint> constraint = nullptr;  // null: any tokens
   int n_samples = 1;            // sequences drawn from one prompt
   double length_penalty = 1.0;  // of scores

@@ -30,7 +30,7 @@ class Strategy {
   // different streams advance at the same time, each on some thread: what they share must allow that.
   virtual std::span<const sample::Continuation> advance(std::span<const Sequence> branches, Workers& workers) = 0;
 
-  virtual double mask_ms() const { return 0; }  // spent so far on finding the tokens that a constraint allows
+  virtual double mask_ms() const { return 0; }                // spent so far on finding the tokens that a constraint allows
   virtual Finish finish() const { return Finish::kStop; }     // of a finished stream
   virtual std::vector<Target> targets() const { return {}; }  // best first
 };

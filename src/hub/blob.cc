@@ -110,7 +110,7 @@ class Partial {
 
 // One request; what arrives is appended. An error of the disk is kept, because it cannot pass through libcurl.
 Response receive(HttpClient& client, Partial& partial, const Fetch& fetch, std::exception_ptr& disk_error) {
-  bool too_much = false;
+  bool too_much = false, other_range = false;
   const auto guarded = [&](const auto& body) {
     try {
       return body();
@@ -124,7 +124,8 @@ Response receive(HttpClient& client, Partial& partial, const Fetch& fetch, std::
   request.start = [&](int64_t from) {
     return guarded([&] {
       if (from != partial.done()) partial.restart();  // the hub sends all of it again
-      return from == partial.done();
+      other_range = from != partial.done();
+      return !other_range;
     });
   };
   request.body = [&](std::span<const char> bytes) {
@@ -136,6 +137,7 @@ Response receive(HttpClient& client, Partial& partial, const Fetch& fetch, std::
   };
   Response response = client.get(request);
   if (response.status == 416) partial.restart();
+  if (other_range) response.stopped = false, response.error = "the hub sent another part of the file than it was asked for";
   if (too_much) throw Error(Code::kIo, fmt::format("{}: the hub sends more bytes than it lists", fetch.url));
   return response;
 }

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "api/hub_cache.h"
-#include "base/log.h"
 #include "hub/blob.h"
 #include "hub/external_names.h"
 #include "hub/selection.h"

@@ -6,6 +6,7 @@
 #include "server/ollama/ollama.h"
 #include "server/openai/openai.h"
 #include "server/operations.h"
+#include "server/status.h"
 #include "server/web/page.h"
 
 namespace kvik::server {
@@ -51,6 +52,7 @@ const std::vector<Route>& routes() {
       open("/health", health),
       open("/health/live", health_live),
       open("/health/ready", health),
+      get("/v1/status", kOpenAi, status),
       get("/metrics", kOpenAi, metrics),
       open("/openapi.json", web_file),
       open("/", web_file),

@@ -52,7 +52,8 @@ void check(const Tokenizer& tokenizer, const TokenBytes& bytes) {
     sound = tokenizer.decode(ids) == expected;
   }
   if (!sound)
-    throw Error(Code::kUnsupported, "constraints are not supported with this tokenizer: the text of a token depends on the tokens around it");
+    throw Error(Code::kUnsupported,
+                "constraints are not supported with this tokenizer: the text of a token depends on the tokens around it");
 }
 
 }  // namespace

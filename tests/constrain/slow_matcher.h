@@ -9,8 +9,8 @@
 
 namespace kvik::constrain {
 
-// Matches texts by the definition of a grammar: which positions a node can end at, and whether it can go on past the end of the text. Shares
-// nothing with the automaton. Every rule must have a match, and none may be left-recursive.
+// Matches texts by the definition of a grammar: which positions a node can end at, and whether it can go on past the end of the text.
+// Shares nothing with the automaton. Every rule must have a match, and none may be left-recursive.
 class SlowMatcher {
  public:
   SlowMatcher(const Grammar& grammar, std::string_view text) : grammar_(grammar), text_(text) {

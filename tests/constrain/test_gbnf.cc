@@ -18,7 +18,7 @@ item ::= [a-z]+ | root
 ws ::= [ \t\n]{0,2}
 )");
   for (const char* good : {"[]", "[a]", "[ab,  c]", "[[],[a]]", "[\n]"}) EXPECT_TRUE(reader.accepts(good)) << good;
-  for (const char* bad : {"", "[", "[a,]", "[A]", "[a]]", "[   ]"}) EXPECT_FALSE(reader.accepts(bad)) << bad;
+  for (const char* bad : {"", "[", "[a,]", "[A]", "[a]]", "[     ]"}) EXPECT_FALSE(reader.accepts(bad)) << bad;
   EXPECT_TRUE(reader.must_end("[a]"));
   EXPECT_FALSE(reader.must_end("[a"));
 }
@@ -65,15 +65,18 @@ TEST(Gbnf, MistakesAreNamedWithTheirPlace) {
 
 TEST(Gbnf, HostileGrammarsEndWithASentence) {
   EXPECT_THAT(gbnf_error("root ::= \"a\"{1000000}"), testing::HasSubstr("is not supported"));
-  EXPECT_THAT(gbnf_error("root ::= a{90000}\na ::= b{90000}\nb ::= (\"x\" \"y\"){90000} (\"zzzzzz\"){90000} c\nc ::= (\"x\"){90000} (\"y\"){90000}{9}"),
-              testing::HasSubstr("states"));
+  EXPECT_THAT(
+      gbnf_error(
+          "root ::= a{90000}\na ::= b{90000}\nb ::= (\"x\" \"y\"){90000} (\"zzzzzz\"){90000} c\nc ::= (\"x\"){90000} (\"y\"){90000}{9}"),
+      testing::HasSubstr("states"));
   EXPECT_THAT(gbnf_error("root ::= " + std::string(100000, '(')), testing::HasSubstr("nested"));
   EXPECT_THAT(gbnf_error(std::string(2 << 20, ' ')), testing::HasSubstr("at most"));
   EXPECT_THAT(gbnf_error("root ::= (\"a\"? ){20000} (\"a\"?){20000}"), testing::HasSubstr("ambiguous"));
 }
 
 TEST(Gbnf, TooManyWaysToReadATextAreAnError) {
-  TextReader reader = TextReader::of_gbnf("root ::= s s s s s s s s s s s s \"!\"\ns ::= \"a\" s \"b\" | \"a\" s | \"a\" \"a\"? s | \"a\"\n");
+  TextReader reader =
+      TextReader::of_gbnf("root ::= s s s s s s s s s s s s \"!\"\ns ::= \"a\" s \"b\" | \"a\" s | \"a\" \"a\"? s | \"a\"\n");
   EXPECT_THROW(reader.accepts(std::string(3000, 'a')), Error);
 }
 

@@ -15,10 +15,10 @@ std::string pattern_error(const std::string& pattern) {
 }
 
 TEST(Patterns, MatchWhatTheStandardLibraryMatches) {
-  const std::vector<std::string> patterns = {"a*b",        "(ab|a)(bc|c)?", "[a-c]{2,3}",  "a{2,}",    "(a|b)*c+",  "^ab",       "ab$",        "^a|b$",
-                                             "a.c",        "[^ab]c",        "\\d+-\\w",    "(?:a|)b",  "a?b?c?",    "^$",        "a|",         "(^a|b)c",
-                                             "b($|c)",     "\\x61b",        "[\\d.]+",     "[a\\-c]+", "(a{2}){2}", "(a|ab)*$",  "(?:^|b)a",   "[^\\w]",
-                                             "a{0}b",      "((a)(b))c",     "c*?b",        "\\.",      "[]a]?b"};
+  const std::vector<std::string> patterns = {
+      "a*b",       "(ab|a)(bc|c)?", "[a-c]{2,3}", "a{2,}",  "(a|b)*c+", "^ab",       "ab$",    "^a|b$",  "a.c",     "[^ab]c",
+      "\\d+-\\w",  "(?:a|)b",       "a?b?c?",     "^$",     "a|",       "(^a|b)c",   "b($|c)", "\\x61b", "[\\d.]+", "[a\\-c]+",
+      "(a{2}){2}", "(a|ab)*$",      "(?:^|b)a",   "[^\\w]", "a{0}b",    "((a)(b))c", "c*?b",   "\\.",    "[]a]?b"};
   std::mt19937 random(1);
   int n_matching = 0;
   for (const std::string& pattern : patterns) {

@@ -3,8 +3,8 @@
 #include <random>
 
 #include "constrain/matcher.h"
-#include "constrain/support.h"
 #include "constrain/slow_matcher.h"
+#include "constrain/support.h"
 #include "kvik/error.h"
 
 namespace kvik::constrain {
@@ -116,7 +116,28 @@ TEST(RandomGrammars, TextsMatchAndBeginMatchesAsByTheDefinition) {
 
 TEST(RandomGrammars, ATokenIsAllowedIfItsBytesBeginAMatch) {
   // Tokens that end within characters, span several parts of a grammar, or repeat the bytes of another.
-  const std::vector<std::string> tokens = {"a", "b", "c", "ab", "ba", "aab", "bca", "é", "\xC3", "\xA9", "\xAAx", "a\xC3", "\xA9" "b", "日", "\xE6\x97", "\xA5", "d", "", "a", "abcabc", "b\xE6"};
+  const std::vector<std::string> tokens = {"a",
+                                           "b",
+                                           "c",
+                                           "ab",
+                                           "ba",
+                                           "aab",
+                                           "bca",
+                                           "é",
+                                           "\xC3",
+                                           "\xA9",
+                                           "\xAAx",
+                                           "a\xC3",
+                                           "\xA9"
+                                           "b",
+                                           "日",
+                                           "\xE6\x97",
+                                           "\xA5",
+                                           "d",
+                                           "",
+                                           "a",
+                                           "abcabc",
+                                           "b\xE6"};
   int n_allowed = 0, n_forbidden = 0;
   for (uint32_t seed = 1000; seed < 1200; ++seed) {
     GrammarMaker maker(seed);
@@ -124,7 +145,8 @@ TEST(RandomGrammars, ATokenIsAllowedIfItsBytesBeginAMatch) {
     const Grammar grammar = parse_gbnf(notation);
     if (!all_rules_match(grammar)) continue;
     const auto texts = std::make_shared<const TokenTexts>(tokens, tokens.size());
-    const auto constraint = std::make_shared<TokenConstraint>(std::make_shared<const Automaton>(compile(grammar, "grammar")), Vocabulary{texts, texts});
+    const auto constraint =
+        std::make_shared<TokenConstraint>(std::make_shared<const Automaton>(compile(grammar, "grammar")), Vocabulary{texts, texts});
     Matcher matcher(constraint);
     std::string text;
     for (int step = 0; step < 6; ++step) {

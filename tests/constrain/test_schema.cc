@@ -10,12 +10,19 @@ struct Case {
   std::vector<const char*> good, bad;
 };
 
-void check(const std::vector<Case>& cases) {
+// What is accepted or refused wrongly.
+std::vector<std::string> mistakes_in(const std::vector<Case>& cases) {
+  std::vector<std::string> mistakes;
   for (const Case& one : cases) {
     TextReader reader = TextReader::of_schema(one.schema);
-    for (const char* text : one.good) EXPECT_TRUE(reader.accepts(text)) << one.schema << "\n" << text;
-    for (const char* text : one.bad) EXPECT_FALSE(reader.accepts(text)) << one.schema << "\n" << text;
+    for (const char* text : one.good) {
+      if (!reader.accepts(text)) mistakes.push_back(std::string(one.schema) + " refuses " + text);
+    }
+    for (const char* text : one.bad) {
+      if (reader.accepts(text)) mistakes.push_back(std::string(one.schema) + " accepts " + text);
+    }
   }
+  return mistakes;
 }
 
 std::string schema_error(const std::string& schema) {
@@ -23,63 +30,81 @@ std::string schema_error(const std::string& schema) {
 }
 
 TEST(Schema, Types) {
-  check({{"true", {"1", "null", "[1, \"a\"]", "{\"a\": {}}", "-1.5e-3"}, {"", "01", "tru", "[1,]", "{a:1}"}},
-         {R"({"type": "null"})", {"null"}, {"0"}},
-         {R"({"type": ["boolean", "string"]})", {"true", "\"x\""}, {"1", "null"}},
-         {R"({"type": "integer"})", {"0", "-12"}, {"1.5", "-", "00"}},
-         {R"({"type": "number"})", {"0", "-12.25", "1e5"}, {"1.", ".5"}},
-         {R"({"type": "string", "nullable": true})", {"null", "\"\""}, {"1"}},
-         {R"({"type": "object"})", {"{}", "{\n  \"a\": 1,\n  \"b\": [2]\n}"}, {"[]", "{\"a\": 1", "{\"a\" : 1}"}}});
+  EXPECT_THAT(mistakes_in({{"true", {"1", "null", "[1, \"a\"]", "{\"a\": {}}", "-1.5e-3"}, {"", "01", "tru", "[1,]", "{a:1}"}},
+                           {R"({"type": "null"})", {"null"}, {"0"}},
+                           {R"({"type": ["boolean", "string"]})", {"true", "\"x\""}, {"1", "null"}},
+                           {R"({"type": "integer"})", {"0", "-12"}, {"1.5", "-", "00"}},
+                           {R"({"type": "number"})", {"0", "-12.25", "1e5"}, {"1.", ".5"}},
+                           {R"({"type": "string", "nullable": true})", {"null", "\"\""}, {"1"}},
+                           {R"({"type": "object"})", {"{}", "{\n  \"a\": 1,\n  \"b\": [2]\n}"}, {"[]", "{\"a\": 1", "{\"a\" : 1}"}}}),
+              testing::IsEmpty());
 }
 
 TEST(Schema, StringsCountCharactersNotBytesOrEscapes) {
-  check({{R"({"type": "string", "minLength": 2, "maxLength": 3})",
-          {R"("ab")", R"("é日")", R"("\u00e9\n")", R"("\ud83d\ude00x")", R"("😀😀😀")"},
-          {R"("a")", R"("abcd")", R"("\u00e9")", R"("\ud83d\ude00")", R"("\ud83dab")", "\"a\nb\""}},
-         {R"({"type": "string", "pattern": "^[a-c]+$"})", {R"("abc")"}, {R"("")", R"("abd")"}},
-         {R"({"type": "string", "pattern": "b"})", {R"("abc")", R"("b")"}, {R"("ac")"}},
-         {R"({"type": "string", "pattern": "^a.*\\\\$"})", {R"("a\\")", R"("a\"\\")"}, {R"("a")"}},
-         {R"({"type": "string", "pattern": "^[a-z]*$", "minLength": 3, "maxLength": 4})", {R"("abc")", R"("abcd")"}, {R"("ab")", R"("abcde")"}},
-         {R"({"type": "string", "pattern": "^\\n$"})", {R"("\n")"}, {"\"\n\""}}});
+  EXPECT_THAT(mistakes_in({{R"({"type": "string", "minLength": 2, "maxLength": 3})",
+                            {R"("ab")", R"("é日")", R"("\u00e9\n")", R"("\ud83d\ude00x")", R"("😀😀😀")"},
+                            {R"("a")", R"("abcd")", R"("\u00e9")", R"("\ud83d\ude00")", R"("\ud83dab")", "\"a\nb\""}},
+                           {R"({"type": "string", "pattern": "^[a-c]+$"})", {R"("abc")"}, {R"("")", R"("abd")"}},
+                           {R"({"type": "string", "pattern": "b"})", {R"("abc")", R"("b")"}, {R"("ac")"}},
+                           {R"({"type": "string", "pattern": "^a.*\\\\$"})", {R"("a\\")", R"("a\"\\")"}, {R"("a")"}},
+                           {R"({"type": "string", "pattern": "^[a-z]*$", "minLength": 3, "maxLength": 4})",
+                            {R"("abc")", R"("abcd")"},
+                            {R"("ab")", R"("abcde")"}},
+                           {R"({"type": "string", "pattern": "^\\n$"})", {R"("\n")"}, {"\"\n\""}}}),
+              testing::IsEmpty());
 }
 
 TEST(Schema, Formats) {
-  check({{R"({"type": "string", "format": "date"})", {R"("2024-02-29")", R"("2000-02-29")", R"("1999-12-31")"}, {R"("2023-02-29")", R"("1900-02-29")", R"("2024-13-01")", R"("2024-04-31")", R"("0000-01-01")"}},
-         {R"({"type": "string", "format": "time"})", {R"("23:59:59Z")", R"("00:00:00.123+01:00")"}, {R"("24:00:00Z")", R"("10:00:00")"}},
-         {R"({"type": "string", "format": "date-time"})", {R"("2024-02-29T01:02:03Z")"}, {R"("2024-02-29 01:02:03Z")"}},
-         {R"({"type": "string", "format": "uuid"})", {R"("123e4567-e89b-12d3-a456-426614174000")"}, {R"("123e4567e89b12d3a456426614174000")"}},
-         {R"({"type": "string", "format": "ipv4"})", {R"("192.168.0.255")"}, {R"("256.1.1.1")", R"("1.1.1")"}},
-         {R"({"type": "string", "format": "ipv6"})", {R"("::")", R"("1:2:3:4:5:6:7:8")", R"("fe80::1")"}, {R"("1:2:3")", R"("1::2::3")"}},
-         {R"({"type": "string", "format": "email"})", {R"("a.b@example.org")"}, {R"("a@b")", R"("@b.org")"}},
-         {R"({"type": "string", "format": "duration"})", {R"("P1DT2H")", R"("PT5M")"}, {R"("P")", R"("1D")"}}});
+  EXPECT_THAT(
+      mistakes_in(
+          {{R"({"type": "string", "format": "date"})",
+            {R"("2024-02-29")", R"("2000-02-29")", R"("1999-12-31")"},
+            {R"("2023-02-29")", R"("1900-02-29")", R"("2024-13-01")", R"("2024-04-31")", R"("0000-01-01")"}},
+           {R"({"type": "string", "format": "time"})", {R"("23:59:59Z")", R"("00:00:00.123+01:00")"}, {R"("24:00:00Z")", R"("10:00:00")"}},
+           {R"({"type": "string", "format": "date-time"})", {R"("2024-02-29T01:02:03Z")"}, {R"("2024-02-29 01:02:03Z")"}},
+           {R"({"type": "string", "format": "uuid"})",
+            {R"("123e4567-e89b-12d3-a456-426614174000")"},
+            {R"("123e4567e89b12d3a456426614174000")"}},
+           {R"({"type": "string", "format": "ipv4"})", {R"("192.168.0.255")"}, {R"("256.1.1.1")", R"("1.1.1")"}},
+           {R"({"type": "string", "format": "ipv6"})", {R"("::")", R"("1:2:3:4:5:6:7:8")", R"("fe80::1")"}, {R"("1:2:3")", R"("1::2::3")"}},
+           {R"({"type": "string", "format": "email"})", {R"("a.b@example.org")"}, {R"("a@b")", R"("@b.org")"}},
+           {R"({"type": "string", "format": "duration"})", {R"("P1DT2H")", R"("PT5M")"}, {R"("P")", R"("1D")"}}}),
+      testing::IsEmpty());
 }
 
 TEST(Schema, IntegersBetweenBounds) {
   const std::pair<int, int> ranges[] = {{0, 0}, {3, 7}, {-5, 5}, {9, 123}, {100, 1099}, {-250, -13}, {-1, 1000}, {998, 1002}};
   for (const auto& [least, most] : ranges) {
-    TextReader reader = TextReader::of_schema(R"({"type": "integer", "minimum": )" + std::to_string(least) + R"(, "maximum": )" + std::to_string(most) + "}");
-    for (int n = -1100; n <= 1100; ++n) ASSERT_EQ(reader.accepts(std::to_string(n)), n >= least && n <= most) << n << " in " << least << " " << most;
+    TextReader reader = TextReader::of_schema(R"({"type": "integer", "minimum": )" + std::to_string(least) + R"(, "maximum": )" +
+                                              std::to_string(most) + "}");
+    for (int n = -1100; n <= 1100; ++n)
+      ASSERT_EQ(reader.accepts(std::to_string(n)), n >= least && n <= most) << n << " in " << least << " " << most;
   }
-  check({{R"({"type": "integer", "exclusiveMinimum": 3, "exclusiveMaximum": 6.5})", {"4", "5", "6"}, {"3", "7"}},
-         {R"({"type": "integer", "minimum": 2.5})", {"3", "99999"}, {"2", "-3"}},
-         {R"({"type": "integer", "maximum": -2.5})", {"-3", "-10000"}, {"-2", "0"}},
-         {R"({"type": "integer", "minimum": 3, "exclusiveMinimum": true})", {"4"}, {"3"}},
-         {R"({"type": "integer", "multipleOf": 5, "minimum": -12, "maximum": 23})", {"0", "5", "-10", "20"}, {"-15", "25", "3"}},
-         {R"({"type": "integer", "allOf": [{"multipleOf": 4}, {"multipleOf": 6}]})", {"0", "12", "-24"}, {"4", "6", "8"}}});
+  EXPECT_THAT(
+      mistakes_in({{R"({"type": "integer", "exclusiveMinimum": 3, "exclusiveMaximum": 6.5})", {"4", "5", "6"}, {"3", "7"}},
+                   {R"({"type": "integer", "minimum": 2.5})", {"3", "99999"}, {"2", "-3"}},
+                   {R"({"type": "integer", "maximum": -2.5})", {"-3", "-10000"}, {"-2", "0"}},
+                   {R"({"type": "integer", "minimum": 3, "exclusiveMinimum": true})", {"4"}, {"3"}},
+                   {R"({"type": "integer", "multipleOf": 5, "minimum": -12, "maximum": 23})", {"0", "5", "-10", "20"}, {"-15", "25", "3"}},
+                   {R"({"type": "integer", "allOf": [{"multipleOf": 4}, {"multipleOf": 6}]})", {"0", "12", "-24"}, {"4", "6", "8"}}}),
+      testing::IsEmpty());
 }
 
 TEST(Schema, NumbersBetweenBounds) {
-  const std::pair<std::string, std::string> ranges[] = {{"-1.5", "2.25"}, {"0", "1"}, {"0.05", "0.3"}, {"-20.75", "-3"}, {"99.5", "1000.01"}, {"1e-3", "2e1"}};
+  const std::pair<std::string, std::string> ranges[] = {{"-1.5", "2.25"}, {"0", "1"},          {"0.05", "0.3"},
+                                                        {"-20.75", "-3"}, {"99.5", "1000.01"}, {"1e-3", "2e1"}};
   for (const auto& [least, most] : ranges) {
     for (const bool exclusive : {false, true}) {
-      TextReader reader = TextReader::of_schema(exclusive ? R"({"type": "number", "exclusiveMinimum": )" + least + R"(, "exclusiveMaximum": )" + most + "}"
-                                                          : R"({"type": "number", "minimum": )" + least + R"(, "maximum": )" + most + "}");
+      TextReader reader =
+          TextReader::of_schema(exclusive ? R"({"type": "number", "exclusiveMinimum": )" + least + R"(, "exclusiveMaximum": )" + most + "}"
+                                          : R"({"type": "number", "minimum": )" + least + R"(, "maximum": )" + most + "}");
       for (int n = -2200; n <= 2200; n += 5) {
         for (const int scale : {1, 10, 100, 1000}) {
           const double value = static_cast<double>(n) / scale;
           std::string text = std::to_string(value);
           if (n == 0 && text[0] == '-') continue;
-          const bool inside = exclusive ? value > std::stod(least) && value < std::stod(most) : value >= std::stod(least) && value <= std::stod(most);
+          const bool inside =
+              exclusive ? value > std::stod(least) && value < std::stod(most) : value >= std::stod(least) && value <= std::stod(most);
           ASSERT_EQ(reader.accepts(text), inside && !(n == 0 && text[0] == '-')) << text << " in " << least << " " << most;
         }
       }
@@ -89,57 +114,91 @@ TEST(Schema, NumbersBetweenBounds) {
 }
 
 TEST(Schema, EnumAndConst) {
-  check({{R"({"enum": ["a", 1, null, [1, 2], {"x": true}]})", {"\"a\"", "1", "null", "[1, 2]", "[1,2]", R"({"x": true})"}, {"\"b\"", "[1]", "{}"}},
-         {R"({"const": "a\"\u00e9\n"})", {R"("a\"é\n")"}, {R"("a\"\u00e9\n")"}},
-         {R"({"enum": [1, 2, 3, "x"], "minimum": 2})", {"2", "3", "\"x\""}, {"1"}},
-         {R"({"enum": ["a", "bb", "ccc"], "maxLength": 2, "pattern": "b"})", {"\"bb\""}, {"\"a\"", "\"ccc\""}}});
+  EXPECT_THAT(mistakes_in({{R"({"enum": ["a", 1, null, [1, 2], {"x": true}]})",
+                            {"\"a\"", "1", "null", "[1, 2]", "[1,2]", R"({"x": true})"},
+                            {"\"b\"", "[1]", "{}"}},
+                           {R"({"const": "a\"\u00e9\n"})", {R"("a\"é\n")"}, {R"("a\"\u00e9\n")"}},
+                           {R"({"enum": [1, 2, 3, "x"], "minimum": 2})", {"2", "3", "\"x\""}, {"1"}},
+                           {R"({"enum": ["a", "bb", "ccc"], "maxLength": 2, "pattern": "b"})", {"\"bb\""}, {"\"a\"", "\"ccc\""}}}),
+              testing::IsEmpty());
 }
 
 TEST(Schema, ObjectsHaveTheirPropertiesInOrder) {
-  check({{R"({"properties": {"a": {"type": "integer"}, "b": {"type": "null"}, "c": true}, "required": ["b"], "type": "object"})",
-          {R"({"b": null})", R"({"a": 1, "b": null})", R"({"a":1,"b":null,"c":[]})", R"({"b":null,"c":0})"},
-          {"{}", R"({"a": 1})", R"({"b": null, "a": 1})", R"({"b": null, "d": 1})", R"({"b": null,})", R"({"b": null, "b": null})"}},
-         {R"({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}})",
-          {"{}", R"({"a": 1, "x": "y"})", R"({"x": "y", "ab": ""})"},
-          {R"({"x": 1})", R"({"a": "y"})", R"({"x": "y", "a": 1})", R"({"\u0061": "y"})"}},
-         {R"({"type": "object", "additionalProperties": false})", {"{}"}, {R"({"a": 1})"}},
-         {R"({"type": "object", "required": ["z"]})", {R"({"z": 1})", R"({"z": [], "y": 2})"}, {"{}", R"({"y": 2})"}},
-         {R"({"type": "object", "patternProperties": {"^x": {"type": "integer"}, "y$": {"minimum": 5}}, "additionalProperties": false})",
-          {R"({"x": 1})", R"({"xy": 7})", R"({"ay": "s"})"},
-          {R"({"x": "1"})", R"({"xy": 3})", R"({"b": 1})"}},
-         {R"({"type": "object", "properties": {"a": true, "b": true, "c": true}, "minProperties": 2, "maxProperties": 2})",
-          {R"({"a": 1, "c": 2})", R"({"b": 1, "c": 2})"},
-          {"{}", R"({"a": 1})", R"({"a": 1, "b": 1, "c": 1})"}},
-         {R"({"type": "object", "minProperties": 1, "maxProperties": 2})", {R"({"q": 1})", R"({"q": 1, "r": 2})"}, {"{}", R"({"q": 1, "r": 2, "s": 3})"}},
-         {R"({"type": "object", "propertyNames": {"pattern": "^[a-z]+$", "maxLength": 3}})", {"{}", R"({"abc": 1})"}, {R"({"abcd": 1})", R"({"A": 1})"}},
-         {R"({"type": "object", "properties": {"gone": false, "a": true}})", {"{}", R"({"a": 1})"}, {R"({"gone": 1})"}}});
+  EXPECT_THAT(
+      mistakes_in(
+          {{R"({"properties": {"a": {"type": "integer"}, "b": {"type": "null"}, "c": true}, "required": ["b"], "type": "object"})",
+            {R"({"b": null})", R"({"a": 1, "b": null})", R"({"a":1,"b":null,"c":[]})", R"({"b":null,"c":0})"},
+            {"{}", R"({"a": 1})", R"({"b": null, "a": 1})", R"({"b": null, "d": 1})", R"({"b": null,})", R"({"b": null, "b": null})"}},
+           {R"({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}})",
+            {"{}", R"({"a": 1, "x": "y"})", R"({"x": "y", "ab": ""})"},
+            {R"({"x": 1})", R"({"a": "y"})", R"({"x": "y", "a": 1})", R"({"\u0061": "y"})"}},
+           {R"({"type": "object", "additionalProperties": false})", {"{}"}, {R"({"a": 1})"}},
+           {R"({"type": "object", "required": ["z"]})", {R"({"z": 1})", R"({"z": [], "y": 2})"}, {"{}", R"({"y": 2})"}},
+           {R"({"type": "object", "patternProperties": {"^x": {"type": "integer"}, "y$": {"minimum": 5}}, "additionalProperties": false})",
+            {R"({"x": 1})", R"({"xy": 7})", R"({"ay": "s"})"},
+            {R"({"x": "1"})", R"({"xy": 3})", R"({"b": 1})"}},
+           {R"({"type": "object", "properties": {"a": true, "b": true, "c": true}, "minProperties": 2, "maxProperties": 2})",
+            {R"({"a": 1, "c": 2})", R"({"b": 1, "c": 2})"},
+            {"{}", R"({"a": 1})", R"({"a": 1, "b": 1, "c": 1})"}},
+           {R"({"type": "object", "minProperties": 1, "maxProperties": 2})",
+            {R"({"q": 1})", R"({"q": 1, "r": 2})"},
+            {"{}", R"({"q": 1, "r": 2, "s": 3})"}},
+           {R"({"type": "object", "propertyNames": {"pattern": "^[a-z]+$", "maxLength": 3}})",
+            {"{}", R"({"abc": 1})"},
+            {R"({"abcd": 1})", R"({"A": 1})"}},
+           {R"({"type": "object", "properties": {"gone": false, "a": true}})", {"{}", R"({"a": 1})"}, {R"({"gone": 1})"}}}),
+      testing::IsEmpty());
 }
 
 TEST(Schema, Arrays) {
-  check({{R"({"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 3})", {"[1,2]", "[1, 2, 3]"}, {"[]", "[1]", "[1,2,3,4]", "[1,\"a\"]"}},
-         {R"({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": {"type": "null"}})", {"[]", "[1]", "[1,\"a\"]", "[1,\"a\",null,null]"}, {"[\"a\"]", "[1,\"a\",1]"}},
-         {R"({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": false, "minItems": 2})", {"[1,\"a\"]"}, {"[1]", "[1,\"a\",1]"}},
-         {R"({"type": "array", "items": [{"type": "integer"}], "additionalItems": {"type": "string"}})", {"[1,\"a\"]"}, {"[1,2]"}},
-         {R"({"type": "array", "maxItems": 0})", {"[]"}, {"[1]"}},
-         {R"({"type": "array", "prefixItems": [true, true, true], "maxItems": 2})", {"[1,2]"}, {"[1,2,3]"}},
-         {R"({"type": "array", "minItems": 1, "items": {"type": "array", "items": {"enum": [0]}}})", {"[[]]", "[[0],[0, 0]]"}, {"[]", "[[1]]"}}});
+  EXPECT_THAT(
+      mistakes_in(
+          {{R"({"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 3})",
+            {"[1,2]", "[1, 2, 3]"},
+            {"[]", "[1]", "[1,2,3,4]", "[1,\"a\"]"}},
+           {R"({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": {"type": "null"}})",
+            {"[]", "[1]", "[1,\"a\"]", "[1,\"a\",null,null]"},
+            {"[\"a\"]", "[1,\"a\",1]"}},
+           {R"({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": false, "minItems": 2})",
+            {"[1,\"a\"]"},
+            {"[1]", "[1,\"a\",1]"}},
+           {R"({"type": "array", "items": [{"type": "integer"}], "additionalItems": {"type": "string"}})", {"[1,\"a\"]"}, {"[1,2]"}},
+           {R"({"type": "array", "maxItems": 0})", {"[]"}, {"[1]"}},
+           {R"({"type": "array", "prefixItems": [true, true, true], "maxItems": 2})", {"[1,2]"}, {"[1,2,3]"}},
+           {R"({"type": "array", "minItems": 1, "items": {"type": "array", "items": {"enum": [0]}}})",
+            {"[[]]", "[[0],[0, 0]]"},
+            {"[]", "[[1]]"}}}),
+      testing::IsEmpty());
 }
 
 TEST(Schema, CombinationsAndReferences) {
-  check({{R"({"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 1}]})", {"1", "\"a\""}, {"\"ab\"", "null"}},
-         {R"({"allOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"properties": {"b": {"type": "string"}, "a": {"minimum": 3}}}]})",
-          {R"({"a": 3})", R"({"a": 4, "b": ""})"}, {R"({"a": 2})", R"({"b": ""})"}},
-         {R"({"oneOf": [{"type": "integer", "maximum": 3}, {"type": "integer", "minimum": 5}, {"type": "string"}]})", {"3", "5", "\"\""}, {"4"}},
-         {R"({"$ref": "#/$defs/tree", "$defs": {"tree": {"type": "object", "properties": {"v": {"type": "integer"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}, "required": ["v"]}}})",
-          {R"({"v": 1})", R"({"v": 1, "kids": [{"v": 2, "kids": []}, {"v": 3}]})"}, {R"({"kids": []})", R"({"v": 1, "kids": [1]})"}},
-         {R"({"properties": {"a/b": {"$ref": "#/definitions/x~1y"}}, "type": "object", "definitions": {"x/y": {"const": 1}}})", {R"({"a/b": 1})"}, {R"({"a/b": 2})"}},
-         {R"({"type": ["object", "null"], "properties": {"next": {"$ref": "#"}}})", {"null", R"({"next": {"next": null}})"}, {R"({"next": 1})"}},
-         {R"({"oneOf": [{"type": "object", "properties": {"t": {"const": "a"}}, "required": ["t"]}, {"type": "object", "properties": {"t": {"enum": ["b", "c"]}, "x": {"type": "integer"}}, "required": ["t", "x"]}]})",
-          {R"({"t": "a"})", R"({"t": "c", "x": 1})"}, {R"({"t": "a", "x": 1})", R"({"t": "b"})"}}});
+  EXPECT_THAT(
+      mistakes_in(
+          {{R"({"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 1}]})", {"1", "\"a\""}, {"\"ab\"", "null"}},
+           {R"({"allOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"properties": {"b": {"type": "string"}, "a": {"minimum": 3}}}]})",
+            {R"({"a": 3})", R"({"a": 4, "b": ""})"},
+            {R"({"a": 2})", R"({"b": ""})"}},
+           {R"({"oneOf": [{"type": "integer", "maximum": 3}, {"type": "integer", "minimum": 5}, {"type": "string"}]})",
+            {"3", "5", "\"\""},
+            {"4"}},
+           {R"({"$ref": "#/$defs/tree", "$defs": {"tree": {"type": "object", "properties": {"v": {"type": "integer"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}, "required": ["v"]}}})",
+            {R"({"v": 1})", R"({"v": 1, "kids": [{"v": 2, "kids": []}, {"v": 3}]})"},
+            {R"({"kids": []})", R"({"v": 1, "kids": [1]})"}},
+           {R"({"properties": {"a/b": {"$ref": "#/definitions/x~1y"}}, "type": "object", "definitions": {"x/y": {"const": 1}}})",
+            {R"({"a/b": 1})"},
+            {R"({"a/b": 2})"}},
+           {R"({"type": ["object", "null"], "properties": {"next": {"$ref": "#"}}})",
+            {"null", R"({"next": {"next": null}})"},
+            {R"({"next": 1})"}},
+           {R"({"oneOf": [{"type": "object", "properties": {"t": {"const": "a"}}, "required": ["t"]}, {"type": "object", "properties": {"t": {"enum": ["b", "c"]}, "x": {"type": "integer"}}, "required": ["t", "x"]}]})",
+            {R"({"t": "a"})", R"({"t": "c", "x": 1})"},
+            {R"({"t": "a", "x": 1})", R"({"t": "b"})"}}}),
+      testing::IsEmpty());
 }
 
 TEST(Schema, WhatIsNotSupportedIsNamedWithItsPlace) {
-  EXPECT_THAT(schema_error(R"({"properties": {"a/b": {"not": {}}}, "type": "object"})"), testing::HasSubstr("/properties/a~1b: the keyword 'not' is not supported"));
+  EXPECT_THAT(schema_error(R"({"properties": {"a/b": {"not": {}}}, "type": "object"})"),
+              testing::HasSubstr("/properties/a~1b: the keyword 'not' is not supported"));
   EXPECT_THAT(schema_error(R"({"type": "array", "uniqueItems": true})"), testing::HasSubstr("uniqueItems"));
   EXPECT_THAT(schema_error(R"({"type": "string", "format": "iri"})"), testing::HasSubstr("the format 'iri' is not supported"));
   EXPECT_THAT(schema_error(R"x({"type": "string", "pattern": "(?=a)"})x"), testing::HasSubstr("/pattern"));
@@ -150,18 +209,23 @@ TEST(Schema, WhatIsNotSupportedIsNamedWithItsPlace) {
   EXPECT_THAT(schema_error(R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})"), testing::HasSubstr("options 0 and 1 may both hold"));
   EXPECT_THAT(schema_error("[1]"), testing::HasSubstr("a schema was expected"));
   EXPECT_THAT(schema_error("{\"type\": "), testing::HasSubstr("not valid JSON"));
-  EXPECT_EQ(schema_error(R"({"type": "integer", "title": "t", "description": "d", "default": 3, "examples": [1], "$schema": "s", "x-note": 1})"), "no error");
+  EXPECT_EQ(
+      schema_error(R"({"type": "integer", "title": "t", "description": "d", "default": 3, "examples": [1], "$schema": "s", "x-note": 1})"),
+      "no error");
 }
 
 TEST(Schema, WhatNothingCanSatisfyIsNamedWithItsPlace) {
   EXPECT_THAT(schema_error("false"), testing::HasSubstr("no text can match"));
   EXPECT_THAT(schema_error(R"({"type": "integer", "minimum": 5, "maximum": 3})"), testing::HasSubstr("no number lies between"));
-  EXPECT_THAT(schema_error(R"({"type": "object", "properties": {"a": {"type": "string", "minLength": 3, "maxLength": 2}}, "required": ["a"]})"),
-              testing::HasSubstr("/properties/a: minLength 3 is above maxLength 2"));
+  EXPECT_THAT(
+      schema_error(R"({"type": "object", "properties": {"a": {"type": "string", "minLength": 3, "maxLength": 2}}, "required": ["a"]})"),
+      testing::HasSubstr("/properties/a: minLength 3 is above maxLength 2"));
   EXPECT_THAT(schema_error(R"({"allOf": [{"type": "string"}, {"type": "integer"}]})"), testing::HasSubstr("no type is allowed"));
   EXPECT_THAT(schema_error(R"({"enum": ["a"], "type": "integer"})"), testing::HasSubstr("no value of enum"));
-  EXPECT_THAT(schema_error(R"({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]}}})"),
-              testing::HasSubstr("no text can match"));
+  EXPECT_THAT(
+      schema_error(
+          R"({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]}}})"),
+      testing::HasSubstr("no text can match"));
 }
 
 TEST(Schema, HostileSchemasEndWithASentence) {

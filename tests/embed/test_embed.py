@@ -266,6 +266,21 @@ def test_a_vector_that_the_graph_pools_is_taken_if_nothing_else_is_said(tmp_path
     assert described["outputs"][-1]["role"] == "sentence_embedding"
 
 
+@pytest.mark.parametrize("backend", ["native", "ort"])
+def test_of_the_hidden_states_of_all_layers_the_last_ones_are_taken(tmp_path, backend):
+    model = folder(tmp_path)
+    graph = onnx.load(str(ENCODER / "model.onnx")).graph
+    first = next(node for node in graph.node if node.op_type == "LayerNormalization" or node.name.endswith("embeddings/LayerNorm/Add_1")).output[0]
+    with_output(ENCODER / "model.onnx", model / "model.onnx", first, "hidden_states.0")
+    changed = onnx.load(str(model / "model.onnx"))
+    outputs = list(changed.graph.output)
+    del changed.graph.output[:]
+    changed.graph.output.extend(reversed(outputs))
+    onnx.save(changed, str(model / "model.onnx"))
+    expected = unit(hidden_states(ENCODER / "model.onnx", token_ids("Hello")).mean(0))
+    np.testing.assert_allclose(vectors(model, "Hello", "--backend", backend)[0], expected, atol=2e-5)
+
+
 def test_a_pooler_is_only_taken_when_asked_for(tmp_path):
     model = folder(tmp_path, poolings=())
     with_output(ENCODER / "model.onnx", model / "model.onnx", None, "pooler_output")

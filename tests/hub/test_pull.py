@@ -49,7 +49,7 @@ def at(hub, tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
     home.mkdir()
-    return {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home), "HF_TOKEN": "", "HOME": str(tmp_path), "KVIK_MODELS": ""}
+    return {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home), "HF_TOKEN": "", "HOME": str(tmp_path), "KVIK_MODELS": "", "no_proxy": "*"}
 
 
 def cache(at) -> pathlib.Path:
@@ -177,6 +177,13 @@ def test_a_hub_that_ignores_ranges_sends_everything_again(hub, at):
     hub.broken["onnx/model.onnx"] = [2000]
     pulled(at)
     assert (store(at) / "snapshots" / hub.repositories[NAME].commit / "onnx/model.onnx").read_bytes() == GRAPH
+
+
+def test_a_hub_that_sends_another_range_is_asked_again(hub, at):
+    hub.broken["onnx/model.onnx"] = [2000]
+    hub.wrong_ranges["onnx/model.onnx"] = [7]
+    pulled(at)
+    assert [headers.get("range") for headers in hub.asked_for("/storage/org/tiny-model/onnx/model.onnx")] == [None, "bytes=2000-", None]
 
 
 @pytest.mark.parametrize("statuses", [[503, 500], [429]])

@@ -32,7 +32,8 @@ Loaded& load(const std::string& folder) {
   const text::TokenBytes bytes = text::token_bytes(*loaded->tokenizer);
   for (size_t id = 0; id < bytes.later.size(); ++id) {
     const size_t at = bytes.later[id].find_first_not_of(' ');
-    if (at != std::string::npos && std::string_view("\"]}").find(bytes.later[id][at]) != std::string_view::npos) loaded->closing.push_back(static_cast<TokenId>(id));
+    if (at != std::string::npos && std::string_view("\"]}").find(bytes.later[id][at]) != std::string_view::npos)
+      loaded->closing.push_back(static_cast<TokenId>(id));
   }
   return *loaded;
 }

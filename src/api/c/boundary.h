@@ -17,6 +17,10 @@ struct kvik_model {
   std::vector<kvik::TokenId> eos_ids;
 };
 
+struct kvik_constraint {
+  kvik::Constraint constraint;
+};
+
 struct kvik_session {
   kvik::Session session;
   kvik::TreeLogits tree = {};  // of the last append_tree

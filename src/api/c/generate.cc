@@ -97,7 +97,8 @@ kvik_status kvik_generation_get(const kvik_generation* generation, kvik_generate
                   .decode_tokens = whole.metrics.decode_tokens,
                   .decode_runs = whole.metrics.decode_runs,
                   .proposed_tokens = whole.metrics.proposed_tokens,
-                  .accepted_tokens = whole.metrics.accepted_tokens},
+                  .accepted_tokens = whole.metrics.accepted_tokens,
+                  .mask_ms = whole.metrics.mask_ms},
                  "generated");
   });
 }

@@ -161,6 +161,7 @@ GenerateOptions generate_options(const kvik_generate_options& ours) {
   set_shared(options, ours);
   options.use_cache = !ours.recompute;
   options.speculate = static_cast<Speculate>(ours.speculate);
+  if (ours.constraint != nullptr) options.constraint = ours.constraint->constraint;
   if (ours.draft != nullptr) options.draft = std::make_shared<const Model>(ours.draft->model);
   return options;
 }
@@ -199,6 +200,7 @@ TranscribeOptions transcribe_options(const kvik_transcribe_options* theirs) {
   options.decoding = translate_options(ours.decoding);
   set(options.language, ours.language);
   set(options.task, ours.task);
+  options.timestamps = ours.timestamps;
   if (!std::isnan(ours.batch)) options.batch = whole_number<int>(ours.batch, "batch");
   return options;
 }

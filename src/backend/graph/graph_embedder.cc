@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "analysis/hidden_output.h"
 #include "analysis/inventory.h"
 #include "backend/graph/batch_tensor.h"
 #include "backend/graph/convert.h"
@@ -17,7 +18,7 @@ using analysis::Port;
 using analysis::Role;
 
 const Port& output_of(const File& file, bool pooled) {
-  const Port* port = pooled ? file.output_of(Role::kSentenceEmbedding) : file.output_of(Role::kHiddenStates);
+  const Port* port = pooled ? file.output_of(Role::kSentenceEmbedding) : analysis::hidden_output(file);
   if (port == nullptr && pooled) port = file.output_of(Role::kPoolerOutput);
   if (port != nullptr) return *port;
   throw Error(Code::kUnsupported, fmt::format("{}: the graph gives no {}", file.path.string(),

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "analysis/hidden_output.h"
 #include "backend/native/compile.h"
-#include "backend/native/graph/refuse.h"
 #include "backend/native/plan/join.h"
 
 namespace kvik::native {
@@ -13,7 +13,7 @@ using PlanPtr = std::shared_ptr<const Plan>;
 
 Outcome<PlanPtr> plan_of(const Outcome<Program>& program, std::span<const std::string> no_fuse) {
   if (!program) return program.stop();
-  return outcome_of(nullptr, [&] { return make_plan(*program, no_fuse); });
+  return refuse_broken([&]() -> Outcome<PlanPtr> { return make_plan(*program, no_fuse); });
 }
 
 // A model with a length switch is compiled twice, for both sides of it.
@@ -52,8 +52,10 @@ Outcome<Stages> compile_stages(const analysis::Signature& signature, const Stage
 
 Outcome<PlanPtr> compile_hidden_states(analysis::Signature signature, const StageOptions& options) {
   for (analysis::File& file : signature.files) {
+    const analysis::Port* wanted = analysis::hidden_output(file);
     for (analysis::Port& port : file.outputs) {
-      if (port.role == analysis::Role::kLogits) port.role = analysis::Role::kOther;
+      const bool is_other = port.role == analysis::Role::kHiddenStates && &port != wanted;
+      if (wanted != nullptr && (is_other || port.role == analysis::Role::kLogits)) port.role = analysis::Role::kOther;
     }
   }
   const analysis::File* file = signature.embedder();

@@ -60,7 +60,7 @@ class PatternSubsets {
       }
     }
     std::ranges::sort(cuts);
-    cuts.erase(std::ranges::unique(cuts).begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     dfa_.cuts_ = std::move(cuts);
     for (const CharSet& set : nfa_.sets) {
       std::vector<bool>& classes = classes_.emplace_back(dfa_.cuts_.size());
@@ -118,7 +118,7 @@ class PatternSubsets {
         }
       }
       std::ranges::sort(to);
-      to.erase(std::ranges::unique(to).begin(), to.end());
+      to.erase(std::unique(to.begin(), to.end()), to.end());
       if (to.empty() && !anywhere_) continue;
       const uint32_t next = number_of(std::move(to), false);
       dfa_.next_[number * dfa_.n_classes() + c] = next;
@@ -151,7 +151,7 @@ CharDfa CharDfa::of_texts(std::vector<std::string> texts) {
     }
   }
   std::ranges::sort(dfa.cuts_);
-  dfa.cuts_.erase(std::ranges::unique(dfa.cuts_).begin(), dfa.cuts_.end());
+  dfa.cuts_.erase(std::unique(dfa.cuts_.begin(), dfa.cuts_.end()), dfa.cuts_.end());
   dfa.add_state(false);
   for (const std::string& text : texts) {
     uint32_t state = 0;
@@ -172,9 +172,9 @@ CharDfa CharDfa::of_multiples(uint32_t of) {
   CharDfa dfa;
   dfa.cuts_ = {0};
   for (char32_t c = '0'; c <= '9' + 1; ++c) dfa.cuts_.push_back(c);
-  dfa.add_state(false);                                                            // nothing yet
-  for (uint32_t rest = 0; rest < of; ++rest) dfa.add_state(rest == 0);             // 1 + rest
-  const uint32_t zero = dfa.add_state(true);                                       // nothing follows
+  dfa.add_state(false);                                                 // nothing yet
+  for (uint32_t rest = 0; rest < of; ++rest) dfa.add_state(rest == 0);  // 1 + rest
+  const uint32_t zero = dfa.add_state(true);                            // nothing follows
   for (uint32_t digit = 0; digit < 10; ++digit) {
     dfa.next_[1 + digit] = digit == 0 ? zero : 1 + digit % of;
     for (uint32_t rest = 0; rest < of; ++rest) dfa.next_[(1 + rest) * dfa.n_classes() + 1 + digit] = 1 + (rest * 10 + digit) % of;
@@ -196,7 +196,7 @@ CharDfa CharDfa::intersect(const CharDfa& other) const {
   both.cuts_.insert(both.cuts_.end(), cuts_.begin(), cuts_.end());
   both.cuts_.insert(both.cuts_.end(), other.cuts_.begin(), other.cuts_.end());
   std::ranges::sort(both.cuts_);
-  both.cuts_.erase(std::ranges::unique(both.cuts_).begin(), both.cuts_.end());
+  both.cuts_.erase(std::unique(both.cuts_.begin(), both.cuts_.end()), both.cuts_.end());
   std::vector<std::pair<size_t, size_t>> classes;
   for (const char32_t cut : both.cuts_) classes.emplace_back(class_of(cut), other.class_of(cut));
   std::unordered_map<uint64_t, uint32_t> numbers;

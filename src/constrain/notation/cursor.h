@@ -22,9 +22,9 @@ class Cursor {
   bool skip(char c);
   bool skip(std::string_view what);
   void advance(size_t n = 1) { at_ += n; }
-  char32_t next_character();                     // not at the end
-  char32_t hex(size_t n_digits);                 // exactly so many
-  std::optional<int> number(const char* what);   // decimal digits; an error past kMostRepetitions
+  char32_t next_character();                    // not at the end
+  char32_t hex(size_t n_digits);                // exactly so many
+  std::optional<int> number(const char* what);  // decimal digits; an error past kMostRepetitions
   std::string_view since(size_t begin) const { return text_.substr(begin, at_ - begin); }
 
   // Throws Error(kBadArgument) with the place.

@@ -170,7 +170,8 @@ class GbnfParser {
   }
 
   char32_t checked(char32_t c, size_t at) const {
-    if (c > kLastChar || (c >= 0xD800 && c <= 0xDFFF)) in_.fail_at(at, fmt::format("U+{:04X} is not a character", static_cast<uint32_t>(c)));
+    if (c > kLastChar || (c >= 0xD800 && c <= 0xDFFF))
+      in_.fail_at(at, fmt::format("U+{:04X} is not a character", static_cast<uint32_t>(c)));
     return c;
   }
 

@@ -18,8 +18,8 @@ const CharSet& word_characters() {
   return set;
 }
 const CharSet& spaces() {
-  static const CharSet set = {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029},
-                              {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+  static const CharSet set = {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+                              {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
   return set;
 }
 
@@ -234,7 +234,8 @@ class PatternParser {
       c = in_.hex(4);
       if (c >= 0xD800 && c <= 0xDBFF && in_.skip("\\u")) c = 0x10000 + ((c - 0xD800) << 10) + ((in_.hex(4) - 0xDC00) & 0x3FF);
     }
-    if (c > kLastChar || (c >= 0xD800 && c <= 0xDFFF)) in_.fail_at(at, fmt::format("U+{:04X} is not a character", static_cast<uint32_t>(c)));
+    if (c > kLastChar || (c >= 0xD800 && c <= 0xDFFF))
+      in_.fail_at(at, fmt::format("U+{:04X} is not a character", static_cast<uint32_t>(c)));
     return c;
   }
 

@@ -35,7 +35,7 @@ NodeId SchemaCompiler::value_of(const Conjunction& all) {
   std::vector<const Json*> key;
   for (const SchemaRef& ref : needed) key.push_back(ref.schema);
   std::ranges::sort(key);
-  key.erase(std::ranges::unique(key).begin(), key.end());
+  key.erase(std::unique(key.begin(), key.end()), key.end());
   const auto [place, is_new] = rules_.try_emplace(std::move(key), 0);
   if (is_new) {
     place->second = grammar_.add_rule(needed.front().where.empty() ? "/" : needed.front().where);

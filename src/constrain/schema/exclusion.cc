@@ -106,13 +106,15 @@ bool Resolver::excludes(const Shape& written, const Shape& other, int depth) {
   const uint8_t types = both_types(written.types, other.types);
   if (types == 0) return true;
   if (written.has_values)
-    return std::ranges::none_of(written.values, [&](const Json* value) { return satisfies_shape(*value, other) && satisfies_shape(*value, written); });
+    return std::ranges::none_of(written.values,
+                                [&](const Json* value) { return satisfies_shape(*value, other) && satisfies_shape(*value, written); });
   if (other.has_values) return std::ranges::none_of(other.values, [&](const Json* value) { return satisfies_shape(*value, written); });
   if ((types & (kNull | kBoolean)) != 0) return false;
   if ((types & (kInteger | kNumber)) != 0 && !are_apart(written.numbers, other.numbers)) return false;
   if ((types & kString) != 0) {
-    const bool apart = counts_are_apart(written.min_length, written.max_length, other.min_length, other.max_length) ||
-                       (!written.patterns.empty() && !other.patterns.empty() && string_values(written).intersect(string_values(other)).is_empty());
+    const bool apart =
+        counts_are_apart(written.min_length, written.max_length, other.min_length, other.max_length) ||
+        (!written.patterns.empty() && !other.patterns.empty() && string_values(written).intersect(string_values(other)).is_empty());
     if (!apart) return false;
   }
   if ((types & kArray) != 0) {

@@ -24,7 +24,10 @@ struct Decimal {
 };
 
 Decimal decimal_of(const std::string& text, const std::string& where) {
-  const auto fail = [&] { throw Error(Code::kBadArgument, fmt::format("the JSON schema, {}: the number {} has too many digits; at most {} are supported", where, text, kMostDigits)); };
+  const auto fail = [&] {
+    throw Error(Code::kBadArgument,
+                fmt::format("the JSON schema, {}: the number {} has too many digits; at most {} are supported", where, text, kMostDigits));
+  };
   Decimal decimal;
   size_t at = text[0] == '-' ? 1 : 0;
   decimal.negative = at == 1;
@@ -95,7 +98,9 @@ std::string whole_numbers(int64_t least, int64_t most) {
   return "(?:" + options + ")";
 }
 
-CharDfa numbers_matching(const std::string& pattern) { return CharDfa::of_whole(parse_pattern(pattern, "range of numbers"), "range of numbers"); }
+CharDfa numbers_matching(const std::string& pattern) {
+  return CharDfa::of_whole(parse_pattern(pattern, "range of numbers"), "range of numbers");
+}
 
 std::string beyond(const std::string& fraction, bool exclusive) {
   if (fraction.empty()) return exclusive ? R"(\.0{0,15}[1-9][0-9]{0,15})" : kAnyFraction;
@@ -162,8 +167,8 @@ uint32_t whole_multiple(const std::string& text, const std::string& where) {
   if (multiple.negative || multiple.is_zero())
     throw Error(Code::kBadArgument, fmt::format("the JSON schema, {}: multipleOf {} is not above 0", where, text));
   if (!multiple.fraction.empty() || multiple.whole > kMostMultiple)
-    throw Error(Code::kBadArgument,
-                fmt::format("the JSON schema, {}: multipleOf {} is not supported; an integer up to {} was expected", where, text, kMostMultiple));
+    throw Error(Code::kBadArgument, fmt::format("the JSON schema, {}: multipleOf {} is not supported; an integer up to {} was expected",
+                                                where, text, kMostMultiple));
   return static_cast<uint32_t>(multiple.whole);
 }
 
@@ -171,7 +176,9 @@ uint32_t whole_multiple(const std::string& text, const std::string& where) {
 
 std::string common_multiple(const std::string& a, const std::string& b) {
   if (a == b) return a;
-  const auto is_small = [](const std::string& text) { return text.size() <= 6 && text.find_first_not_of("0123456789") == std::string::npos; };
+  const auto is_small = [](const std::string& text) {
+    return text.size() <= 6 && text.find_first_not_of("0123456789") == std::string::npos;
+  };
   if (!is_small(a) || !is_small(b) || std::stoll(a) == 0 || std::stoll(b) == 0) return is_small(a) ? b : a;
   return std::to_string(std::lcm(std::stoll(a), std::stoll(b)));
 }
@@ -183,7 +190,8 @@ NumberTexts integers_in(const NumberRange& range, const std::string& where) {
   NumberTexts texts;
   const auto add = [&](int64_t from, int64_t to, std::vector<CharDfa>& out) {
     CharDfa numbers = numbers_matching(whole_numbers(from, to));
-    out.push_back(range.multiple_of ? numbers.intersect(CharDfa::of_multiples(whole_multiple(*range.multiple_of, where))) : std::move(numbers));
+    out.push_back(range.multiple_of ? numbers.intersect(CharDfa::of_multiples(whole_multiple(*range.multiple_of, where)))
+                                    : std::move(numbers));
   };
   if (first > last) return texts;
   if (last >= 0) add(std::max<int64_t>(first, 0), last, texts.positive);

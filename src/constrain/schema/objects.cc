@@ -9,7 +9,7 @@
 namespace kvik::constrain {
 namespace {
 
-constexpr size_t kMostPatterns = 6;          // of patternProperties that are combined
+constexpr size_t kMostPatterns = 6;           // of patternProperties that are combined
 constexpr size_t kMostCountStates = 100'000;  // properties times counts
 
 struct Property {
@@ -82,7 +82,9 @@ class ObjectGraph {
 
 }  // namespace
 
-bool SchemaCompiler::is_name_allowed(const Shape& shape, const std::string& name) { return resolver_.satisfies(Json(name), shape.property_names); }
+bool SchemaCompiler::is_name_allowed(const Shape& shape, const std::string& name) {
+  return resolver_.satisfies(Json(name), shape.property_names);
+}
 
 NodeId SchemaCompiler::write_object(const Shape& shape) {
   if (shape.max_properties >= 0 && shape.min_properties > shape.max_properties)
@@ -131,7 +133,8 @@ std::vector<NodeId> SchemaCompiler::free_entries(const Shape& shape, const std::
       if (std::ranges::find(patterns, pattern) == patterns.end()) patterns.push_back(pattern);
     }
   }
-  if (patterns.size() > kMostPatterns) fail_schema(shape.where, fmt::format("more than {} different patternProperties are not supported", kMostPatterns));
+  if (patterns.size() > kMostPatterns)
+    fail_schema(shape.where, fmt::format("more than {} different patternProperties are not supported", kMostPatterns));
   if (patterns.empty() && !shape.is_open()) return {};
   const bool any_name = patterns.empty() && names.empty() && shape.property_names.empty();
   std::vector<CharDfa> matching;

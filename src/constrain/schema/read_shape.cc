@@ -14,8 +14,10 @@ namespace kvik::constrain {
 namespace {
 
 constexpr std::array<std::string_view, 24> kWithoutEffect = {
-    "title",    "description", "default",  "examples",   "example",   "$schema",       "$id",           "id",     "$comment",         "$defs",           "definitions",      "deprecated",
-    "readOnly", "writeOnly",   "$anchor",  "$vocabulary", "contentMediaType", "contentEncoding", "externalDocs", "xml", "discriminator", "$dynamicAnchor", "$recursiveAnchor", "enumDescriptions"};
+    "title",        "description", "default",       "examples",       "example",          "$schema",
+    "$id",          "id",          "$comment",      "$defs",          "definitions",      "deprecated",
+    "readOnly",     "writeOnly",   "$anchor",       "$vocabulary",    "contentMediaType", "contentEncoding",
+    "externalDocs", "xml",         "discriminator", "$dynamicAnchor", "$recursiveAnchor", "enumDescriptions"};
 constexpr std::array<std::string_view, 5> kResolvedElsewhere = {"$ref", "allOf", "anyOf", "oneOf", "nullable"};
 
 std::string escaped(std::string key) {
@@ -41,32 +43,31 @@ class ShapeReader {
 
   void read_keyword(const std::string& key, const Json& value) {
     using Read = void (ShapeReader::*)(const std::string&, const Json&);
-    static const std::map<std::string_view, Read> kReaders = {
-        {"type", &ShapeReader::read_type},
-        {"enum", &ShapeReader::read_enum},
-        {"const", &ShapeReader::read_const},
-        {"minimum", &ShapeReader::read_bound},
-        {"maximum", &ShapeReader::read_bound},
-        {"exclusiveMinimum", &ShapeReader::read_bound},
-        {"exclusiveMaximum", &ShapeReader::read_bound},
-        {"multipleOf", &ShapeReader::read_multiple},
-        {"minLength", &ShapeReader::read_count},
-        {"maxLength", &ShapeReader::read_count},
-        {"minItems", &ShapeReader::read_count},
-        {"maxItems", &ShapeReader::read_count},
-        {"minProperties", &ShapeReader::read_count},
-        {"maxProperties", &ShapeReader::read_count},
-        {"pattern", &ShapeReader::read_pattern},
-        {"format", &ShapeReader::read_format},
-        {"items", &ShapeReader::read_items},
-        {"prefixItems", &ShapeReader::read_prefix},
-        {"additionalItems", &ShapeReader::read_additional_items},
-        {"uniqueItems", &ShapeReader::read_unique},
-        {"properties", &ShapeReader::read_properties},
-        {"patternProperties", &ShapeReader::read_properties},
-        {"additionalProperties", &ShapeReader::read_additional},
-        {"propertyNames", &ShapeReader::read_property_names},
-        {"required", &ShapeReader::read_required}};
+    static const std::map<std::string_view, Read> kReaders = {{"type", &ShapeReader::read_type},
+                                                              {"enum", &ShapeReader::read_enum},
+                                                              {"const", &ShapeReader::read_const},
+                                                              {"minimum", &ShapeReader::read_bound},
+                                                              {"maximum", &ShapeReader::read_bound},
+                                                              {"exclusiveMinimum", &ShapeReader::read_bound},
+                                                              {"exclusiveMaximum", &ShapeReader::read_bound},
+                                                              {"multipleOf", &ShapeReader::read_multiple},
+                                                              {"minLength", &ShapeReader::read_count},
+                                                              {"maxLength", &ShapeReader::read_count},
+                                                              {"minItems", &ShapeReader::read_count},
+                                                              {"maxItems", &ShapeReader::read_count},
+                                                              {"minProperties", &ShapeReader::read_count},
+                                                              {"maxProperties", &ShapeReader::read_count},
+                                                              {"pattern", &ShapeReader::read_pattern},
+                                                              {"format", &ShapeReader::read_format},
+                                                              {"items", &ShapeReader::read_items},
+                                                              {"prefixItems", &ShapeReader::read_prefix},
+                                                              {"additionalItems", &ShapeReader::read_additional_items},
+                                                              {"uniqueItems", &ShapeReader::read_unique},
+                                                              {"properties", &ShapeReader::read_properties},
+                                                              {"patternProperties", &ShapeReader::read_properties},
+                                                              {"additionalProperties", &ShapeReader::read_additional},
+                                                              {"propertyNames", &ShapeReader::read_property_names},
+                                                              {"required", &ShapeReader::read_required}};
     if (const auto reader = kReaders.find(key); reader != kReaders.end()) {
       (this->*reader->second)(key, value);
       return;
@@ -77,8 +78,9 @@ class ShapeReader {
   }
 
   void read_type(const std::string& key, const Json& value) {
-    static const std::map<std::string, uint8_t> kTypes = {{"null", kNull},     {"boolean", kBoolean}, {"integer", kInteger}, {"number", kNumber | kInteger},
-                                                          {"string", kString}, {"array", kArray},     {"object", kObject}};
+    static const std::map<std::string, uint8_t> kTypes = {
+        {"null", kNull},     {"boolean", kBoolean}, {"integer", kInteger}, {"number", kNumber | kInteger},
+        {"string", kString}, {"array", kArray},     {"object", kObject}};
     shape_.types = 0;
     const auto add = [&](const Json& name) {
       const auto type = name.is_string() ? kTypes.find(name.get<std::string>()) : kTypes.end();
@@ -129,9 +131,11 @@ class ShapeReader {
   }
 
   void read_count(const std::string& key, const Json& value) {
-    const bool whole = value.is_number() && value.get<double>() >= 0 && value.get<double>() == static_cast<double>(static_cast<int64_t>(value.get<double>()));
+    const bool whole = value.is_number() && value.get<double>() >= 0 &&
+                       value.get<double>() == static_cast<double>(static_cast<int64_t>(value.get<double>()));
     if (!whole) fail(key, "a number from 0 on was expected");
-    if (value.get<double>() > kMostRepetitions) fail(key, fmt::format("{} is not supported; at most {} was expected", value.dump(), kMostRepetitions));
+    if (value.get<double>() > kMostRepetitions)
+      fail(key, fmt::format("{} is not supported; at most {} was expected", value.dump(), kMostRepetitions));
     const int count = static_cast<int>(value.get<double>());
     if (key == "minLength") shape_.min_length = count;
     if (key == "maxLength") shape_.max_length = count;
@@ -208,7 +212,8 @@ class ShapeReader {
     if (!value.is_array()) fail(key, "a list of names was expected");
     for (const Json& name : value) {
       if (!name.is_string()) fail(key, "a list of names was expected");
-      if (std::ranges::find(shape_.required, name.get<std::string>()) == shape_.required.end()) shape_.required.push_back(name.get<std::string>());
+      if (std::ranges::find(shape_.required, name.get<std::string>()) == shape_.required.end())
+        shape_.required.push_back(name.get<std::string>());
     }
   }
 

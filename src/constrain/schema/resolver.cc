@@ -17,7 +17,8 @@ std::string pointer_part(std::string_view part) {
   for (size_t i = 0; i < part.size(); ++i) {
     if (part[i] == '~' && i + 1 < part.size() && (part[i + 1] == '0' || part[i + 1] == '1')) {
       text += part[++i] == '0' ? '~' : '/';
-    } else if (part[i] == '%' && i + 2 < part.size() && std::isxdigit(static_cast<unsigned char>(part[i + 1])) && std::isxdigit(static_cast<unsigned char>(part[i + 2]))) {
+    } else if (part[i] == '%' && i + 2 < part.size() && std::isxdigit(static_cast<unsigned char>(part[i + 1])) &&
+               std::isxdigit(static_cast<unsigned char>(part[i + 2]))) {
       text += static_cast<char>(std::stoi(std::string(part.substr(i + 1, 2)), nullptr, 16));
       i += 2;
     } else {
@@ -45,7 +46,8 @@ SchemaRef Resolver::target_of(const SchemaRef& ref, const Json& reference) const
     const std::string part = pointer_part(std::string_view(text).substr(begin, end - begin));
     const Json* next = nullptr;
     if (at->is_object() && at->contains(part)) next = &at->at(part);
-    if (at->is_array() && !part.empty() && part.size() < 8 && part.find_first_not_of("0123456789") == std::string::npos && std::stoul(part) < at->size())
+    if (at->is_array() && !part.empty() && part.size() < 8 && part.find_first_not_of("0123456789") == std::string::npos &&
+        std::stoul(part) < at->size())
       next = &at->at(std::stoul(part));
     if (next == nullptr) fail_schema(where, fmt::format("'{}' refers to nothing in the schema", text));
     at = next;
@@ -59,7 +61,8 @@ std::vector<Shape> Resolver::joined(const std::vector<Shape>& a, const std::vect
   std::vector<Shape> all;
   n_joined_ += a.size() * b.size();
   if (n_joined_ > kMostJoined) fail_schema(where, "the schema combines too many alternatives");
-  if (a.size() * b.size() > kMostAlternatives) fail_schema(where, fmt::format("allOf, anyOf and oneOf give more than {} combinations", kMostAlternatives));
+  if (a.size() * b.size() > kMostAlternatives)
+    fail_schema(where, fmt::format("allOf, anyOf and oneOf give more than {} combinations", kMostAlternatives));
   for (const Shape& one : a) {
     for (const Shape& other : b) {
       Shape both = one;
@@ -89,11 +92,14 @@ std::vector<Shape> Resolver::alternatives(const SchemaRef& ref) {
     return {};
   }
   if (!schema.is_object()) fail_schema(ref.where, "a schema was expected: an object, true or false");
-  if (std::ranges::find(open_, &schema) != open_.end()) fail_schema(ref.where, "the schema refers to itself without a property or element in between");
-  if (open_.size() >= static_cast<size_t>(kMostNesting)) fail_schema(ref.where, fmt::format("references are nested more than {} deep", kMostNesting));
+  if (std::ranges::find(open_, &schema) != open_.end())
+    fail_schema(ref.where, "the schema refers to itself without a property or element in between");
+  if (open_.size() >= static_cast<size_t>(kMostNesting))
+    fail_schema(ref.where, fmt::format("references are nested more than {} deep", kMostNesting));
   open_.push_back(&schema);
   std::vector<Shape> found = {read_shape(ref)};
-  if (const auto reference = schema.find("$ref"); reference != schema.end()) found = joined(found, alternatives(target_of(ref, *reference)), ref.where);
+  if (const auto reference = schema.find("$ref"); reference != schema.end())
+    found = joined(found, alternatives(target_of(ref, *reference)), ref.where);
   if (const auto all = schema.find("allOf"); all != schema.end()) {
     if (!all->is_array()) fail_schema(ref.where + "/allOf", "a list of schemas was expected");
     for (size_t i = 0; i < all->size(); ++i) found = joined(found, alternatives(child(ref, "allOf", i)), ref.where);
@@ -115,7 +121,8 @@ std::vector<Shape> Resolver::options_of(const SchemaRef& ref, const std::string&
   for (size_t i = 0; i < list.size(); ++i) {
     options.push_back(alternatives(child(ref, key, i)));
     all.insert(all.end(), options.back().begin(), options.back().end());
-    if (all.size() > kMostAlternatives) fail_schema(ref.where + "/" + key, fmt::format("there are more than {} alternatives", kMostAlternatives));
+    if (all.size() > kMostAlternatives)
+      fail_schema(ref.where + "/" + key, fmt::format("there are more than {} alternatives", kMostAlternatives));
   }
   if (key == "oneOf") check_exclusive(ref, options);
   return all;
@@ -129,7 +136,9 @@ void Resolver::check_exclusive(const SchemaRef& ref, const std::vector<std::vect
       for (const Shape& a : options[i]) {
         for (const Shape& b : options[j]) {
           if (!excludes(a, b, 0))
-            fail_schema(ref.where + "/oneOf", fmt::format("options {} and {} may both hold for one value, which cannot be ruled out; use anyOf", std::min(i, j), std::max(i, j)));
+            fail_schema(ref.where + "/oneOf",
+                        fmt::format("options {} and {} may both hold for one value, which cannot be ruled out; use anyOf", std::min(i, j),
+                                    std::max(i, j)));
         }
       }
     }

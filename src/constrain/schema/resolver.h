@@ -14,8 +14,8 @@ class Resolver {
  public:
   explicit Resolver(const Json& document) : document_(document) {}
 
-  // The alternatives of a schema, of all of several. None: nothing satisfies it, and note() says why. Throws Error(kBadArgument) for what is
-  // not supported, and if the options of oneOf cannot be shown to exclude each other.
+  // The alternatives of a schema, of all of several. None: nothing satisfies it, and note() says why. Throws Error(kBadArgument) for what
+  // is not supported, and if the options of oneOf cannot be shown to exclude each other.
   std::vector<Shape> alternatives(const SchemaRef& ref);
   std::vector<Shape> alternatives(const Conjunction& all);
 

@@ -20,8 +20,8 @@ void append(std::vector<T>& list, const std::vector<T>& other) {
 
 void tighten(std::optional<Bound>& bound, const std::optional<Bound>& other, bool lower) {
   if (!other) return;
-  const bool tighter = !bound || (lower ? other->value > bound->value : other->value < bound->value) ||
-                       (other->value == bound->value && other->exclusive);
+  const bool tighter =
+      !bound || (lower ? other->value > bound->value : other->value < bound->value) || (other->value == bound->value && other->exclusive);
   if (tighter) bound = other;
 }
 
@@ -55,7 +55,8 @@ void Shape::join(const Shape& other) {
   tighten(numbers.least, other.numbers.least, true);
   tighten(numbers.most, other.numbers.most, false);
   if (other.numbers.multiple_of)
-    numbers.multiple_of = numbers.multiple_of ? common_multiple(*numbers.multiple_of, *other.numbers.multiple_of) : *other.numbers.multiple_of;
+    numbers.multiple_of =
+        numbers.multiple_of ? common_multiple(*numbers.multiple_of, *other.numbers.multiple_of) : *other.numbers.multiple_of;
   min_length = std::max(min_length, other.min_length);
   max_length = smaller_limit(max_length, other.max_length);
   append(patterns, other.patterns);

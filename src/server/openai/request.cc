@@ -60,6 +60,7 @@ TextRequest read_text_request(const Fields& body, const ServeOptions& limits) {
   options.logprobs = read_logprobs(body);
   request.shows_logprobs = options.logprobs.has_value();
   options.ignore_eos = body.boolean("ignore_eos").value_or(false);
+  options.use_cache = body.boolean("use_cache").value_or(true);  // false: for comparison
   for (const char* name : {"max_tokens", "max_completion_tokens"}) {
     if (const auto most = body.integer(name, 0, limits.max_tokens)) options.max_tokens = static_cast<int>(*most);
   }

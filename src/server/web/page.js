@@ -1,50 +1,57 @@
-// Continues a text with a model of this server, as it is generated.
-const element = (id) => document.getElementById(id);
-let running = null;
+// The tabs of the page, and what they share.
+import { get, notice } from "/web/api.js";
+import { start_benchmark } from "/web/benchmark.js";
+import { start_chat } from "/web/chat.js";
+import { start_compare } from "/web/compare.js";
+import { show_dashboard, start_dashboard } from "/web/dashboard.js";
+import { start_transcribe } from "/web/transcribe.js";
+import { start_translate } from "/web/translate.js";
 
-async function list_models() {
-  const answer = await fetch("/v1/models");
-  const models = (await answer.json()).data ?? [];
-  for (const model of models) element("model").add(new Option(model.id, model.id));
-}
+const tabs = [...document.querySelectorAll("[role=tab]")];
 
-async function* events(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let held = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    held += value;
-    const parts = held.split("\n\n");
-    held = parts.pop();
-    for (const part of parts) if (part !== "data: [DONE]") yield JSON.parse(part.slice("data: ".length));
+function select(tab) {
+  for (const each of tabs) {
+    const is_selected = each === tab;
+    each.setAttribute("aria-selected", String(is_selected));
+    each.tabIndex = is_selected ? 0 : -1;
+    document.getElementById(each.getAttribute("aria-controls")).hidden = !is_selected;
   }
+  history.replaceState(null, "", `#${tab.getAttribute("aria-controls")}`);
+  show_dashboard(tab.id === "tab-dashboard");
 }
 
-async function generate(event) {
+function move(event) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  const to = event.key === "Home" ? 0 : event.key === "End" ? tabs.length - 1 : step && (tabs.indexOf(event.target) + step + tabs.length) % tabs.length;
+  if (to === undefined) return;
   event.preventDefault();
-  running?.abort();
-  running = new AbortController();
-  element("stop").disabled = false;
-  const answer = element("answer");
-  answer.textContent = "";
-  try {
-    const body = { model: element("model").value, prompt: element("prompt").value, max_tokens: 200, stream: true };
-    const response = await fetch("/v1/completions", {
-      method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal: running.signal,
-    });
-    if (!response.ok) throw new Error((await response.json()).error.message);
-    for await (const chunk of events(response)) {
-      if (chunk.error) throw new Error(chunk.error.message);
-      answer.textContent += chunk.choices[0]?.text ?? "";
-    }
-  } catch (error) {
-    if (error.name !== "AbortError") answer.textContent += `\n${error.message}`;
-  } finally {
-    element("stop").disabled = true;
-  }
+  tabs[to].focus();
+  select(tabs[to]);
 }
 
-element("form").addEventListener("submit", generate);
-element("stop").addEventListener("click", () => running?.abort());
-list_models();
+// Which models a tab offers.
+const tasks = {
+  "chat-model": ["text"], "first-model": ["text"], "second-model": ["text"], "benchmark-model": ["text"],
+  "translate-model": ["translation"], "transcribe-model": ["transcription"],
+};
+
+async function fill_models() {
+  const { models } = await get("/v1/status");
+  for (const [id, wanted] of Object.entries(tasks)) {
+    const list = document.getElementById(id);
+    const fitting = models.filter((model) => wanted.includes(model.task));
+    for (const model of fitting) list.add(new Option(model.name, model.name));
+    if (fitting.length === 0) list.add(new Option("none on this server", "", true, true));
+    list.disabled = fitting.length === 0;
+  }
+  const second = document.getElementById("second-model");
+  if (second.length > 1) second.selectedIndex = 1;
+}
+
+for (const tab of tabs) {
+  tab.addEventListener("click", () => select(tab));
+  tab.addEventListener("keydown", move);
+}
+for (const start of [start_chat, start_compare, start_translate, start_transcribe, start_dashboard, start_benchmark]) start();
+select(tabs.find((tab) => `#${tab.getAttribute("aria-controls")}` === location.hash) ?? tabs[0]);
+fill_models().catch((error) => notice(error.message));
