@@ -85,6 +85,17 @@ struct PlanInfo {
   std::vector<std::string> lines;  // the plan itself, one line per op (`kvik inspect --plan`)
 };
 
+// How a model's hidden states become the vector of a text, as its folder says.
+struct EmbeddingInfo {
+  std::string pooling;             // "mean", "cls+max", …; "graph": the graph pools; empty: nothing says, and an option must
+  bool normalize = false;          // to length 1, unless an option says otherwise
+  std::vector<std::string> dense;  // layers after pooling: "768 x 256"
+  int64_t max_tokens = 0;          // of a text; 0: unknown
+  std::vector<std::string> prompts;
+  std::string default_prompt;
+  std::string problem;  // why no vector can be computed; empty: none
+};
+
 struct Inspection {
   std::string kind;  // "decoder", "encoder-decoder", "encoder", "other"
   std::filesystem::path folder;
@@ -93,9 +104,10 @@ struct Inspection {
   bool can_rewind = false;
   std::optional<int64_t> vocab, max_positions;
   SpecialTokenIds special;
-  std::string backend;          // that Model::load() would use with these options; "none" if nothing can run it
-  std::string backend_reason;   // why that one
-  std::vector<PlanInfo> plans;  // empty if the native backend does not take the model
+  std::string backend;                     // that Model::load() would use with these options; "none" if nothing can run it
+  std::string backend_reason;              // why that one
+  std::vector<PlanInfo> plans;             // empty if the native backend does not take the model
+  std::optional<EmbeddingInfo> embedding;  // not set: the model does not embed
   std::vector<std::string> problems;
 
   int64_t weights_bytes() const;  // of all files
@@ -107,7 +119,7 @@ Inspection inspect(const std::string& path_or_name, const LoadOptions& options =
 // The same as one JSON object (docs: `kvik inspect --json`).
 std::string to_json(const Inspection& inspection);
 
-// A model on the search path.
+// A model on the search path or in the hub cache.
 struct ModelInfo {
   std::string name;
   std::filesystem::path folder;

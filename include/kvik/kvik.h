@@ -24,9 +24,10 @@
 //
 // Errors: loading and bad arguments throw kvik::Error; expected outcomes (a full context, the end of a text) are values. The library
 // never prints, exits or aborts.
-// Blocking: load, generate (which computes the prompt), Generation::next, append, append_tree, step, translate, transcribe and score run
-// the model on the calling thread and its workers; logits() does after a rewind. One run at a time per model: calls from several threads
-// wait in the order in which they came, and those that wait together share the next run (native backend; with the same results as alone).
+// Blocking: load, generate (which computes the prompt), Generation::next, append, append_tree, step, embed, translate, transcribe and score
+// run the model on the calling thread and its workers; logits() does after a rewind. One run at a time per model: calls from several
+// threads wait in the order in which they came, and those that wait together share the next run (native backend; with the same results as
+// alone).
 // Lifetime: sessions, generations and results keep what they need of their model alive. A moved-from object may only be assigned to
 // or destroyed; passing one to step() throws.
 namespace kvik {
@@ -44,10 +45,19 @@ struct Translation : Hypothesis {
   std::vector<Hypothesis> hypotheses;  // num_return_sequences of them, best first
 };
 
+// What was said between two times of a recording.
+struct TimedText {
+  double start_s = 0;
+  double end_s = 0;
+  std::string text;          // empty if the model has no tokenizer
+  std::vector<TokenId> ids;  // with the times around it
+};
+
 // One window of a recording.
 struct Segment : Hypothesis {
   double start_s = 0;
   double end_s = 0;
+  std::vector<TimedText> timed;        // with timestamps: what it has of Transcription::timed
   std::vector<Hypothesis> hypotheses;  // num_return_sequences of them, best first
 };
 
@@ -58,6 +68,7 @@ struct Transcription {
   std::string language;            // empty if the model has no languages
   Finish finish = Finish::kStop;   // kLength: a segment was cut off; kCancelled: the segments before the cancellation are here
   std::vector<Segment> segments;
+  std::vector<TimedText> timed;  // with timestamps: in order; text and ids are theirs
 };
 
 struct Score {
@@ -66,6 +77,12 @@ struct Score {
   int window = 0;
   Finish finish = Finish::kStop;  // kCancelled: only the tokens before the cancellation are scored
   double perplexity() const;      // exp of the mean of -logprob
+};
+
+// The vector of one text.
+struct Embedding {
+  std::vector<float> values;
+  int tokens = 0;  // that were computed: prompt and special tokens included, what was cut off not
 };
 
 // What an encoder reads if that is not text: an array in row-major order.
@@ -225,7 +242,8 @@ class Generation {
 // A loaded model: cheap to copy, may be used by any number of threads.
 class Model {
  public:
-  // A folder, an .onnx file, or the name of a model on the search path ($KVIK_MODELS, models/ of the installation, the user's data folder).
+  // A folder, an .onnx file, the name of a model on the search path ($KVIK_MODELS, models/ of the installation, the user's data folder), or
+  // of a repository in the hub cache ($HF_HUB_CACHE, $HF_HOME): "ORG/NAME", or "NAME" if one organization has it.
   static Model load(const std::string& path_or_name, const LoadOptions& options = {});
 
   Generation generate(std::string_view prompt, const GenerateOptions& options = {}) const;
@@ -244,6 +262,22 @@ class Model {
 
   // Log-probability of every token given those before it.
   Score score(std::span<const TokenId> ids, const ScoreOptions& options = {}) const;
+
+  // Models that give vectors: encoders of texts, and decoders whose file has hidden states. In the order of the texts, each the same as
+  // alone, whatever their lengths (native backend: the same bits). Texts are checked before anything runs. Ids are taken as they are,
+  // without a prompt. Throws Error(kUnsupported) for other models, and Error(kBadArgument) if neither the folder nor an option says how
+  // hidden states become one vector.
+  std::vector<Embedding> embed(std::span<const std::string> texts, const EmbedOptions& options = {}) const;
+  std::vector<Embedding> embed(std::span<const std::vector<TokenId>> texts, const EmbedOptions& options = {}) const;
+  std::vector<Embedding> embed(std::initializer_list<std::string> texts, const EmbedOptions& options = {}) const {
+    return embed(std::span(texts.begin(), texts.size()), options);
+  }
+  Embedding embed(std::string_view text, const EmbedOptions& options = {}) const;
+  bool can_embed() const;
+  bool can_generate() const;                                                   // false: nothing but embed() works
+  int embedding_size(const EmbedOptions& options = {}) const;                  // numbers in a vector; throws as embed() does
+  int max_embedding_tokens() const;                                            // of a text; 0: unknown
+  std::vector<std::pair<std::string, std::string>> embedding_prompts() const;  // names and texts
 
   // Encoder-decoder models: translations in the order of the sources, each the same as alone. Sources are checked before anything runs.
   std::vector<Translation> translate(std::span<const std::string> texts, const TranslateOptions& options = {}) const;

@@ -173,11 +173,27 @@ typedef struct kvik_transcribe_options {
   const char* language;                    // spoken language; NULL: as the model's files say, else detected
   const char* task;                        // "transcribe" or "translate"; NULL: as the model's files say
   double batch;                            // audio windows per run
+  bool timestamps;                         // when each text begins and ends; see kvik_transcription_get_timed
 } kvik_transcribe_options;
 void kvik_transcribe_options_init(kvik_transcribe_options* options, size_t size);
 
+typedef struct kvik_embed_options {
+  size_t size;
+  const char*
+      pooling;  // "cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken", joined by '+', or "graph"; NULL: as the folder says
+  double normalize;           // 1 or 0; NAN: as the folder says
+  const char* prompt;         // name; "": none; NULL: the folder's default
+  double dimensions;          // keep the first ones only; 0: all
+  bool truncate;              // cut texts that are too long; otherwise they are an error
+  kvik_on_progress progress;  // in texts
+  kvik_on_cancelled cancelled;
+  void* user;
+} kvik_embed_options;
+void kvik_embed_options_init(kvik_embed_options* options, size_t size);
+
 typedef struct kvik_session kvik_session;
 typedef struct kvik_generation kvik_generation;
+typedef struct kvik_embeddings kvik_embeddings;
 typedef struct kvik_translations kvik_translations;
 typedef struct kvik_transcription kvik_transcription;
 
@@ -267,6 +283,16 @@ kvik_status kvik_session_tokens(const kvik_session* session, const int32_t** ids
 kvik_status kvik_step(const kvik_model* model, kvik_session* const* sessions, const int32_t* tokens, size_t n, float* logits,
                       size_t capacity);
 
+// Models that give vectors: encoders of texts, and decoders whose file has hidden states. In the order of the texts, each the same as
+// alone.
+kvik_status kvik_embed(const kvik_model* model, const char* const* texts, size_t n_texts, const kvik_embed_options* options,
+                       kvik_embeddings** embeddings);
+kvik_status kvik_embed_ids(const kvik_model* model, const int32_t* const* texts, const size_t* n_ids, size_t n_texts,
+                           const kvik_embed_options* options, kvik_embeddings** embeddings);
+void kvik_embeddings_free(kvik_embeddings* embeddings);
+// Valid until they are freed. `n_tokens`: that were computed for the text; may be NULL.
+kvik_status kvik_embeddings_get(const kvik_embeddings* embeddings, size_t index, const float** values, size_t* n_values, int32_t* n_tokens);
+
 // Encoder-decoder models. In the order of the sources, each the same as alone.
 kvik_status kvik_translate(const kvik_model* model, const char* const* texts, size_t n_texts, const kvik_translate_options* options,
                            kvik_translations** translations);
@@ -305,6 +331,7 @@ typedef struct kvik_transcribed {
   const char* language;  // empty if the model has no languages
   kvik_finish finish;
   size_t n_segments;
+  size_t n_timed;  // with timestamps
 } kvik_transcribed;
 kvik_status kvik_transcription_get(const kvik_transcription* transcription, kvik_transcribed* transcribed);
 
@@ -319,6 +346,8 @@ typedef struct kvik_segment {
   float score;
   kvik_finish finish;
 } kvik_segment;
+// With timestamps: what was said between two times; `score` and `finish` are not set. KVIK_STATUS_BAD_ARGUMENT behind the last one.
+kvik_status kvik_transcription_get_timed(const kvik_transcription* transcription, size_t index, kvik_segment* timed);
 kvik_status kvik_transcription_get_segment(const kvik_transcription* transcription, size_t index, kvik_segment* segment);
 
 #ifdef __cplusplus

@@ -137,6 +137,15 @@ enum class Speculate {
   kLookup,  // continuations of the last tokens, found in the context and in what other sessions have computed
 };
 
+struct TokenLogprob {
+  TokenId id = 0;
+  double logprob = 0;  // of the model's own distribution, before penalties, temperature and filters
+};
+
+struct GeneratedToken : TokenLogprob {
+  std::vector<TokenLogprob> top;  // GenerateOptions::logprobs of them, likeliest first
+};
+
 class Model;
 
 struct GenerateOptions {
@@ -148,6 +157,7 @@ struct GenerateOptions {
   std::vector<std::string> stop;  // texts that end the answer and are not part of it
   std::vector<TokenId> stop_ids;  // in addition to the model's own end tokens
   bool ignore_eos = false;
+  std::optional<int> logprobs;  // Engine only, at most 1024: so many of the likeliest tokens with every token; 0: its own logprob alone
   std::optional<Constraint> constraint;  // what the text must match; not set: anything
   Speculate speculate = Speculate::kOff;
   std::shared_ptr<const Model> draft;                 // a smaller model with the same vocabulary that proposes tokens; null: none
@@ -185,9 +195,23 @@ struct Segment;
 struct TranscribeOptions {
   std::string language;       // spoken language ("de"); empty: as in generation_config.json, else detected
   std::string task;           // "transcribe" or "translate" (into English); empty: as in generation_config.json
+  bool timestamps = false;    // the decoder says when each text begins and ends; windows then begin where the last text ended
   TranslateOptions decoding;  // `language`, `source_language`, `batch` and `truncate` are ignored
-  int batch = 4;              // audio windows per run
+  int batch = 4;              // audio windows per run; with timestamps one
   std::function<void(const Segment&, int total)> on_segment;  // in order, as early as possible
+};
+
+// Options that are not set are taken from the model's folder (modules.json and what it names, config_sentence_transformers.json).
+struct EmbedOptions {
+  // How hidden states become one vector: "cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken", several joined by '+', or
+  // "graph": the vector that the graph itself gives. Empty: as the folder says, else as the graph does, else an error.
+  std::string pooling;
+  std::optional<bool> normalize;      // to length 1; not set: as the folder says, else true unless the graph pools
+  std::optional<std::string> prompt;  // name of a text that is put before each text; "": none; not set: the folder's default
+  int dimensions = 0;                 // keep the first ones only (Matryoshka); 0: all
+  bool truncate = true;               // cut texts that exceed the model's limit, with a warning; otherwise they are an error
+  std::function<void(int done, int total)> progress;  // in texts
+  std::function<bool()> cancelled;                    // polled between runs; texts that were not reached have no values
 };
 
 struct ScoreOptions {

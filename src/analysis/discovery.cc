@@ -74,20 +74,6 @@ fs::path choose(const std::string& base, const std::map<std::string, fs::path>& 
                   variants.begin()->second.filename().string()));
 }
 
-std::vector<fs::path> choose_all(const std::vector<fs::path>& files, const std::optional<std::string>& wanted, const fs::path& where) {
-  const Variants groups = group(files);
-  std::set<std::string> there;
-  for (const auto& [base, variants] : groups) {
-    for (const std::string& name : names_of(variants)) there.insert(name);
-  }
-  if (wanted && !there.contains(wanted->empty() ? "fp32" : *wanted))
-    throw Error(Code::kBadArgument,
-                fmt::format("{}: no model of precision '{}' was found; found {}", where.string(), *wanted, fmt::join(there, ", ")));
-  std::vector<fs::path> chosen;
-  for (const auto& [base, variants] : groups) chosen.push_back(choose(base, variants, wanted));
-  return chosen;
-}
-
 // Whether the name is that of one part of a model with several files.
 bool is_part_name(const fs::path& file) {
   const NameParts parts = name_parts(file.stem().string());
@@ -128,6 +114,20 @@ std::vector<fs::path> discover_genai(const fs::path& folder, const Configs& conf
 
 }  // namespace
 
+std::vector<fs::path> choose_variants(const std::vector<fs::path>& files, const std::optional<std::string>& wanted, const fs::path& where) {
+  const Variants groups = group(files);
+  std::set<std::string> there;
+  for (const auto& [base, variants] : groups) {
+    for (const std::string& name : names_of(variants)) there.insert(name);
+  }
+  if (wanted && !there.contains(wanted->empty() ? "fp32" : *wanted))
+    throw Error(Code::kBadArgument,
+                fmt::format("{}: no model of precision '{}' was found; found {}", where.string(), *wanted, fmt::join(there, ", ")));
+  std::vector<fs::path> chosen;
+  for (const auto& [base, variants] : groups) chosen.push_back(choose(base, variants, wanted));
+  return chosen;
+}
+
 VariantName variant_name(const fs::path& file) {
   const std::string stem = file.stem().string();
   const size_t at = stem.find_last_of("_.");
@@ -159,7 +159,7 @@ Discovery discover(const fs::path& path, const std::optional<std::string>& varia
         Code::kBadModel,
         fmt::format("{}: no .onnx file was found in this folder or in its 'onnx' folder; export the model to ONNX first", path.string()));
   }
-  result.files = choose_all(there, variant, path);
+  result.files = choose_variants(there, variant, path);
   return result;
 }
 

@@ -30,4 +30,9 @@ struct VariantName {
 };
 VariantName variant_name(const std::filesystem::path& file);
 
+// One precision of each of these files: the wanted one, else the one without a suffix, else the only one. Throws Error(kBadArgument) if no
+// file has the wanted one or if a choice is left; `where` begins the message.
+std::vector<std::filesystem::path> choose_variants(const std::vector<std::filesystem::path>& files,
+                                                   const std::optional<std::string>& wanted, const std::filesystem::path& where);
+
 }  // namespace kvik::analysis

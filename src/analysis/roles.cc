@@ -231,6 +231,10 @@ class Assignment {
     const Port& port = file_.outputs[o];
     const NameParts parts = name_parts(port.name);
     if (!is_float(port.dtype) || (port.has_shape && port.dims.size() < 2)) return Role::kUnknown;
+    if (port.has_shape && port.dims.size() == 2 && facts_.token_input >= 0) {
+      if (parts.has("sentence") && parts.has_any({"embedding", "embeddings"})) return Role::kSentenceEmbedding;
+      if (parts.has_any({"pooler", "pooled"})) return Role::kPoolerOutput;
+    }
     const auto width = last_dim(facts_.flow, facts_.flow.outputs()[o]);
     if (width && is_residual_stream(o, *width, rows)) return Role::kHiddenStates;
     const bool named_hidden =

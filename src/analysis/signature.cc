@@ -38,6 +38,8 @@ constexpr RoleName kRoleNames[] = {
     {Role::kPresentKeyValue, "present_key_value"},
     {Role::kHiddenStates, "hidden_states"},
     {Role::kEmbeddings, "embeddings"},
+    {Role::kSentenceEmbedding, "sentence_embedding"},
+    {Role::kPoolerOutput, "pooler_output"},
     {Role::kOther, "other"},
 };
 
@@ -131,6 +133,20 @@ const File* Signature::encoder() const {
     if (const File* file = file_of(stage)) return file;
   }
   return nullptr;
+}
+
+const File* Signature::embedder() const {
+  if (kind != Kind::kDecoder && kind != Kind::kEncoder) return nullptr;
+  const File* file = kind == Kind::kDecoder ? first_step() : file_of(Stage::kEncoder);
+  if (file == nullptr || file->input_of(Role::kTokenIds) == nullptr) return nullptr;
+  for (const Role role : {Role::kHiddenStates, Role::kSentenceEmbedding, Role::kPoolerOutput}) {
+    if (file->output_of(role) != nullptr) return file;
+  }
+  return nullptr;
+}
+
+bool Signature::only_embeds() const {
+  return embedder() != nullptr && (kind == Kind::kEncoder || embedder()->output_of(Role::kLogits) == nullptr);
 }
 
 bool Signature::can_rewind() const {

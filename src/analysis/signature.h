@@ -57,7 +57,9 @@ enum class Role {
   kPresentKeyValue,
   kHiddenStates,
   kEmbeddings,
-  kOther,  // not needed for generation
+  kSentenceEmbedding,  // one vector per text, pooled by the graph
+  kPoolerOutput,       // the same by a layer that was trained for another task
+  kOther,              // not needed for generation
 };
 std::string_view role_name(Role role);  // "token_ids", "past_key", …
 std::optional<Role> role_named(std::string_view name);
@@ -175,7 +177,11 @@ struct Signature {
   const File* first_step() const;
   const File* later_step() const;
   const File* encoder() const;  // of an encoder-decoder, whatever its input is; null otherwise
-  bool can_rewind() const;      // the decoder has no recurrent state
+  // The file that turns tokens into hidden states or a vector, alone or as the decoder: an encoder of texts, or a decoder whose file gives
+  // them. Null if there is none.
+  const File* embedder() const;
+  bool only_embeds() const;  // there is such a file, and nothing that generates
+  bool can_rewind() const;   // the decoder has no recurrent state
   int64_t cache_bytes_per_token() const;
 };
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "api/hub_cache.h"
 #include "kvik/error.h"
 
 namespace kvik::api {
@@ -65,6 +66,20 @@ fs::path cache_folder() {
   return home.empty() ? fs::path() : fs::path(home) / ".cache" / "kvik";
 }
 
+// As huggingface_hub finds it.
+fs::path hub_cache() {
+  const std::string home = variable("HOME");
+  const auto expanded = [&](const std::string& path) {
+    return fs::path(path.starts_with("~/") && !home.empty() ? home + path.substr(1) : path);
+  };
+  for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
+    if (const std::string folder = variable(name); !folder.empty()) return expanded(folder);
+  }
+  if (const std::string hub = variable("HF_HOME"); !hub.empty()) return expanded(hub) / "hub";
+  if (const std::string users = variable("XDG_CACHE_HOME"); !users.empty()) return fs::path(users) / "huggingface" / "hub";
+  return home.empty() ? fs::path() : fs::path(home) / ".cache" / "huggingface" / "hub";
+}
+
 std::vector<fs::path> systems_data() {
   const std::string data = variable("XDG_DATA_DIRS");
   return split_path(data.empty() ? "/usr/local/share:/usr/share" : data);
@@ -109,7 +124,12 @@ std::vector<fs::path> python_prefixes() {
 }  // namespace
 
 Environment read_environment() {
-  return {model_folders(), variable("KVIK_ORT_LIB"), cache_folder(), variable("KVIK_CACHE_BYTES"), python_prefixes()};
+  return {.model_folders = model_folders(),
+          .ort_library = variable("KVIK_ORT_LIB"),
+          .cache_folder = cache_folder(),
+          .cache_bytes = variable("KVIK_CACHE_BYTES"),
+          .hub_cache = hub_cache(),
+          .python_prefixes = python_prefixes()};
 }
 
 ModelPath find_model(const std::string& path_or_name, const Environment& environment) {
@@ -124,6 +144,12 @@ ModelPath find_model(const std::string& path_or_name, const Environment& environ
     if (fs::is_directory(folder / path, ignored)) return {folder / path, std::nullopt};
     looked.push_back(folder.string());
   }
+  if (const std::optional<CachedRepository> cached = find_cached_repository(environment.hub_cache, path_or_name))
+    return {cached->snapshot, std::nullopt};
+  if (!is_name && is_repository_name(path_or_name))
+    throw Error(Code::kIo, fmt::format("{}: no such folder or file, and no model of that name in the hub cache ({}); 'kvik pull {}' "
+                                       "downloads it from the hub",
+                                       path_or_name, environment.hub_cache.string(), path_or_name));
   if (looked.empty()) throw Error(Code::kIo, fmt::format("{}: no such folder or file", path_or_name));
   throw Error(Code::kIo,
               fmt::format("{}: no such folder or file, and no model of that name in {}; pass a folder or an .onnx file, or set KVIK_MODELS",

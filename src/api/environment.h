@@ -14,6 +14,7 @@ struct Environment {
   std::filesystem::path ort_library;                   // $KVIK_ORT_LIB; empty when not set
   std::filesystem::path cache_folder;                  // $KVIK_CACHE, $XDG_CACHE_HOME/kvik, ~/.cache/kvik; empty if none is set
   std::string cache_bytes;                             // $KVIK_CACHE_BYTES
+  std::filesystem::path hub_cache;                     // $HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub; empty if none is set
   std::vector<std::filesystem::path> python_prefixes;  // environments that may have the onnxruntime package
 };
 Environment read_environment();
@@ -25,7 +26,8 @@ struct ModelPath {
   const std::filesystem::path& path() const { return file ? *file : folder; }
 };
 
-// A folder, an .onnx file, or the name of a model in one of the folders. Throws Error(kIo) that lists the folders searched.
+// A folder, an .onnx file, the name of a model in one of the folders, or a repository in the hub cache. Throws Error(kIo) that lists the
+// folders searched.
 ModelPath find_model(const std::string& path_or_name, const Environment& environment);
 
 }  // namespace kvik::api

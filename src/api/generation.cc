@@ -106,7 +106,7 @@ void Generation::State::next_token() {
     if (session->model->decoder->step(streams) == engine::StepStatus::kNoMemory) throw session->model->decoder->no_memory();
   }
   if (stream.error) std::rethrow_exception(std::exchange(stream.error, nullptr));
-  ids.push_back(sampling->last_token());
+  ids.push_back(sampling->last_token().id);
   piece += sampling->piece();
   finish = stream.finish;
   if (finish) piece += sampling->flush();

@@ -12,6 +12,7 @@
 #include "backend/native/source_stage.h"
 #include "backend/native/stages.h"
 #include "backend/ort/library.h"
+#include "engine/embedding_config.h"
 
 namespace kvik {
 namespace {
@@ -103,13 +104,12 @@ PlanInfo plan_info(const char* stage, const native::Plan& plan, native::WeightCh
 // Throws the refusal if the native backend does not take the model.
 std::vector<PlanInfo> native_plans(const analysis::Signature& signature, const LoadOptions& options) {
   const backend::NativeOptions native = api::native_options(options);
+  const cpu::KvFormat kv = native::kv_format_of(signature, native.kv, native.weights);
   if (signature.first_step() == nullptr) {  // an encoder by itself
     const std::shared_ptr<const native::Plan> plan = native::make_plan(native::take(native::compile_encoder(signature)), native.no_fuse);
-    const cpu::KvFormat kv = native.kv.value_or(cpu::KvFormat::kF32);
     return {plan_info("encoder", *plan, native.weights, kv)};
   }
   const native::Stages stages = native::take(native::compile_stages(signature, {native.context, native.no_fuse}));
-  const cpu::KvFormat kv = native::kv_format_of(signature, native.kv, native.weights);
   std::vector<PlanInfo> plans;
   const auto add = [&](const char* stage, const std::shared_ptr<const native::Plan>& plan, const std::string& refused) {
     if (plan != nullptr) plans.push_back(plan_info(stage, *plan, native.weights, kv));
@@ -141,10 +141,10 @@ void choose_fallback(Inspection& inspection, const LoadOptions& options) {
   }
 }
 
-// An encoder by itself generates nothing, but its plan is of interest.
+// An encoder that reads no text does nothing by itself, but its plan is of interest.
 void describe_encoder(Inspection& inspection, const analysis::Signature& signature, const LoadOptions& options) {
   inspection.backend = "none";
-  inspection.backend_reason = "the model does not generate";
+  inspection.backend_reason = "the model neither generates nor embeds text";
   if (signature.kind != analysis::Kind::kEncoder) return;
   try {
     inspection.plans = native_plans(signature, options);
@@ -152,7 +152,7 @@ void describe_encoder(Inspection& inspection, const analysis::Signature& signatu
 }
 
 void choose_backend(Inspection& inspection, const analysis::Signature& signature, const LoadOptions& options) {
-  if (signature.first_step() == nullptr) return describe_encoder(inspection, signature, options);
+  if (signature.first_step() == nullptr && !signature.only_embeds()) return describe_encoder(inspection, signature, options);
   if (options.backend == BackendChoice::kOrt || options.backend == BackendChoice::kReference) {
     inspection.backend = options.backend == BackendChoice::kOrt ? "ort" : "reference";
     inspection.backend_reason = "requested";
@@ -172,6 +172,22 @@ void choose_backend(Inspection& inspection, const analysis::Signature& signature
     choose_fallback(inspection, options);
     inspection.backend_reason = fmt::format("not native: {}; {}", e.what(), inspection.backend_reason);
   }
+}
+
+EmbeddingInfo embedding_info(const analysis::Signature& signature) {
+  const engine::EmbeddingConfig config = engine::read_embedding_config(signature.folder);
+  EmbeddingInfo info{.pooling = engine::pooling_names(config.pooling),
+                     .normalize = !config.has_modules || config.normalizes(),
+                     .dense = config.dense,
+                     .max_tokens = config.max_tokens.value_or(0),
+                     .default_prompt = config.default_prompt,
+                     .problem = config.refused};
+  if (config.pooling.empty() && signature.embedder()->output_of(analysis::Role::kSentenceEmbedding) != nullptr)
+    info.pooling = "graph", info.normalize = false;
+  if (const int64_t positions = signature.max_positions.value_or(0); positions > 0)
+    info.max_tokens = info.max_tokens > 0 ? std::min(info.max_tokens, positions) : positions;
+  for (const auto& [name, text] : config.prompts) info.prompts.push_back(name);
+  return info;
 }
 
 }  // namespace
@@ -195,6 +211,7 @@ Inspection inspect(const std::string& path_or_name, const LoadOptions& options) 
   for (const analysis::File& file : signature.files) inspection.files.push_back(file_info(signature, file));
   for (const analysis::CacheGroup& group : signature.cache) inspection.cache.push_back(cache_info(group));
   for (const analysis::CacheGroup& group : signature.cross_cache) inspection.cross_cache.push_back(cache_info(group));
+  if (signature.embedder() != nullptr) inspection.embedding = embedding_info(signature);
   choose_backend(inspection, signature, options);
   return inspection;
 }

@@ -119,6 +119,14 @@ void add_counts(std::map<std::string, Count>& sums, const std::map<std::string, 
   for (const auto& [name, count] : counts) sums[name] += count;
 }
 
+Json embedding_json(const std::optional<EmbeddingInfo>& embedding) {
+  if (!embedding) return nullptr;
+  const auto or_no = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
+  return {{"pooling", or_no(embedding->pooling)}, {"normalize", embedding->normalize}, {"dense", embedding->dense},
+          {"max_tokens", embedding->max_tokens},  {"prompts", embedding->prompts},     {"default_prompt", or_no(embedding->default_prompt)},
+          {"problem", or_no(embedding->problem)}};
+}
+
 // Sums over all stages, then each stage.
 Json plan_json(const Inspection& inspection) {
   if (inspection.plans.empty()) {
@@ -167,6 +175,7 @@ std::string to_json(const Inspection& inspection) {
                      {"backend", {{"chosen", inspection.backend}, {"why", inspection.backend_reason}}},
                      {"plan", plan_json(inspection)},
                      {"weights", weights_json(inspection)},
+                     {"embedding", embedding_json(inspection.embedding)},
                      {"problems", inspection.problems}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "analysis/signature.h"
+#include "api/hub_cache.h"
 #include "api/load.h"
 #include "kvik/inspect.h"
 
@@ -44,7 +45,8 @@ void recommend(std::vector<ModelInfo>& models) {
 std::vector<ModelInfo> list_models(const std::function<void(LogLevel, std::string_view message)>& log_sink) {
   const Log log(log_sink);
   std::vector<ModelInfo> models;
-  for (const fs::path& place : api::read_environment().model_folders) {
+  const api::Environment environment = api::read_environment();
+  for (const fs::path& place : environment.model_folders) {
     std::error_code unreadable;
     for (fs::directory_iterator entry(place, unreadable), end; !unreadable && entry != end; entry.increment(unreadable)) {
       const std::string name = entry->path().filename().string();
@@ -55,6 +57,13 @@ std::vector<ModelInfo> list_models(const std::function<void(LogLevel, std::strin
         models.push_back(model_info(entry->path(), log));
       } catch (const Error& e) { log.info(e.what()); }
     }
+  }
+  for (const api::CachedRepository& cached : api::cached_repositories(environment.hub_cache)) {
+    if (cached.snapshot.empty()) continue;
+    try {
+      models.push_back(model_info(cached.snapshot, log));
+      models.back().name = cached.name;
+    } catch (const Error& e) { log.info(e.what()); }
   }
   std::sort(models.begin(), models.end(), [](const ModelInfo& a, const ModelInfo& b) { return a.name < b.name; });
   recommend(models);

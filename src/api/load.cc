@@ -5,6 +5,8 @@
 
 #include "analysis/fit.h"
 #include "analysis/inventory.h"
+#include "backend/graph/graph_embedder.h"
+#include "backend/native/native_embedder.h"
 #include "backend/native/specialize/length_switch.h"
 #include "backend/ort/executor.h"
 #include "backend/ort/ort_backend.h"
@@ -28,14 +30,21 @@ void warn_about_native_options(const LoadOptions& options, const Log& log) {
 static_assert(static_cast<int>(Weights::kQ4) == static_cast<int>(native::WeightChoice::kQ4));
 static_assert(static_cast<int>(KvStorage::kQ8) == static_cast<int>(cpu::KvFormat::kQ8) + 1);
 
+backend::ort::LibrarySearch library_search(const LoadOptions& options, const Environment& environment) {
+  return {options.ort_library.empty() ? environment.ort_library : options.ort_library, environment.python_prefixes};
+}
+
+backend::OrtOptions ort_options(const LoadOptions& options, const Environment& environment) {
+  return {.search = library_search(options, environment),
+          .n_threads = options.threads,
+          .cuda = options.device == Device::kCuda,
+          .allow_cpu = options.backend == BackendChoice::kOrt};  // otherwise the native backend is faster there
+}
+
 std::unique_ptr<backend::Backend> open_ort(const analysis::Signature& signature, const LoadOptions& options, const Environment& environment,
                                            const Log& log) {
   check_memory(signature);
-  backend::OrtOptions ort;
-  ort.search = {options.ort_library.empty() ? environment.ort_library : options.ort_library, environment.python_prefixes};
-  ort.n_threads = options.threads;
-  ort.cuda = options.device == Device::kCuda;
-  ort.allow_cpu = options.backend == BackendChoice::kOrt;  // otherwise the native backend is faster there
+  backend::OrtOptions ort = ort_options(options, environment);
   ort.switch_after = native::length_switch_of(signature);
   std::unique_ptr<backend::Backend> backend = backend::make_ort_backend(signature, ort, log);
   warn_about_native_options(options, log);
@@ -59,13 +68,16 @@ std::unique_ptr<backend::Executor> open_other(const analysis::File& file, const 
   return backend::make_reference_executor(file);
 }
 
-std::unique_ptr<backend::Backend> open_native(const analysis::Signature& signature, const LoadOptions& options,
-                                              const Environment& environment, const Log& log) {
+void check_native_device(const LoadOptions& options) {
   if (options.device == Device::kCuda)
     throw Error(Code::kUnsupported, "the native backend runs on the CPU, and another device was requested");
+}
+
+std::unique_ptr<backend::Backend> open_native(const analysis::Signature& signature, const LoadOptions& options,
+                                              const Environment& environment, const Log& log) {
+  check_native_device(options);
   backend::NativeOptions native = native_options(options);
-  const backend::ort::LibrarySearch search{options.ort_library.empty() ? environment.ort_library : options.ort_library,
-                                           environment.python_prefixes};
+  const backend::ort::LibrarySearch search = library_search(options, environment);
   native.open_other = [=](const analysis::File& file) { return open_other(file, search, options.threads, log); };
   return backend::make_native_backend(signature, native, log);
 }
@@ -79,6 +91,7 @@ size_t weights_bytes_of(const analysis::Signature& signature) {
   if (first != nullptr) bytes += weights_bytes_of(*first);
   if (later != nullptr && later != first) bytes += weights_bytes_of(*later);
   if (const analysis::File* encoder = signature.encoder()) bytes += weights_bytes_of(*encoder);
+  if (first == nullptr && signature.embedder() != nullptr) bytes += weights_bytes_of(*signature.embedder());
   return bytes;
 }
 
@@ -114,35 +127,77 @@ void check_parts(const analysis::Signature& signature) {
 
 }  // namespace
 
-std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signature, const LoadOptions& options,
-                                               const Environment& environment, const Log& log) {
-  check_parts(signature);
+namespace {
+
+// One way to open something per backend.
+template <class T>
+struct Openers {
+  std::function<std::unique_ptr<T>(const LoadOptions&)> native, ort, reference;
+};
+
+template <class T>
+std::shared_ptr<T> open_best(const LoadOptions& options, const Openers<T>& open, const Log& log) {
   switch (options.backend) {
-    case BackendChoice::kNative: return open_native(signature, options, environment, log);
-    case BackendChoice::kReference: return open_reference(signature, options, log);
-    case BackendChoice::kOrt: return open_ort(signature, options, environment, log);
+    case BackendChoice::kNative: return open.native(options);
+    case BackendChoice::kReference: return open.reference(options);
+    case BackendChoice::kOrt: return open.ort(options);
     case BackendChoice::kAuto: break;
   }
   if (options.device == Device::kCuda) {
     try {
-      return open_ort(signature, options, environment, log);
+      return open.ort(options);
     } catch (const Error& e) { log.warning(fmt::format("not run by ONNX Runtime on CUDA: {}; falling back to the CPU", e.what())); }
     LoadOptions on_cpu = options;
     on_cpu.device = Device::kCpu;
-    return open_backend(signature, on_cpu, environment, log);
+    return open_best(on_cpu, open, log);
   }
   try {
-    return open_native(signature, options, environment, log);
+    return open.native(options);
   } catch (const Error& e) {
     if (e.code() != Code::kUnsupported) throw;
     log.warning(fmt::format("not run natively: {}", e.what()));
   }
   try {
-    return open_ort(signature, options, environment, log);
+    return open.ort(options);
   } catch (const Error& e) {
     log.warning(fmt::format("not run by ONNX Runtime: {}; using the reference evaluator, which is slow", e.what()));
   }
-  return open_reference(signature, options, log);
+  return open.reference(options);
+}
+
+}  // namespace
+
+std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signature, const LoadOptions& options,
+                                               const Environment& environment, const Log& log) {
+  check_parts(signature);
+  return open_best<backend::Backend>(options,
+                                     {.native = [&](const LoadOptions& how) { return open_native(signature, how, environment, log); },
+                                      .ort = [&](const LoadOptions& how) { return open_ort(signature, how, environment, log); },
+                                      .reference = [&](const LoadOptions& how) { return open_reference(signature, how, log); }},
+                                     log);
+}
+
+std::shared_ptr<backend::Embedder> open_embedder(const analysis::Signature& signature, bool pooled, const LoadOptions& options,
+                                                 const Environment& environment, const Log& log) {
+  return open_best<backend::Embedder>(
+      options,
+      {.native =
+           [&](const LoadOptions& how) {
+             check_native_device(how);
+             if (pooled) throw Error(Code::kUnsupported, "a vector that the graph pools is not a row of the graph");
+             return backend::make_native_embedder(signature, native_options(how), log);
+           },
+       .ort =
+           [&](const LoadOptions& how) {
+             warn_about_native_options(how, log);
+             return backend::make_ort_embedder(signature, pooled, ort_options(how, environment), log);
+           },
+       .reference =
+           [&](const LoadOptions& how) {
+             warn_about_native_options(how, log);
+             return backend::make_graph_embedder(signature, {"reference", "cpu", pooled}, backend::make_reference_executor);
+           }},
+      log);
 }
 
 }  // namespace kvik::api

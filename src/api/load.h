@@ -3,6 +3,7 @@
 #include "analysis/signature.h"
 #include "api/environment.h"
 #include "backend/backend.h"
+#include "backend/embedder.h"
 #include "backend/native/native_backend.h"
 #include "base/log.h"
 #include "kvik/kvik.h"
@@ -21,5 +22,9 @@ backend::NativeOptions native_options(const LoadOptions& options);
 // The requested backend, or the best one that can run the model; the log says why a backend was skipped.
 std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signature, const LoadOptions& options,
                                                const Environment& environment, const Log& log);
+
+// The same for hidden states, or with `pooled` for the vectors that the graph itself gives (which no compiled plan does).
+std::shared_ptr<backend::Embedder> open_embedder(const analysis::Signature& signature, bool pooled, const LoadOptions& options,
+                                                 const Environment& environment, const Log& log);
 
 }  // namespace kvik::api

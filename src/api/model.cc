@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "api/embedding_run.h"
 #include "api/environment.h"
 #include "api/generation_state.h"
 #include "api/load.h"
+#include "backend/no_decoder.h"
 #include "base/hash.h"
 #include "engine/score.h"
 #include "engine/speech_tokens.h"
@@ -51,9 +53,12 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
   auto state = std::make_shared<State>();
   state->options = options;
   state->signature = analysis::analyze(found.path(), {options.variant}, log);
-  for (const std::string& problem : state->signature.problems) log.warning(problem);
-  state->decoder = std::make_shared<engine::Decoder>(api::open_backend(state->signature, options, environment, log),
-                                                     options.profile != nullptr ? options.profile->recorder() : nullptr);
+  if (state->signature.embedder() != nullptr) state->embedding = engine::read_embedding_config(state->signature.folder);
+  api::log_problems(state->signature, log);
+  state->decoder =
+      std::make_shared<engine::Decoder>(state->signature.only_embeds() ? backend::make_no_decoder(api::default_embedder(*state).traits())
+                                                                       : api::open_backend(state->signature, options, environment, log),
+                                        options.profile != nullptr ? options.profile->recorder() : nullptr);
   state->config = engine::read_generation_config(state->signature);
   if (text::Tokenizer::is_in(found.folder)) state->tokenizer = text::Tokenizer::load(found.folder);
   complete_config(state->config, state->signature, state->tokenizer.get());
@@ -65,6 +70,10 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
 }
 
 void Model::State::check_continues_prompts() const {
+  if (!traits().generates)
+    throw Error(Code::kUnsupported, fmt::format("{}: this model gives vectors and generates nothing; use embed, or export it with its "
+                                                "language-model head",
+                                                signature.folder.string()));
   if (!traits().needs_source) return;
   throw Error(Code::kUnsupported, fmt::format("{}: this model needs a source to start from; use translate, or transcribe for audio",
                                               signature.folder.string()));

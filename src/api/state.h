@@ -7,8 +7,10 @@
 #include "analysis/signature.h"
 #include "api/constraint_state.h"
 #include "backend/backend.h"
+#include "backend/embedder.h"
 #include "base/log.h"
 #include "engine/decoder.h"
+#include "engine/embedding_config.h"
 #include "engine/generation_config.h"
 #include "engine/tree.h"
 #include "kvik/kvik.h"
@@ -25,6 +27,7 @@ struct Model::State {
   engine::GenerationConfig config;
   std::shared_ptr<const text::Tokenizer> tokenizer;  // null if the folder has none
   text::ChatTemplate chat_template;                  // empty if the folder has none
+  engine::EmbeddingConfig embedding;                 // if the model embeds
   size_t weights_bytes = 0;
   double load_ms = 0;
   mutable api::ModelConstraints constraints;
@@ -37,10 +40,16 @@ struct Model::State {
   std::vector<TokenId> tokenize(std::string_view text, const text::EncodeOptions& options) const;
   std::string detokenize(std::span<const TokenId> ids, bool skip_special = true) const;
 
-  // Throws Error(kUnsupported) for a model that needs a source and does not continue prompts.
+  // Throws Error(kUnsupported) for a model that needs a source and does not continue prompts, or that only embeds.
   void check_continues_prompts() const;
 
+  // Opened when it is first asked for; `pooled`: the vectors that the graph itself pools. Throws Error(kUnsupported) if the model does not
+  // embed.
+  std::shared_ptr<backend::Embedder> embedder(bool pooled) const;
+
  private:
+  mutable std::mutex embedders_mutex_;
+  mutable std::shared_ptr<backend::Embedder> embedders_[2];
   mutable std::once_flag identified_;
   mutable std::string identity_;
 };

@@ -12,6 +12,7 @@ constexpr int kDefaultNewTokens = 256;  // if neither the caller nor the model s
 sample::TokenRules token_rules(const Model::State& state, const TargetRequest& request) {
   sample::TokenRules rules{static_cast<size_t>(state.traits().vocab), {}, state.traits().unsupported_tokens};
   if (!request.ignore_eos) rules.eos = state.config.eos;
+  rules.timestamps = request.timestamps;
   rules.eos.insert(rules.eos.end(), request.stop_ids.begin(), request.stop_ids.end());
   return rules;
 }

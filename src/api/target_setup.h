@@ -23,6 +23,7 @@ struct TargetRequest {
   const std::optional<Constraint>& constraint;
   std::optional<int> num_return_sequences = {};
   std::optional<TokenId> decoder_start = {};
+  std::optional<sample::TimestampRules> timestamps = {};
 };
 TargetRequest request_of(const GenerateOptions& options);
 TargetRequest request_of(const TranslateOptions& options);

@@ -43,18 +43,30 @@ class Samples final : public audio::Sound {
   int rate_;
 };
 
+template <class Part>
+void add(Transcription& whole, const Part& part) {
+  whole.text += part.text;
+  whole.ids.insert(whole.ids.end(), part.ids.begin(), part.ids.end());
+}
+
 }  // namespace
 
 Transcriber::Transcriber(std::shared_ptr<const Model::State> state, TranscribeOptions options)
     : state_(std::move(state)),
       options_(std::move(options)),
       port_(audio_port(*state_)),
-      setup_(make_target_setup(*state_, request_of(options_.decoding), static_cast<int>(1 + state_->config.forced_decoder_ids.size()))),
+      setup_(make_target_setup(*state_, target_request(), static_cast<int>(1 + state_->config.forced_decoder_ids.size()))),
       config_(state_->config) {
   if (options_.batch < 1 || options_.batch > kMostWindowsPerBatch)
     throw Error(Code::kBadArgument, fmt::format("batch is {}; 1 to {} was expected", options_.batch, kMostWindowsPerBatch));
   if (setup_.max_new_tokens < 1) throw Error(Code::kBadArgument, "max_tokens is 0; at least 1 was expected");
   if (options_.decoding.decoder_start_token_id) config_.decoder_start = options_.decoding.decoder_start_token_id;
+}
+
+TargetRequest Transcriber::target_request() const {
+  TargetRequest request = request_of(options_.decoding);
+  if (options_.timestamps) request.timestamps = engine::timestamp_rules(state_->config);
+  return request;
 }
 
 const audio::FeatureExtractor& Transcriber::extractor() {
@@ -65,12 +77,17 @@ const audio::FeatureExtractor& Transcriber::extractor() {
 }
 
 Segment Transcriber::describe_window(const engine::TranscribedWindow& window) const {
-  const Skip is_time = [&](TokenId id) { return engine::is_time(state_->tokenizer->piece_of(id)); };
+  const auto& rules = setup_.sampler->tokens().timestamps;
+  const Skip is_time = [&](TokenId id) { return (rules && rules->is_time(id)) || engine::is_time(state_->tokenizer->piece_of(id)); };
   Segment segment;
   segment.start_s = window.start_s;
   segment.end_s = window.end_s;
   for (const engine::Target& target : window.targets) segment.hypotheses.push_back(describe(*state_, setup_, target, is_time));
   if (!segment.hypotheses.empty()) static_cast<Hypothesis&>(segment) = segment.hypotheses.front();
+  for (const engine::TimedTokens& tokens : window.texts) {
+    TimedText& timed = segment.timed.emplace_back(TimedText{tokens.start_s, tokens.end_s, {}, tokens.ids});
+    if (state_->tokenizer != nullptr) timed.text = describe(*state_, setup_, {.ids = tokens.ids}, is_time).text;
+  }
   return segment;
 }
 
@@ -78,7 +95,9 @@ Transcription Transcriber::run(const engine::AudioWindows& windows) {
   Transcription result;
   const engine::TranscribeOptions options{.target = setup_.options,
                                           .max_new_tokens = setup_.max_new_tokens,
-                                          .request = {if_set(options_.language), if_set(options_.task)},
+                                          .request = {if_set(options_.language), if_set(options_.task), options_.timestamps},
+                                          .timestamps = setup_.sampler->tokens().timestamps,
+                                          .window_s = options_.timestamps ? extractor().window_s() : 0,
                                           .batch = options_.batch,
                                           .on_window =
                                               [&](const engine::TranscribedWindow& window, int total) {
@@ -88,8 +107,11 @@ Transcription Transcriber::run(const engine::AudioWindows& windows) {
                                           .cancelled = options_.decoding.cancelled};
   const engine::Transcript transcript = engine::transcribe(state_->decoder, windows, config_, setup_.sampler, options);
   for (const Segment& segment : result.segments) {
-    result.text += segment.text;
-    result.ids.insert(result.ids.end(), segment.ids.begin(), segment.ids.end());
+    if (!options_.timestamps) add(result, segment);
+    for (const TimedText& timed : segment.timed) {  // what a window said after its last pair of times, the next one says again
+      add(result, timed);
+      result.timed.push_back(timed);
+    }
     if (segment.finish == Finish::kLength) result.finish = Finish::kLength;
   }
   result.text.erase(0, std::min(result.text.find_first_not_of(' '), result.text.size()));

@@ -24,6 +24,7 @@ class Transcriber {
   int sample_rate() { return extractor().rate(); }
 
  private:
+  TargetRequest target_request() const;
   const audio::FeatureExtractor& extractor();
   Transcription run(const engine::AudioWindows& windows);
   Segment describe_window(const engine::TranscribedWindow& window) const;

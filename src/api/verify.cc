@@ -11,6 +11,7 @@
 #include "engine/sequence.h"
 #include "verify/decoder_laws.h"
 #include "verify/dequantize.h"
+#include "verify/embedder_laws.h"
 #include "verify/synthetic.h"
 #include "verify/translator_laws.h"
 
@@ -57,7 +58,7 @@ bool is_quantized(const LoadOptions& load) { return load.weights == Weights::kQ8
 // How far two correct ways through the graph may be apart: rounding of the number format it computes in and, if activations are quantized
 // on one side only, the error of that.
 double expected_tolerance(const analysis::Signature& signature, const LoadOptions& load) {
-  const analysis::File& file = *signature.later_step();
+  const analysis::File& file = signature.later_step() != nullptr ? *signature.later_step() : *signature.embedder();
   const onnx::Graph& graph = *file.model->graph;
   if (is_quantized(load) || load.kv == KvStorage::kQ8 || quantizes_activations(graph)) return kQuantizedActivations;
   const bool half = load.weights == Weights::kF16 || load.kv == KvStorage::kF16;
@@ -217,6 +218,46 @@ void verify_translator(const Model& model, const VerifyOptions& options, std::ve
   result.laws = laws::verify_translator(state.decoder->shared_backend(), translator, {options.on_law, options.cancelled});
 }
 
+// Hidden states, or what the graph pools from them if it gives nothing else.
+void verify_embeddings(const Model& model, const VerifyOptions& options, double expected, Verification& result) {
+  const Model::State& state = *model.state();
+  const Log log(state.options.log);
+  const bool pooled = state.signature.embedder()->output_of(analysis::Role::kHiddenStates) == nullptr;
+  const std::shared_ptr<backend::Embedder> embedder = state.embedder(pooled);
+  const backend::EmbedderTraits& traits = embedder->traits();
+  laws::EmbedderLaws laws;
+  std::vector<TokenId> ids = options.ids.empty() ? laws::synthetic_prompt(std::max(1, traits.vocab), traits.max_positions) : options.ids;
+  std::erase_if(ids, [&](TokenId id) { return std::ranges::find(traits.unsupported_tokens, id) != traits.unsupported_tokens.end(); });
+  if (ids.empty()) throw Error(Code::kBadArgument, "there are no tokens to verify embeddings with");
+  laws.texts = {ids, {ids.begin(), ids.begin() + static_cast<ptrdiff_t>((ids.size() + 2) / 3)}, {ids.rbegin(), ids.rend()}, {ids.back()}};
+  laws.tolerance = traits.exact ? 0 : expected;
+  const auto add = [&](std::string law, const LoadOptions& load, double tolerance) {
+    try {
+      std::shared_ptr<backend::Embedder> other = api::open_embedder(state.signature, pooled, load, api::read_environment(), log);
+      if (law.empty()) law = fmt::format("{} = {}", traits.name, other->traits().name);
+      laws.peers.push_back({std::move(law), std::move(other), tolerance});
+      return true;
+    } catch (const Error& e) { log.warning(fmt::format("nothing to compare with: {}", e.what())); }
+    return false;
+  };
+  LoadOptions threads = state.options, scalar = state.options, other = state.options;
+  threads.threads = state.options.threads == 1 ? 2 : 1;
+  scalar.isa = "scalar";
+  other.weights = Weights::kAuto, other.kv = KvStorage::kAuto, other.isa = "auto";
+  if (options.compare && traits.exact) {
+    add("one thread = many", threads, 0);
+    add("scalar = vectors", scalar, 0);
+  }
+  for (const BackendChoice choice : {BackendChoice::kOrt, BackendChoice::kReference}) {
+    other.backend = choice;
+    if (!options.compare || traits.name == (choice == BackendChoice::kOrt ? "ort" : "reference")) continue;
+    if (add({}, other, expected)) break;
+  }
+  if (options.on_start && !model.can_generate())
+    options.on_start(fmt::format("{} texts of up to {} tokens", laws.texts.size(), ids.size()), laws.tolerance);
+  for (Law& law : laws::verify_embedder(*embedder, laws, {options.on_law, options.cancelled})) result.laws.push_back(std::move(law));
+}
+
 }  // namespace
 
 bool Verification::holds() const {
@@ -226,10 +267,13 @@ bool Verification::holds() const {
 Verification verify(const Model& model, const VerifyOptions& options) {
   const Model::State& state = *model.state();
   const double expected = options.tolerance > 0 ? options.tolerance : expected_tolerance(state.signature, state.options);
-  std::vector<Peer> peers;
-  if (options.compare) peers = Peers(model, expected).open();
   Verification result{.tolerance = state.traits().exact ? 0 : expected};
-  (state.traits().needs_source ? verify_translator : verify_decoder)(model, options, std::move(peers), result);
+  if (model.can_generate()) {
+    std::vector<Peer> peers;
+    if (options.compare) peers = Peers(model, expected).open();
+    (state.traits().needs_source ? verify_translator : verify_decoder)(model, options, std::move(peers), result);
+  }
+  if (model.can_embed()) verify_embeddings(model, options, expected, result);
   if (options.cancelled && options.cancelled()) result.finish = Finish::kCancelled;
   return result;
 }

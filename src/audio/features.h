@@ -32,6 +32,7 @@ class FeatureExtractor {
 
   int rate() const { return options_.mel.rate; }
   size_t window_samples() const { return static_cast<size_t>(options_.window_samples); }
+  double window_s() const { return static_cast<double>(options_.window_samples) / options_.mel.rate; }
 
   // Features of one window: [n_mels, n_frames] or [n_samples]. Samples past the window are ignored.
   Tensor extract(std::span<const float> samples) const;

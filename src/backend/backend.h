@@ -41,6 +41,7 @@ struct Traits {
   std::string device;          // "cpu", "cuda"
   bool exact = false;          // the laws hold bit for bit: a row's logits do not depend on how they were computed
   bool exact_sources = false;  // the same of encoded sources; false if another runtime runs the encoder
+  bool generates = true;       // false: there is no decoder, and no call but this one works
   bool can_rewind = true;
   bool can_fork = true;
   bool can_branch = false;    // rows with Row::after

@@ -78,6 +78,16 @@ std::optional<std::string> StandardInput::wait_for_line(std::optional<Time> dead
 std::optional<std::string> StandardInput::next_line() { return wait_for_line(std::nullopt); }
 std::optional<std::string> StandardInput::next_line_before(Time deadline) { return wait_for_line(deadline); }
 
+std::vector<std::string> StandardInput::next_lines(size_t most) {
+  constexpr std::chrono::milliseconds kLongestWait{50};
+  std::vector<std::string> lines;
+  std::optional<std::string> line = next_line();
+  const Time deadline = std::chrono::steady_clock::now() + kLongestWait;
+  for (; line && lines.size() < most; line = lines.size() < most ? next_line_before(deadline) : std::nullopt)
+    lines.push_back(std::move(*line));
+  return lines;
+}
+
 std::string_view StandardInput::next_part() {
   while (begin_ == buffer_.size() && !at_end()) receive(std::nullopt);
   part_ = buffer_.substr(begin_);

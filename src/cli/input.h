@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kvik::cli {
 
@@ -16,6 +17,10 @@ class StandardInput {
   // A line that has arrived before `deadline`; nothing if none has, or at the end of the input.
   using Time = std::chrono::steady_clock::time_point;
   std::optional<std::string> next_line_before(Time deadline);
+
+  // Waits for one line, then takes what arrives shortly after it, at most `most` lines: a file fills whole batches, a user gets an answer
+  // at once. None at the end of the input.
+  std::vector<std::string> next_lines(size_t most);
 
   // The next part, of at most 64 KB; empty at the end. Valid until the next call.
   std::string_view next_part();

@@ -207,6 +207,19 @@ void plan_section(const PlanInfo& plan, Table& table) {
   for (const std::string& note : plan.notes) table.line(note);
 }
 
+void embedding_section(const EmbeddingInfo& embedding, Table& table) {
+  table.title("Embeddings");
+  table.line(fmt::format("pooling {}, {}, at most {} tokens",
+                         embedding.pooling.empty() ? "not given: choose with --pooling" : embedding.pooling,
+                         embedding.normalize ? "normalized" : "not normalized",
+                         embedding.max_tokens > 0 ? std::to_string(embedding.max_tokens) : "any number of"));
+  if (!embedding.dense.empty()) table.line(fmt::format("dense layers: {}", fmt::join(embedding.dense, ", ")));
+  if (!embedding.prompts.empty())
+    table.line(fmt::format("prompts: {}; default {}", fmt::join(embedding.prompts, ", "),
+                           embedding.default_prompt.empty() ? "none" : embedding.default_prompt));
+  if (!embedding.problem.empty()) table.line(embedding.problem, kYellow);
+}
+
 }  // namespace
 
 std::string inspection_table(const Inspection& inspection, bool color) {
@@ -223,6 +236,7 @@ std::string inspection_table(const Inspection& inspection, bool color) {
   table.title("Text");
   table.line(fmt::format("vocabulary {}, at most {} positions", or_none(inspection.vocab), or_none(inspection.max_positions)));
   table.line(special_text(inspection.special));
+  if (inspection.embedding) embedding_section(*inspection.embedding, table);
   table.title("Backend");
   table.line(fmt::format("{}: {}", inspection.backend, inspection.backend_reason));
   for (const PlanInfo& plan : inspection.plans) plan_section(plan, table);

@@ -5,6 +5,7 @@
 #include <map>
 #include <sys/resource.h>
 
+#include "cli/pull.h"
 #include "cli/validators.h"
 #include "kvik/compile_cache.h"
 
@@ -45,7 +46,7 @@ void add_weights_option(CLI::App& command, const std::string& name, Weights& wei
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options, Terminal& terminal) {
-  command.add_option("MODEL", options.model, "Folder, .onnx file, or name of a model on the search path")->required()->option_text(" ");
+  command.add_option("MODEL", options.model, "Folder, .onnx file, or name of a model on the search path or in the hub cache")->required()->option_text(" ");
   add_load_options(command, options, terminal);
 }
 
@@ -79,6 +80,7 @@ Model load_model(const ModelOptions& options, const Terminal& terminal) {
   const Log log = terminal.log();
   load.log = [log](LogLevel level, std::string_view message) { log.log(level, message); };
   load.profile = terminal.recording;
+  offer_to_pull(options.model, load.variant, terminal);
   if (!options.no_compile_cache) load.compile_cache = default_compile_cache();
   return Model::load(options.model, load);
 }

@@ -7,6 +7,7 @@
 #include "cli/inspect.h"
 #include "cli/output.h"
 #include "kvik/compile_cache.h"
+#include "kvik/hub.h"
 
 namespace kvik::cli {
 namespace {
@@ -60,7 +61,9 @@ int print_models(const Terminal& terminal) {
     const std::vector<CompiledFile> files = list_compile_cache(cache);
     print_text(models_table(models) + (files.empty() ? "" : "\n" + cache_line(cache, files)));
   }
-  if (models.empty()) log.warning("no model was found on the search path; set KVIK_MODELS to the folder that contains your models");
+  if (models.empty())
+    log.warning(
+        "no model was found on the search path or in the hub cache; set KVIK_MODELS to the folder that contains your models, or pull one");
   return 0;
 }
 
@@ -93,14 +96,21 @@ int print_cache(const Terminal& terminal) {
   return 0;
 }
 
-int clear_cache(const Terminal& terminal) {
-  const uint64_t bytes = clear_compile_cache(default_compile_cache());
+int print_freed(int64_t bytes, const Terminal& terminal) {
   if (terminal.json) {
     print_result("{}\n", Json{{"freed_bytes", bytes}}.dump(2));
   } else {
-    print_text(fmt::format("freed {}\n", size_text(static_cast<int64_t>(bytes))));
+    print_text(fmt::format("freed {}\n", size_text(bytes)));
   }
   return 0;
+}
+
+int clear_cache(const Terminal& terminal) {
+  return print_freed(static_cast<int64_t>(clear_compile_cache(default_compile_cache())), terminal);
+}
+
+int remove_model(const std::string& repository, const Terminal& terminal) {
+  return print_freed(hub::remove(repository, hub::settings_of_environment()), terminal);
 }
 
 int check_cache(const Terminal& terminal) {
@@ -123,16 +133,20 @@ int check_cache(const Terminal& terminal) {
 void add_models(Commands commands) {
   struct Choice {
     bool cache = false, check = false, clear = false;
+    std::string remove;
   };
   const auto choice = std::make_shared<Choice>();
-  CLI::App* command = commands.app.add_subcommand("models", "List the models on the search path; show or clear the compile cache");
+  CLI::App* command =
+      commands.app.add_subcommand("models", "List the models on the search path and in the hub cache; show or clear the compile cache");
   CLI::Option* cache = command->add_flag("--cache", choice->cache, "List plans and packed weights that are kept for the next start");
   CLI::Option* check = command->add_flag("--check-cache", choice->check, "Read all of them and delete those that are damaged");
   command->add_flag("--clear-cache", choice->clear, "Delete all of them")->excludes(cache)->excludes(check);
   check->excludes(cache);
+  command->add_option("--remove", choice->remove, "Delete what the hub cache has of a repository")->option_text("REPO");
   add_common_options(*command, commands.terminal);
   command->callback([=] {
     commands.run = [=] {
+      if (!choice->remove.empty()) return remove_model(choice->remove, commands.terminal);
       if (choice->clear) return clear_cache(commands.terminal);
       if (choice->check) return check_cache(commands.terminal);
       return choice->cache ? print_cache(commands.terminal) : print_models(commands.terminal);

@@ -17,6 +17,7 @@ struct TranscribeCommand {
   std::vector<std::string> words;  // FILE; MODEL before it if there is no --model
   std::string file;
   TranscribeOptions options;
+  bool srt = false, vtt = false;  // subtitles
 };
 
 bool is_sound_file(const std::string& word) {
@@ -39,7 +40,49 @@ void assign_words(TranscribeCommand& options) {
 
 std::string without_leading_space(const std::string& text) { return text.substr(std::min(text.find_first_not_of(' '), text.size())); }
 
-void print_transcription(const Model& model, const Transcription& result, double ms) {
+// 01:02:03.456, with a comma in SubRip files.
+std::string time_text(double seconds, char point) {
+  const auto ms = static_cast<int64_t>(seconds * 1e3 + 0.5);
+  return fmt::format("{:02}:{:02}:{:02}{}{:03}", ms / 3'600'000, ms / 60'000 % 60, ms / 1000 % 60, point, ms % 1000);
+}
+
+// Texts with their times as they come, as lines, SubRip or WebVTT.
+class TimedLines {
+ public:
+  TimedLines(const Model& model, const TranscribeCommand& command) : model_(model), srt_(command.srt), vtt_(command.vtt) {
+    if (vtt_) print_text("WEBVTT\n\n");
+  }
+
+  void print(const Segment& segment) {
+    for (const TimedText& timed : segment.timed) {
+      const std::string text = model_.has_tokenizer() ? without_leading_space(timed.text) : fmt::format("{}", fmt::join(timed.ids, ","));
+      const char point = srt_ ? ',' : '.';
+      const std::string times = fmt::format("{} --> {}", time_text(timed.start_s, point), time_text(timed.end_s, point));
+      if (srt_) {
+        print_result("{}\n{}\n{}\n\n", ++n_, times, text);
+      } else if (vtt_) {
+        print_result("{}\n{}\n\n", times, text);
+      } else {
+        print_result("[{}]  {}\n", times, text);
+      }
+    }
+    flush_output();
+  }
+
+ private:
+  const Model& model_;
+  bool srt_, vtt_;
+  int n_ = 0;
+};
+
+Json timed_json(const std::vector<TimedText>& texts) {
+  Json list = Json::array();
+  for (const TimedText& timed : texts)
+    list.push_back({{"start_s", timed.start_s}, {"end_s", timed.end_s}, {"text", timed.text}, {"ids", timed.ids}});
+  return list;
+}
+
+void print_transcription(const Model& model, const Transcription& result, bool timestamps, double ms) {
   Json windows = Json::array();
   for (const Segment& window : result.segments) {
     Json entry = {{"start_s", window.start_s}, {"end_s", window.end_s}};
@@ -48,19 +91,20 @@ void print_transcription(const Model& model, const Transcription& result, double
   }
   const double seconds = result.segments.empty() ? 0.0 : result.segments.back().end_s;
   const SourceWork work = model.source_work();
-  const Json json = {{"text", result.text},
-                     {"ids", result.ids},
-                     {"start_ids", result.start_ids},
-                     {"finish", finish_name(result.finish)},
-                     {"language", result.language},
-                     {"windows", windows},
-                     {"backend", model.backend()},
-                     {"timing",
-                      {{"load_ms", model.load_ms()},
-                       {"transcribe_ms", ms},
-                       {"times_real_time", ms > 0 ? seconds * 1e3 / ms : 0.0},
-                       {"sources_encoded", work.encoded},
-                       {"sources_projected", work.cross_projected}}}};
+  Json json = {{"text", result.text},
+               {"ids", result.ids},
+               {"start_ids", result.start_ids},
+               {"finish", finish_name(result.finish)},
+               {"language", result.language},
+               {"windows", windows},
+               {"backend", model.backend()},
+               {"timing",
+                {{"load_ms", model.load_ms()},
+                 {"transcribe_ms", ms},
+                 {"times_real_time", ms > 0 ? seconds * 1e3 / ms : 0.0},
+                 {"sources_encoded", work.encoded},
+                 {"sources_projected", work.cross_projected}}}};
+  if (timestamps) json["segments"] = timed_json(result.timed);
   print_result("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -72,10 +116,14 @@ int transcribe(const TranscribeCommand& command, const Terminal& terminal) {
   Progress progress(terminal, "transcribing");
   int n_done = 0;
   TranscribeOptions options = command.options;
+  options.timestamps = options.timestamps || command.srt || command.vtt;
+  std::optional<TimedLines> lines;
+  if (options.timestamps && !terminal.json) lines.emplace(model, command);
   options.decoding.cancelled = [] { return Interrupt::happened(); };
   options.on_segment = [&](const Segment& segment, int total) {
     progress.show(++n_done, total);
-    if (terminal.json) return;
+    if (lines) lines->print(segment);
+    if (terminal.json || lines) return;
     // Text contains its spaces; ids need separators.
     const std::string text = shown(model, segment);
     print_text(n_done == 1 ? without_leading_space(text) : model.has_tokenizer() ? text : "," + text);
@@ -86,8 +134,8 @@ int transcribe(const TranscribeCommand& command, const Terminal& terminal) {
   progress.clear();
   const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   if (terminal.json) {
-    print_transcription(model, result, ms);
-  } else {
+    print_transcription(model, result, options.timestamps, ms);
+  } else if (!options.timestamps) {
     print_text("\n");
   }
   return 0;
@@ -108,6 +156,9 @@ void add_transcribe(Commands commands) {
   add_load_options(*command, options->model, commands.terminal);
   command->add_option("--language", options->options.language, "Spoken language (de, fr …); detected if not given")->option_text("NAME");
   command->add_option("--task", options->options.task, "transcribe, or translate (into English)")->option_text("NAME");
+  command->add_flag("--timestamps", options->options.timestamps, "Print when each text begins and ends, as the model's time tokens say");
+  CLI::Option* srt = command->add_flag("--srt", options->srt, "The same as SubRip subtitles");
+  command->add_flag("--vtt", options->vtt, "The same as WebVTT subtitles")->excludes(srt);
   command->add_option("--batch", options->options.batch, "Windows of a long sound per batch")->check(between(1, 1024))->option_text("N");
   add_generation_options(*command, options->options.decoding);
   command->callback([=] {

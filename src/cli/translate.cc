@@ -20,8 +20,6 @@ struct TranslateCommand {
   bool has_text = false, has_ids = false;
 };
 
-// A line is translated with those that arrive within this time: a file fills whole batches, a user gets an answer at once.
-constexpr std::chrono::milliseconds kLongestWait{50};
 constexpr size_t kBatchesAtOnce = 16;  // lines of similar length among these share a batch
 
 // Lines of similar length share a batch; they are printed in the order of the input.
@@ -79,16 +77,7 @@ class TranslationRun {
     flush_output();
   }
 
-  // Waits for one line, then takes what arrives shortly after it; none at the end.
-  std::vector<std::string> read_lines() {
-    std::vector<std::string> lines;
-    std::optional<std::string> line = input_.next_line();
-    const auto deadline = std::chrono::steady_clock::now() + kLongestWait;
-    const size_t most = kBatchesAtOnce * static_cast<size_t>(command_.options.batch);
-    for (; line && lines.size() < most; line = lines.size() < most ? input_.next_line_before(deadline) : std::nullopt)
-      lines.push_back(std::move(*line));
-    return lines;
-  }
+  std::vector<std::string> read_lines() { return input_.next_lines(kBatchesAtOnce * static_cast<size_t>(command_.options.batch)); }
 
   void print_timing(double ms) const {
     const double seconds = ms / 1e3;

@@ -40,11 +40,13 @@ Decoder::Decoder(std::shared_ptr<backend::Backend> backend, std::shared_ptr<Reco
 
 Error Decoder::no_memory() const { return kv::no_memory(backend_->cache_memory().limit_bytes); }
 
-StepStatus Decoder::step(std::span<Stream* const> streams) {
+size_t Decoder::preferred_rows() const { return static_cast<size_t>(std::max(1, backend_->preferred_chunk())); }
+
+StepStatus Decoder::step(std::span<Stream* const> streams, size_t max_prompt_rows) {
   for (Stream* stream : streams) {
     if (stream->speculation != nullptr) propose(*stream);
   }
-  Job job{.streams = streams, .joins = backend_->traits().exact};
+  Job job{.streams = streams, .max_prompt_rows = max_prompt_rows, .joins = backend_->traits().exact};
   submit(job);
   return job.status;
 }
@@ -76,8 +78,13 @@ void Decoder::do_jobs(std::span<Job* const> jobs) noexcept {
   if (jobs.size() > 1) {
     try {
       streams_.clear();
-      for (const Job* job : jobs) streams_.insert(streams_.end(), job->streams.begin(), job->streams.end());
-      if (step_together(streams_) != StepStatus::kNoMemory) return;
+      size_t max_prompt_rows = 0;  // the smallest that is set
+      for (const Job* job : jobs) {
+        streams_.insert(streams_.end(), job->streams.begin(), job->streams.end());
+        if (job->max_prompt_rows > 0)
+          max_prompt_rows = max_prompt_rows > 0 ? std::min(max_prompt_rows, job->max_prompt_rows) : job->max_prompt_rows;
+      }
+      if (step_together(streams_, max_prompt_rows) != StepStatus::kNoMemory) return;
     } catch (...) {}  // nothing has changed
   }
   for (Job* job : jobs) do_alone(*job);
@@ -86,16 +93,16 @@ void Decoder::do_jobs(std::span<Job* const> jobs) noexcept {
 void Decoder::do_alone(Job& job) noexcept {
   try {
     if (job.logits == nullptr) {
-      job.status = step_together(job.streams);
+      job.status = step_together(job.streams, job.max_prompt_rows);
     } else if (backend_->run(job.rows, job.caches, *job.logits) == backend::RunStatus::kNoMemory) {
       job.status = StepStatus::kNoMemory;
     }
   } catch (...) { job.error = std::current_exception(); }
 }
 
-StepStatus Decoder::step_together(std::span<Stream* const> streams) {
+StepStatus Decoder::step_together(std::span<Stream* const> streams, size_t max_prompt_rows) {
   step_began_ = Clock::now();
-  plan(streams);
+  plan(streams, max_prompt_rows);
   LogitsBuffer::Ref logits;
   if (!rows_.empty()) {
     logits = pool_.take();
@@ -105,7 +112,7 @@ StepStatus Decoder::step_together(std::span<Stream* const> streams) {
       for (Stream* stream : streams) {
         if (stream->speculation != nullptr) stream->speculation->withdraw();
       }
-      plan(streams);
+      plan(streams, max_prompt_rows);
       status = run_planned(logits);
     }
     if (status == backend::RunStatus::kNoMemory) return StepStatus::kNoMemory;
@@ -131,7 +138,7 @@ backend::RunStatus Decoder::run_planned(const LogitsBuffer::Ref& logits) {
 // Changes nothing but what is pending: single steps of all streams, then as much of their prompts as there is room for, beginning with
 // another stream each time. A sequence that crosses a length switch becomes pending as a whole, for its final length. While a stream has
 // tokens that were computed ahead and are chosen now nothing runs, so that the next run has rows of every stream.
-void Decoder::plan(std::span<Stream* const> streams) {
+void Decoder::plan(std::span<Stream* const> streams, size_t max_prompt_rows) {
   shares_.clear();
   rows_.clear();
   caches_.clear();
@@ -156,8 +163,9 @@ void Decoder::plan(std::span<Stream* const> streams) {
       if (branch.n_pending() == 1) plan_branch(*stream, i, 1);
     }
   }
-  const auto chunk = static_cast<size_t>(std::max(1, backend_->preferred_chunk()));
+  const size_t chunk = preferred_rows();
   size_t room = chunk > rows_.size() ? chunk - rows_.size() : 1;
+  if (max_prompt_rows > 0) room = std::min(room, max_prompt_rows);
   const size_t first = n_steps_++;
   for (size_t n = 0; n < streams.size() && room > 0; ++n) {
     Stream& stream = *streams[(first + n) % streams.size()];

@@ -66,8 +66,10 @@ class Decoder {
   SourceCache& source_cache() { return source_cache_; }
 
   // One iteration over streams of this decoder: plans rows (single steps of all, chunks of prompts), runs them, commits. Other streams
-  // may come and go between two calls. If the run fails nothing has changed.
-  StepStatus step(std::span<Stream* const> streams);
+  // may come and go between two calls. If the run fails nothing has changed. `max_prompt_rows`: fewer than the backend prefers, so that
+  // the step is short; 0: as many as it prefers.
+  StepStatus step(std::span<Stream* const> streams, size_t max_prompt_rows = 0);
+  size_t preferred_rows() const;  // of one step
 
   Error no_memory() const;  // for callers that have no status to return
 
@@ -106,6 +108,7 @@ class Decoder {
     std::span<const backend::Row> rows;
     std::span<backend::Cache* const> caches;
     backend::Logits* logits = nullptr;
+    size_t max_prompt_rows = 0;
     bool joins = false;
     bool done = false;
     StepStatus status = StepStatus::kWorked;
@@ -115,11 +118,11 @@ class Decoder {
   void do_jobs(std::span<Job* const> jobs) noexcept;
   void do_alone(Job& job) noexcept;
   void submit(Job& job);
-  StepStatus step_together(std::span<Stream* const> streams);
+  StepStatus step_together(std::span<Stream* const> streams, size_t max_prompt_rows);
   void propose(Stream& stream) const;
   void reserve_logits(const LogitsBuffer::Ref& logits) const;
   backend::RunStatus run_planned(const LogitsBuffer::Ref& logits);
-  void plan(std::span<Stream* const> streams);
+  void plan(std::span<Stream* const> streams, size_t max_prompt_rows);
   size_t fewest_rows(const Sequence& sequence) const;
   void plan_branch(Stream& stream, size_t branch, size_t n_rows);
   int plan_other(Stream& stream, int n_tokens);

@@ -175,6 +175,7 @@ void read_file(const ConfigFile& file, GenerationConfig& config) {
   file.read("language", config.language);
   file.read("task", config.task);
   file.read("no_timestamps_token_id", config.no_timestamps);
+  file.read("max_initial_timestamp_index", config.max_initial_timestamp_index);
   read_early_stopping(file, config);
   read_forced_decoder_ids(file, config);
 }

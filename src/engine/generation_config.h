@@ -27,8 +27,9 @@ struct GenerationConfig {
   // Of speech models: tokens that tell the decoder what to do, by name, and what the files choose of them.
   std::vector<std::pair<std::string, TokenId>> languages, tasks;
   std::optional<std::string> language, task;
-  std::optional<TokenId> no_timestamps;
-  bool speech_tokens_only_if_asked = false;  // the tokenizer names these tokens, but the model's own file generates without them
+  std::optional<TokenId> no_timestamps;            // the first time follows it
+  std::optional<int> max_initial_timestamp_index;  // of the first time of a window
+  bool speech_tokens_only_if_asked = false;        // the tokenizer names these tokens, but the model's own file generates without them
 
   bool has_own_file = false;  // generation_config.json is there
 };

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "kvik/error.h"
+#include "sample/likeliest.h"
 
 namespace kvik::engine {
 
@@ -50,6 +51,10 @@ void SampleStrategy::choose(Sample& sample, const Sequence& branch, sample::Work
   const constrain::Allowed* const allowed = sample.constrained ? &sample.constrained->find_allowed() : nullptr;
   const sample::History history{branch.all_tokens(), options_.prompt_length, options_.stop.max_length, options_.source, allowed};
   sample.last = sampler_->sample(logits, history, sample.rng, workspace);
+  if (&sample == &samples_.front()) {
+    last_.id = sample.last;
+    if (options_.logprobs) sample::find_likeliest(logits, static_cast<size_t>(*options_.logprobs), last_);
+  }
   if (options_.scores) sample.sum += sampler_->log_prob(logits, history, sample.last, workspace);
   end_if_due(sample, branch);
 }

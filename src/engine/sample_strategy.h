@@ -1,12 +1,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/constrained.h"
 #include "engine/strategy.h"
 #include "engine/text_output.h"
+#include "kvik/options.h"
 
 namespace kvik::engine {
 
@@ -22,9 +24,10 @@ struct SampleOptions {
   size_t prompt_length = 0;
   std::vector<TokenId> source;                                       // tokens that an encoder read, for penalties that look at them
   std::shared_ptr<constrain::TokenConstraint> constraint = nullptr;  // null: any tokens
-  int n_samples = 1;                                                 // sequences drawn from one prompt
-  double length_penalty = 1.0;                                       // of scores
-  bool scores = true;                                                // false: targets have no score, which saves a pass over the logits
+  int n_samples = 1;            // sequences drawn from one prompt
+  double length_penalty = 1.0;  // of scores
+  bool scores = true;           // false: targets have no score, which saves a pass over the logits
+  std::optional<int> logprobs;  // of the first sequence: how likely its tokens were, and so many of the likeliest
   uint64_t seed = 0;
   uint64_t stream = 0;  // of random numbers: a request draws the same ones whatever runs beside it
 };
@@ -41,7 +44,7 @@ class SampleStrategy final : public Strategy {
   std::vector<Target> targets() const override;
 
   // Of the first sequence: the token chosen last, and the text that it made certain; for showing text as it is generated.
-  TokenId last_token() const { return samples_.front().last; }
+  const GeneratedToken& last_token() const { return last_; }
   std::string_view piece() const { return samples_.front().piece; }
   std::string flush() { return samples_.front().text ? samples_.front().text->flush() : std::string(); }
 
@@ -68,6 +71,7 @@ class SampleStrategy final : public Strategy {
   std::vector<size_t> running_;  // of samples_: branch i continues samples_[running_[i]]
   bool started_ = false;
   std::vector<sample::Continuation> continuations_;
+  GeneratedToken last_;  // of the first sequence
 };
 
 }  // namespace kvik::engine

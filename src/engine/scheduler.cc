@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <map>
 
 namespace kvik::engine {
 namespace {
@@ -12,7 +13,10 @@ double ms_between(Clock::time_point begin, Clock::time_point end) { return std::
 }  // namespace
 
 Scheduler::Scheduler(std::shared_ptr<Decoder> decoder, SchedulerLimits limits)
-    : decoder_(std::move(decoder)), limits_(limits), thread_([this] { run(); }) {}
+    : decoder_(std::move(decoder)),
+      limits_(limits),
+      prompt_share_(decoder_->preferred_rows(), limits.max_step_ms),
+      thread_([this] { run(); }) {}
 
 Scheduler::~Scheduler() {
   {
@@ -61,18 +65,18 @@ void Scheduler::run() {
   running_.clear();
 }
 
-// In the order in which they came. One that was preempted waits for the end of another, and everybody behind it waits too: they would take
-// the memory that it needs.
+// One that was preempted waits for the end of another, and everybody behind it waits too: they would take the memory that it needs.
 void Scheduler::admit() {
   std::erase_if(waiting_, [](Entry& entry) {
     const bool cancelled = entry.request->is_cancelled();
     if (cancelled) entry.request->ended(nullptr);
     return cancelled;
   });
-  while (!waiting_.empty() && running_.size() < limits_.max_streams) {
-    if (!running_.empty() && waiting_.front().wait_for_end > n_ended_) break;
-    Entry entry = std::move(waiting_.front());
-    waiting_.pop_front();
+  while (running_.size() < limits_.max_streams) {
+    const auto next = next_to_join();
+    if (next == waiting_.end()) break;
+    Entry entry = std::move(*next);
+    waiting_.erase(next);
     try {
       join(entry);
       running_.push_back(std::move(entry));
@@ -83,6 +87,25 @@ void Scheduler::admit() {
   }
   n_running_ = running_.size();
   room_.notify_all();
+}
+
+std::deque<Scheduler::Entry>::iterator Scheduler::next_to_join() {
+  if (waiting_.empty()) return waiting_.end();
+  if (const int64_t ends = waiting_.front().wait_for_end; ends > 0) {
+    return running_.empty() || ends <= n_ended_ ? waiting_.begin() : waiting_.end();
+  }
+  std::map<std::string_view, size_t> n_running;
+  for (const Entry& entry : running_) ++n_running[entry.request->user()];
+  auto best = waiting_.end();
+  size_t fewest = 0;
+  for (auto entry = waiting_.begin(); entry != waiting_.end(); ++entry) {
+    const auto found = n_running.find(entry->request->user());
+    const size_t n = found == n_running.end() ? 0 : found->second;
+    if ((best != waiting_.end() && n >= fewest) || !entry->request->is_ready()) continue;
+    best = entry, fewest = n;
+    if (n == 0) break;
+  }
+  return best;
 }
 
 void Scheduler::join(Entry& entry) const {
@@ -105,12 +128,32 @@ void Scheduler::end_cancelled() {
   std::erase_if(running_, [](const Entry& entry) { return entry.request == nullptr; });
 }
 
+void PromptShare::add_step(double ms) {
+  if (ms > max_step_ms_) {
+    rows_ = std::max(kFewestRows, static_cast<size_t>(static_cast<double>(rows_) * std::max(0.25, max_step_ms_ / ms)));
+  } else if (ms < max_step_ms_ / 2) {
+    rows_ = std::min(most_rows_, rows_ + rows_ / 4 + 1);
+  }
+  rows_ = std::min(rows_, most_rows_);
+}
+
 void Scheduler::step() {
   streams_.clear();
-  for (const Entry& entry : running_) streams_.push_back(&entry.request->stream());
+  bool some_decode = false;
+  size_t n_prompt_rows = 0;
+  for (const Entry& entry : running_) {
+    Stream& stream = entry.request->stream();
+    streams_.push_back(&stream);
+    const size_t n_pending = stream.branches.front().n_pending();
+    some_decode |= n_pending <= 1;
+    if (n_pending > 1) n_prompt_rows += n_pending;
+  }
+  const bool shares = some_decode && n_prompt_rows > 0;
+  const Clock::time_point start = Clock::now();
   try {
-    if (decoder_->step(streams_) == StepStatus::kNoMemory) return preempt_youngest();
+    if (decoder_->step(streams_, shares ? prompt_share_.rows() : 0) == StepStatus::kNoMemory) return preempt_youngest();
   } catch (...) { return step_each_alone(); }  // nothing has changed
+  if (shares && n_prompt_rows >= prompt_share_.rows()) prompt_share_.add_step(ms_between(start, Clock::now()));
   report();
 }
 

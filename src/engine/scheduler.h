@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -19,7 +20,9 @@ class Request {
   virtual ~Request() = default;
   virtual Stream& stream() = 0;  // its prompt is pending
   virtual bool is_cancelled() const = 0;
-  virtual void generated() = 0;  // the stream has chosen a token
+  virtual std::string_view user() const { return {}; }
+  virtual bool is_ready() const { return true; }  // to join
+  virtual void generated() = 0;                   // the stream has chosen a token
   // The last call: the stream has finished, was cancelled (no Finish, no error) or failed.
   virtual void ended(std::exception_ptr error) = 0;
 };
@@ -27,11 +30,27 @@ class Request {
 struct SchedulerLimits {
   size_t max_streams = 64;
   size_t max_waiting = 1024;
+  double max_step_ms = 50;  // while some streams decode
+};
+
+// How many rows of prompts a step computes beside single steps of others, learned from the time that steps take.
+class PromptShare {
+ public:
+  PromptShare(size_t most_rows, double max_step_ms) : most_rows_(most_rows), max_step_ms_(max_step_ms), rows_(most_rows) {}
+
+  size_t rows() const { return rows_; }
+  void add_step(double ms);  // of a step that had as many rows of prompts as it might
+
+ private:
+  static constexpr size_t kFewestRows = 8;  // so that a prompt is computed however slow a step is
+  size_t most_rows_;
+  double max_step_ms_;
+  size_t rows_;
 };
 
 // Continuous batching over the decode loop: one thread steps all streams that run, and streams join and leave between two steps. If a step
 // finds no memory for its cache, the youngest stream is preempted: its cache is freed, and it waits at the front of the queue until another
-// ends.
+// ends. Of those that wait, the first one of the user who has the fewest running streams is next.
 class Scheduler {
  public:
   Scheduler(std::shared_ptr<Decoder> decoder, SchedulerLimits limits);
@@ -59,6 +78,7 @@ class Scheduler {
 
   void run();
   void admit();  // with mutex_ held
+  std::deque<Entry>::iterator next_to_join();
   void join(Entry& entry) const;
   void end_cancelled();
   void step();
@@ -78,6 +98,7 @@ class Scheduler {
   // Of the thread:
   std::vector<Entry> running_;  // in the order in which they joined
   std::vector<Stream*> streams_;
+  PromptShare prompt_share_;
   int64_t n_ended_ = 0;
   std::atomic<size_t> n_running_{0};
   std::atomic<int64_t> n_preempted_{0};

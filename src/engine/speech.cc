@@ -1,6 +1,7 @@
 #include "engine/speech.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -66,7 +67,7 @@ std::vector<TokenId> speech_start(const GenerationConfig& config, const SpeechRe
   const std::optional<std::string> task = request.task ? request.task : config.task;
   std::vector<std::optional<TokenId>> start = {*config.decoder_start};
   if (!language && !task) add_forced(config, start);
-  if (!language && !task && config.speech_tokens_only_if_asked) return given(start);
+  if (!language && !task && !request.timestamps && config.speech_tokens_only_if_asked) return given(start);
 
   std::optional<TokenId> spoken;
   const bool is_open = start.size() < 2 || !start[1];
@@ -85,8 +86,16 @@ std::vector<TokenId> speech_start(const GenerationConfig& config, const SpeechRe
   } else if (language && !config.tasks.empty() && !holds_any(start, config.tasks)) {
     start.push_back(named(config.tasks, "transcribe", "task"));
   }
-  if (config.no_timestamps && start.back() != config.no_timestamps) start.push_back(config.no_timestamps);
+  if (request.timestamps) std::erase(start, config.no_timestamps);
+  if (config.no_timestamps && !request.timestamps && start.back() != config.no_timestamps) start.push_back(config.no_timestamps);
   return given(start);
+}
+
+sample::TimestampRules timestamp_rules(const GenerationConfig& config) {
+  if (!config.no_timestamps || config.eos.empty())
+    throw Error(Code::kBadArgument,
+                "timestamps were requested; this model has no time tokens (no_timestamps_token_id in its config files)");
+  return {.first = *config.no_timestamps + 1, .end = config.eos.front(), .max_initial_index = config.max_initial_timestamp_index};
 }
 
 TokenId likeliest_of(const std::shared_ptr<Decoder>& decoder, const EncodedSource& source, std::span<const TokenId> start,
@@ -125,6 +134,13 @@ class SoundWindows final : public AudioWindows {
   }
   double start_s(int window) const override { return static_cast<double>(first_sample(window)) / sound_.rate(); }
   double end_s(int window) const override { return static_cast<double>(last_sample(window)) / sound_.rate(); }
+  double duration_s() const override { return static_cast<double>(sound_.n_samples()) / sound_.rate(); }
+  Tensor features_from(double start_s) const override {
+    const int64_t first = std::llround(start_s * sound_.rate());
+    std::vector<float> samples(static_cast<size_t>(std::clamp<int64_t>(sound_.n_samples() - first, 0, n_window_)));
+    sound_.read(first, samples);
+    return extractor_.extract(samples);
+  }
 
  private:
   int64_t first_sample(int window) const { return window * n_window_; }
@@ -158,8 +174,71 @@ std::unique_ptr<AudioWindows> windows_of(const audio::Sound& sound, const audio:
 
 std::unique_ptr<AudioWindows> windows_of(std::span<const Tensor> features) { return std::make_unique<FeatureWindows>(features); }
 
+namespace {
+
+// Windows one after another: each begins where the decoder finished the last text of the one before.
+class TimedRun {
+ public:
+  TimedRun(const std::shared_ptr<Decoder>& decoder, const AudioWindows& windows, const GenerationConfig& config,
+           const std::shared_ptr<const sample::Sampler>& sampler, const TranscribeOptions& options)
+      : decoder_(decoder), windows_(windows), config_(config), sampler_(sampler), options_(options), target_(options.target) {}
+
+  Transcript run() {
+    const bool moves = windows_.duration_s() > 0;
+    const double end_s = moves ? windows_.duration_s() : windows_.count() * options_.window_s;
+    double start_s = 0;
+    for (int w = 0; moves ? start_s < end_s : w < windows_.count(); ++w) {
+      const double length_s = std::min(options_.window_s, end_s - start_s);
+      const double advance_s = run_window(moves ? windows_.features_from(start_s) : windows_.features(w), start_s, length_s);
+      if (transcript_.cancelled) break;
+      if (options_.on_window) options_.on_window(transcript_.windows.back(), windows_.count());
+      start_s += moves ? advance_s : options_.window_s;
+    }
+    return std::move(transcript_);
+  }
+
+ private:
+  // Where the next one begins, from the beginning of this one.
+  double run_window(const Tensor& features, double start_s, double length_s) {
+    transcript_.cancelled = options_.cancelled && options_.cancelled();
+    if (transcript_.cancelled) return 0;
+    std::vector<EncodedSource> encoded = encode_features(decoder_->backend(), {&features, 1}, &decoder_->source_cache());
+    encoded.front().stream = transcript_.windows.size();
+    if (transcript_.windows.empty()) start(encoded.front());
+    FoundTargets found = std::move(find_targets(decoder_, sampler_, encoded, target_, options_.cancelled).front());
+    transcript_.cancelled = found.finish == Finish::kCancelled;
+    if (transcript_.cancelled) return 0;
+    std::vector<TokenId> ids = found.targets.front().ids;
+    if (!ids.empty() && std::ranges::find(config_.eos, ids.back()) != config_.eos.end()) ids.pop_back();
+    const double s_per_index = options_.window_s / std::max(1, encoded.front().encoded->n_positions());
+    TimedWindow timed = cut_at_times(ids, *options_.timestamps, s_per_index, length_s);
+    for (TimedTokens& text : timed.texts) text.start_s += start_s, text.end_s += start_s;
+    transcript_.windows.push_back({start_s, start_s + length_s, std::move(found.targets), std::move(timed.texts)});
+    return timed.advance_s;
+  }
+
+  void start(const EncodedSource& first) {
+    target_.start = speech_start(config_, options_.request, [&](std::span<const TokenId> so_far, std::span<const TokenId> languages) {
+      return likeliest_of(decoder_, first, so_far, languages);
+    });
+    target_.beams.max_length = max_length_of(decoder_->backend().traits(), target_.start.size(), options_.max_new_tokens);
+    transcript_.start = target_.start;
+  }
+
+  const std::shared_ptr<Decoder>& decoder_;
+  const AudioWindows& windows_;
+  const GenerationConfig& config_;
+  const std::shared_ptr<const sample::Sampler>& sampler_;
+  const TranscribeOptions& options_;
+  TargetOptions target_;
+  Transcript transcript_;
+};
+
+}  // namespace
+
 Transcript transcribe(const std::shared_ptr<Decoder>& decoder, const AudioWindows& windows, const GenerationConfig& config,
                       const std::shared_ptr<const sample::Sampler>& sampler, const TranscribeOptions& options) {
+  if (options.timestamps) return TimedRun(decoder, windows, config, sampler, options).run();
   Transcript transcript;
   TargetOptions target = options.target;
   for (int first = 0; first < windows.count(); first += options.batch) {
@@ -184,7 +263,7 @@ Transcript transcribe(const std::shared_ptr<Decoder>& decoder, const AudioWindow
         return transcript;
       }
       const int w = static_cast<int>(transcript.windows.size());
-      transcript.windows.push_back({windows.start_s(w), windows.end_s(w), std::move(found.targets)});
+      transcript.windows.push_back({windows.start_s(w), windows.end_s(w), std::move(found.targets), {}});
       if (options.on_window) options.on_window(transcript.windows.back(), windows.count());
     }
   }

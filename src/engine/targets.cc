@@ -17,6 +17,7 @@ std::unique_ptr<Strategy> new_strategy(const std::shared_ptr<const sample::Sampl
                                                                  .n_samples = beams.num_return_sequences,
                                                                  .length_penalty = beams.length_penalty,
                                                                  .scores = options.scores,
+                                                                 .logprobs = options.logprobs,
                                                                  .seed = options.seed,
                                                                  .stream = source.stream});
 }

@@ -16,11 +16,12 @@ namespace kvik::engine {
 struct TargetOptions {
   // num_beams 1: token by token; then num_return_sequences counts samples. max_length includes the start.
   sample::BeamOptions beams;
-  bool always_beams = false;   // a beam search of width 1 instead of token by token, which must be the same
-  std::vector<TokenId> start;  // what the decoder begins with
-  NewTextOutput text;          // for stop texts, token by token only; may be empty
+  bool always_beams = false;    // a beam search of width 1 instead of token by token, which must be the same
+  std::vector<TokenId> start;   // what the decoder begins with
+  NewTextOutput text;           // for stop texts, token by token only; may be empty
+  bool scores = true;           // of targets that are generated token by token; beams always have them
+  std::optional<int> logprobs;  // of tokens that are generated token by token
   std::shared_ptr<constrain::TokenConstraint> constraint = nullptr;  // null: any tokens
-  bool scores = true;                                                // of targets that are generated token by token; beams always have them
   uint64_t seed = 0;
 };
 

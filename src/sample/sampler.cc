@@ -77,7 +77,9 @@ Sampler::Sampler(const Sampling& sampling, TokenRules tokens)
 
 // Draw filters and the seed do not count: they act on candidates, not on the row.
 bool Sampler::changes_logits() const {
-  if (!biases_.empty() || !bad_words_.empty() || !tokens_.unsupported.empty() || options_.exponential_decay_length_penalty) return true;
+  if (!biases_.empty() || !bad_words_.empty() || !tokens_.unsupported.empty() || tokens_.timestamps ||
+      options_.exponential_decay_length_penalty)
+    return true;
   const auto has_ids = [](const std::optional<std::vector<TokenId>>& ids) { return ids && !ids->empty(); };
   if (has_ids(options_.suppress_tokens) || has_ids(options_.begin_suppress_tokens) || has_ids(options_.forced_eos_token_id)) return true;
   return *options_.repetition_penalty != 1.0 || *options_.presence_penalty != 0.0 || *options_.frequency_penalty != 0.0 ||
@@ -91,6 +93,7 @@ void Sampler::process(std::span<float> logits, const History& history, Workspace
   penalize(logits, history, workspace);
   ban_sequences_and_ends(logits, history);
   force_and_suppress(logits, history);
+  if (tokens_.timestamps) apply_timestamp_rules(logits, history.generated(), *tokens_.timestamps);
   if (history.allowed != nullptr && *options_.remove_invalid_values) keep_allowed(logits, history);  // it makes -inf finite
 }
 

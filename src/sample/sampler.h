@@ -11,6 +11,7 @@
 #include "sample/options.h"
 #include "sample/penalties.h"
 #include "sample/rng.h"
+#include "sample/timestamps.h"
 
 namespace kvik::sample {
 
@@ -28,8 +29,9 @@ struct Workspace {
 // Special tokens of a model.
 struct TokenRules {
   size_t vocab_size = 0;
-  std::vector<TokenId> eos;          // end tokens
-  std::vector<TokenId> unsupported;  // that the backend cannot continue from: never chosen
+  std::vector<TokenId> eos;                       // end tokens
+  std::vector<TokenId> unsupported;               // that the backend cannot continue from: never chosen
+  std::optional<TimestampRules> timestamps = {};  // not set: times are tokens as others are
 };
 
 // From a row of logits to a token. Holds options and no state, so one serves any number of sequences and threads.
@@ -56,7 +58,7 @@ class Sampler {
   // Penalties, biases, bans and forced tokens, in this order: sequence_bias and logit_bias, encoder_repetition_penalty,
   // repetition_penalty, frequency and presence penalty, no_repeat_ngram_size, encoder_no_repeat_ngram_size, bad_words_ids, min_length,
   // min_new_tokens, forced_bos, forced_eos, remove_invalid_values, exponential_decay_length_penalty, suppress_tokens,
-  // begin_suppress_tokens, unsupported tokens. It is Hugging Face's, which has no frequency and presence penalty.
+  // begin_suppress_tokens, unsupported tokens, timestamp rules. It is Hugging Face's, which has no frequency and presence penalty.
   void process(std::span<float> logits, const History& history, Workspace& workspace) const;
 
   // Temperature, then top_k, top_p, min_p, typical_p, epsilon_cutoff, eta_cutoff; what does not pass becomes -inf.

@@ -407,6 +407,38 @@ const char* c_refuses_null(const char* fable) {
   return NULL;
 }
 
+const char* c_embeds(const char* encoder, const char* fable) {
+  kvik_model* model = load(encoder);
+  const int32_t first[3] = {7, 8, 9}, second[5] = {1, 2, 3, 4, 5};
+  const int32_t* const both[2] = {first, second};
+  const size_t lengths[2] = {3, 5};
+  kvik_embeddings *together = NULL, *alone = NULL;
+  CHECK(kvik_embed_ids(model, both, lengths, 2, NULL, &together) == KVIK_STATUS_BAD_ARGUMENT &&
+        strstr(kvik_last_error(), "pooling") != NULL);
+  kvik_embed_options options;
+  kvik_embed_options_init(&options, sizeof options);
+  options.pooling = "mean";
+  OK(kvik_embed_ids(model, both, lengths, 2, &options, &together));
+  OK(kvik_embed_ids(model, both + 1, lengths + 1, 1, &options, &alone));
+  const float *a = NULL, *b = NULL;
+  size_t n_a = 0, n_b = 0;
+  int32_t n_tokens = 0;
+  OK(kvik_embeddings_get(together, 1, &a, &n_a, &n_tokens));
+  OK(kvik_embeddings_get(alone, 0, &b, &n_b, NULL));
+  CHECK(n_a == 64 && n_b == 64 && n_tokens == 5 && memcmp(a, b, n_a * sizeof *a) == 0);
+  CHECK(kvik_embeddings_get(alone, 1, &b, &n_b, NULL) == KVIK_STATUS_BAD_ARGUMENT);
+  kvik_embeddings_free(alone);
+  CHECK(kvik_embed(model, NULL, 1, &options, &alone) == KVIK_STATUS_BAD_ARGUMENT && alone == NULL);
+  CHECK(kvik_generate_ids(model, NULL, first, 3, NULL, NULL) == KVIK_STATUS_UNSUPPORTED);
+  kvik_embeddings_free(together);
+  kvik_embeddings_free(NULL);
+  kvik_model_free(model);
+  model = load(fable);
+  CHECK(kvik_embed_ids(model, both, lengths, 2, &options, &together) == KVIK_STATUS_UNSUPPORTED);
+  kvik_model_free(model);
+  return NULL;
+}
+
 const char* c_refuses_what_cannot_be(const char* fable) {
   kvik_model* model = NULL;
   kvik_load_options load_options;

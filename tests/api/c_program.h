@@ -13,6 +13,7 @@ const char* c_keeps_a_path_of_a_tree(const char* fable);
 const char* c_runs_out_of_memory(const char* fable);
 const char* c_saves_and_loads(const char* fable, const char* file);
 const char* c_steps_many_sessions(const char* fable);
+const char* c_embeds(const char* encoder, const char* fable);
 const char* c_translates(const char* translator);
 const char* c_copies_into_buffers(const char* fable);
 const char* c_refuses_null(const char* fable);

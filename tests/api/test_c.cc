@@ -22,6 +22,7 @@ TEST(C, ASavedSessionContinuesWithTheSameBits) {
 }
 TEST(C, ManySessionsInOneStepAreAsEachAlone) { EXPECT_STREQ(c_steps_many_sessions(folder_of("fable").c_str()), nullptr); }
 TEST(C, TranslatesTextsAndIds) { EXPECT_STREQ(c_translates(folder_of("en-zh").c_str()), nullptr); }
+TEST(C, EmbedsIds) { EXPECT_STREQ(c_embeds((testing_support::fixtures() / "zoo" / "bert").c_str(), folder_of("fable").c_str()), nullptr); }
 TEST(C, BuffersAreFilledWholeOrNotAtAll) { EXPECT_STREQ(c_copies_into_buffers(folder_of("fable").c_str()), nullptr); }
 TEST(C, NullIsAnErrorEverywhere) { EXPECT_STREQ(c_refuses_null(folder_of("fable").c_str()), nullptr); }
 TEST(C, InvalidArgumentsAreErrors) { EXPECT_STREQ(c_refuses_what_cannot_be(folder_of("fable").c_str()), nullptr); }

@@ -1,6 +1,9 @@
 // Continuous batching: every stream gets what it would get alone, whatever joins, leaves, waits or fails beside it.
+#include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <gmock/gmock.h>
+#include <mutex>
 #include <thread>
 
 #include "kvik/engine.h"
@@ -71,6 +74,117 @@ TEST(Engine, TextIsReadAsItIsGenerated) {
   EXPECT_EQ(stream.metrics().generated_tokens, 20);
   EXPECT_GT(stream.metrics().prompt_tokens + stream.metrics().reused_tokens, 0);
   EXPECT_EQ(stream.next(), std::nullopt);
+}
+
+// What poll() gives until the end, called when on_update says so and never otherwise.
+struct Polled {
+  std::string text;
+  std::vector<GeneratedToken> tokens;
+  StreamUpdate last;
+};
+Polled poll_to_the_end(Engine& engine, const std::string& prompt, const GenerateOptions& options, RequestOptions request = {}) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int n_updates = 0;
+  request.on_update = [&] {
+    const std::lock_guard lock(mutex);
+    ++n_updates;
+    changed.notify_all();
+  };
+  Polled polled;
+  Stream stream = engine.submit(prompt, options, request);
+  for (int n_seen = 0; !polled.last.finish;) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return n_updates > n_seen; });
+    n_seen = n_updates;
+    lock.unlock();
+    polled.last = stream.poll();
+    polled.text += polled.last.text;
+    polled.tokens.insert(polled.tokens.end(), polled.last.tokens.begin(), polled.last.tokens.end());
+  }
+  return polled;
+}
+
+TEST(Engine, UpdatesAreToldAndPolledWithoutWaiting) {
+  Engine engine(stories());
+  const GenerateOptions options{.max_tokens = 30, .sampling = {.temperature = 0.9, .seed = 4}};
+  const Polled polled = poll_to_the_end(engine, "Once upon a time", options);
+  Generation alone = stories().generate("Once upon a time", options);
+  EXPECT_EQ(polled.text, alone.text());
+  std::vector<TokenId> ids;
+  for (const GeneratedToken& token : polled.tokens) ids.push_back(token.id);
+  EXPECT_EQ(ids, alone.ids());
+  EXPECT_EQ(polled.last.finish, alone.finish());
+  EXPECT_EQ(polled.last.error, nullptr);
+}
+
+TEST(Engine, AFailureIsPolledToo) {
+  Engine engine(stories());
+  std::vector<TokenId> all(static_cast<size_t>(stories().vocab_size()));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<TokenId>(i);
+  EXPECT_NE(poll_to_the_end(engine, "Once", {.max_tokens = 12, .sampling = {.suppress_tokens = all}}).last.error, nullptr);
+}
+
+TEST(Engine, LogprobsAreThoseOfScore) {
+  Engine engine(stories());
+  const std::string prompt = "Once upon a time";
+  const Polled polled = poll_to_the_end(engine, prompt, {.max_tokens = 12, .sampling = {.temperature = 0.9, .seed = 5}, .logprobs = 4});
+  std::vector<TokenId> ids = stories().tokenize(prompt);
+  const size_t n_prompt = ids.size();
+  for (const GeneratedToken& token : polled.tokens) ids.push_back(token.id);
+  const std::vector<double> expected = stories().score(ids).logprobs;
+  ASSERT_EQ(expected.size(), n_prompt + 11);
+  for (size_t i = 0; i < polled.tokens.size(); ++i) {
+    const GeneratedToken& token = polled.tokens[i];
+    EXPECT_EQ(token.logprob, expected[n_prompt - 1 + i]);
+    ASSERT_EQ(token.top.size(), 4);
+    EXPECT_TRUE(std::ranges::is_sorted(token.top, std::greater<>(), &TokenLogprob::logprob));
+    EXPECT_GE(token.top.front().logprob, token.logprob);
+  }
+  EXPECT_THROW(engine.submit(prompt, {.logprobs = -1}), Error);
+  EXPECT_THROW(engine.submit(prompt, {.beams = 2, .logprobs = 1}), Error);
+}
+
+TEST(Engine, ATimeoutEndsAStream) {
+  Engine engine(stories());
+  const GenerateOptions endless{.max_tokens = 400, .ignore_eos = true};
+  const Polled late = poll_to_the_end(engine, "Once upon a time", endless, {.timeout = std::chrono::milliseconds(1)});
+  EXPECT_EQ(late.last.finish, Finish::kCancelled);
+  EXPECT_TRUE(late.last.timed_out);
+  EXPECT_LT(late.tokens.size(), 400);
+  EXPECT_FALSE(poll_to_the_end(engine, "Once", {.max_tokens = 3}, {.timeout = std::chrono::hours(1)}).last.timed_out);
+}
+
+// One user has filled the queue; another's first request is next all the same.
+TEST(Engine, AUserWithFewerRunningStreamsJoinsFirst) {
+  Engine engine(stories(), {.max_sequences = 2});
+  std::mutex mutex;
+  std::vector<std::string> ended;
+  std::vector<Stream> streams;
+  const auto submit = [&](const std::string& name, const std::string& user, int n_tokens) {
+    const auto on_update = [&, name, last = std::make_shared<int>(0), n_tokens] {
+      if (++*last <= n_tokens) return;  // one for each token, and one for the end
+      const std::lock_guard lock(mutex);
+      ended.push_back(name);
+    };
+    streams.push_back(engine.submit("Once", {.max_tokens = n_tokens, .ignore_eos = true}, {.user = user, .on_update = on_update}));
+  };
+  for (int i = 0; i < 8; ++i) submit("busy", "a", 200);
+  submit("rare", "b", 2);
+  for (Stream& stream : streams) stream.text();
+  ASSERT_EQ(ended.size(), 9);
+  EXPECT_LE(std::ranges::find(ended, "rare") - ended.begin(), 2);
+}
+
+TEST(Engine, AStreamWithTheSamePromptBeginsBehindIt) {
+  Engine engine(Model::load((testing_support::source_root() / "models" / "fable").string()));
+  std::string prompt;
+  for (int i = 0; i < 20; ++i) prompt += "There was a wolf, and a bear, and a fox. ";
+  Stream first = engine.submit(prompt, {.max_tokens = 3});
+  Stream second = engine.submit(prompt, {.max_tokens = 3}, {.same_prompt = &first});
+  EXPECT_EQ(first.text(), second.text());
+  EXPECT_EQ(first.metrics().reused_tokens, 0);
+  EXPECT_GT(second.metrics().reused_tokens, second.metrics().prompt_tokens);
 }
 
 TEST(Engine, ThreadsMaySubmitAtOnce) {

@@ -74,7 +74,7 @@ Tensor RowInterpreter::operand(const Operand& operand, const Values& values, int
   switch (operand.kind) {
     case Operand::Kind::kNone: return {};
     case Operand::Kind::kRow: return values[at];
-    case Operand::Kind::kConstant: return constants_.get(program_.constants[at].value);
+    case Operand::Kind::kConstant: return native::take(constants_.get(program_.constants[at].value));
     case Operand::Kind::kTable: return table_row(at, position);
   }
   return {};
@@ -83,7 +83,8 @@ Tensor RowInterpreter::operand(const Operand& operand, const Values& values, int
 Tensor RowInterpreter::table_row(size_t table, int64_t position) {
   const native::PositionTable& of = program_.tables[table];
   std::shared_ptr<const native::PositionRecipe>& recipe = recipes_[table];
-  if (recipe == nullptr) recipe = std::make_shared<const native::PositionRecipe>(native::extract_recipe(program_, of, constants_));
+  if (recipe == nullptr)
+    recipe = std::make_shared<const native::PositionRecipe>(native::take(native::extract_recipe(program_, of, constants_)));
   native::PlanTable rows;
   rows.limit = of.limit;
   rows.recipe = recipe;

@@ -30,6 +30,23 @@ kvik_status fail_with_current_exception() noexcept {
   } catch (...) { return fail(KVIK_STATUS_INTERNAL, "an exception of an unknown kind came out of a callback"); }
 }
 
+std::vector<std::string> text_list(const char* const* texts, size_t n_texts) {
+  std::vector<std::string> copies;
+  for (const char* text : list(texts, n_texts, "texts")) copies.emplace_back(&given(text, "a text"));
+  return copies;
+}
+
+std::vector<std::vector<TokenId>> id_lists(const int32_t* const* first_ids, const size_t* n_ids, size_t n_lists) {
+  const std::span<const int32_t* const> firsts = list(first_ids, n_lists, "lists of ids");
+  const std::span<const size_t> lengths = list(n_ids, n_lists, "n_ids");
+  std::vector<std::vector<TokenId>> copies;
+  for (size_t i = 0; i < n_lists; ++i) {
+    const std::span<const int32_t> ids = list(firsts[i], lengths[i], "a list of ids");
+    copies.emplace_back(ids.begin(), ids.end());
+  }
+  return copies;
+}
+
 }  // namespace kvik::c
 
 const char* kvik_last_error(void) { return kvik::c::last_error; }

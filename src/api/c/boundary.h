@@ -35,6 +35,10 @@ struct kvik_generation {
   kvik::Metrics metrics;
 };
 
+struct kvik_embeddings {
+  std::vector<kvik::Embedding> list;
+};
+
 struct kvik_translations {
   std::vector<kvik::Translation> list;
 };
@@ -132,8 +136,13 @@ kvik_status hand_over(const T* first, size_t n, size_t n_more, T* target, size_t
   return KVIK_STATUS_OK;
 }
 
+// Texts and lists of ids, copied.
+std::vector<std::string> text_list(const char* const* texts, size_t n_texts);
+std::vector<std::vector<TokenId>> id_lists(const int32_t* const* first_ids, const size_t* n_ids, size_t n_lists);
+
 Sampling sampling_of(const kvik_sampling* theirs);
 GenerateOptions generate_options(const kvik_generate_options& ours);
+EmbedOptions embed_options(const kvik_embed_options* theirs);
 TranslateOptions translate_options(const kvik_translate_options* theirs);
 TranscribeOptions transcribe_options(const kvik_transcribe_options* theirs);
 LoadOptions load_options(const kvik_load_options* theirs);

@@ -60,6 +60,13 @@ std::vector<std::string> texts(const char* const* first, size_t n) {
 }
 
 template <class Options, class Ours>
+void set_callbacks(Options& options, const Ours& ours) {
+  void* const user = ours.user;
+  if (const kvik_on_progress progress = ours.progress) options.progress = [=](int done, int total) { progress(user, done, total); };
+  if (const kvik_on_cancelled cancelled = ours.cancelled) options.cancelled = [=] { return cancelled(user); };
+}
+
+template <class Options, class Ours>
 void set_shared(Options& options, const Ours& ours) {
   options.sampling = sampling_of(ours.sampling);
   set(options.max_tokens, ours.max_tokens, "max_tokens");
@@ -70,9 +77,7 @@ void set_shared(Options& options, const Ours& ours) {
   const std::span<const int32_t> stop_ids = list(ours.stop_ids, ours.n_stop_ids, "stop_ids");
   options.stop_ids.assign(stop_ids.begin(), stop_ids.end());
   options.ignore_eos = ours.ignore_eos;
-  void* const user = ours.user;
-  if (const kvik_on_progress progress = ours.progress) options.progress = [=](int done, int total) { progress(user, done, total); };
-  if (const kvik_on_cancelled cancelled = ours.cancelled) options.cancelled = [=] { return cancelled(user); };
+  set_callbacks(options, ours);
 }
 
 kvik_sampling default_sampling() {
@@ -104,6 +109,14 @@ kvik_transcribe_options default_transcribe_options() {
   kvik_transcribe_options options{};
   options.size = sizeof options;
   options.batch = KVIK_UNSET;
+  return options;
+}
+
+kvik_embed_options default_embed_options() {
+  kvik_embed_options options{};
+  options.size = sizeof options;
+  options.normalize = KVIK_UNSET;
+  options.truncate = true;
   return options;
 }
 
@@ -167,6 +180,19 @@ TranslateOptions translate_options(const kvik_translate_options* theirs) {
   return options;
 }
 
+EmbedOptions embed_options(const kvik_embed_options* theirs) {
+  kvik_embed_options ours = default_embed_options();
+  read_struct(theirs, ours, "kvik_embed_options");
+  EmbedOptions options;
+  set(options.pooling, ours.pooling);
+  set(options.normalize, ours.normalize, "normalize");
+  if (ours.prompt != nullptr) options.prompt = ours.prompt;
+  options.dimensions = whole_number<int>(ours.dimensions, "dimensions");
+  options.truncate = ours.truncate;
+  set_callbacks(options, ours);
+  return options;
+}
+
 TranscribeOptions transcribe_options(const kvik_transcribe_options* theirs) {
   kvik_transcribe_options ours = default_transcribe_options();
   read_struct(theirs, ours, "kvik_transcribe_options");
@@ -174,6 +200,7 @@ TranscribeOptions transcribe_options(const kvik_transcribe_options* theirs) {
   options.decoding = translate_options(ours.decoding);
   set(options.language, ours.language);
   set(options.task, ours.task);
+  options.timestamps = ours.timestamps;
   if (!std::isnan(ours.batch)) options.batch = whole_number<int>(ours.batch, "batch");
   return options;
 }
@@ -218,3 +245,5 @@ void kvik_translate_options_init(kvik_translate_options* options, size_t size) {
 void kvik_transcribe_options_init(kvik_transcribe_options* options, size_t size) {
   write_defaults(options, size, default_transcribe_options());
 }
+
+void kvik_embed_options_init(kvik_embed_options* options, size_t size) { write_defaults(options, size, default_embed_options()); }

@@ -34,7 +34,8 @@ kvik_status kvik_transcription_get(const kvik_transcription* transcription, kvik
                   .n_ids = whole.ids.size(),
                   .language = whole.language.c_str(),
                   .finish = static_cast<kvik_finish>(whole.finish),
-                  .n_segments = whole.segments.size()},
+                  .n_segments = whole.segments.size(),
+                  .n_timed = whole.timed.size()},
                  "transcribed");
   });
 }
@@ -56,5 +57,25 @@ kvik_status kvik_transcription_get_segment(const kvik_transcription* transcripti
                   .score = one.score,
                   .finish = static_cast<kvik_finish>(one.finish)},
                  "segment");
+  });
+}
+
+kvik_status kvik_transcription_get_timed(const kvik_transcription* transcription, size_t index, kvik_segment* timed) {
+  return guarded([&] {
+    const std::vector<kvik::TimedText>& texts = given(transcription, "transcription").whole.timed;
+    if (index >= texts.size())
+      throw kvik::Error(kvik::Code::kBadArgument, fmt::format("timed text {} of {} was requested; the first is 0", index, texts.size()));
+    const kvik::TimedText& one = texts[index];
+    write_struct(timed,
+                 {.size = 0,
+                  .start_s = one.start_s,
+                  .end_s = one.end_s,
+                  .text = one.text.c_str(),
+                  .n_bytes = one.text.size(),
+                  .ids = one.ids.data(),
+                  .n_ids = one.ids.size(),
+                  .score = 0,
+                  .finish = KVIK_FINISH_STOP},
+                 "timed");
   });
 }

@@ -6,9 +6,7 @@ kvik_status kvik_translate(const kvik_model* model, const char* const* texts, si
                            kvik_translations** translations) {
   return guarded([&] {
     given(translations, "translations") = nullptr;
-    std::vector<std::string> sources;
-    for (const char* text : list(texts, n_texts, "texts")) sources.emplace_back(&given(text, "a text"));
-    *translations = new kvik_translations{given(model, "model").model.translate(sources, translate_options(options))};
+    *translations = new kvik_translations{given(model, "model").model.translate(text_list(texts, n_texts), translate_options(options))};
   });
 }
 
@@ -16,13 +14,7 @@ kvik_status kvik_translate_ids(const kvik_model* model, const int32_t* const* so
                                const kvik_translate_options* options, kvik_translations** translations) {
   return guarded([&] {
     given(translations, "translations") = nullptr;
-    const std::span<const int32_t* const> firsts = list(sources, n_sources, "sources");
-    const std::span<const size_t> lengths = list(n_ids, n_sources, "n_ids");
-    std::vector<std::vector<kvik::TokenId>> copies;
-    for (size_t i = 0; i < n_sources; ++i) {
-      const std::span<const int32_t> ids = list(firsts[i], lengths[i], "a source");
-      copies.emplace_back(ids.begin(), ids.end());
-    }
+    const std::vector<std::vector<kvik::TokenId>> copies = id_lists(sources, n_ids, n_sources);
     *translations = new kvik_translations{given(model, "model").model.translate(copies, translate_options(options))};
   });
 }

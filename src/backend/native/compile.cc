@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "backend/native/attention/attention.h"
-#include "backend/native/graph/refuse.h"
 #include "backend/native/label/label.h"
 #include "backend/native/specialize/specialize.h"
 #include "backend/native/tables/tables.h"
@@ -57,6 +56,7 @@ std::optional<Refusal> check_direction(const CompileState& state, LabeledGraph& 
 
 Outcome<std::string> compare_past(CompileState& state, const LabeledGraph& labeled) {
   if (!state.flat->has_past) return std::string();
+  if (labeled.past_not_compared && state.flat->cut_buffer) return *labeled.past_not_compared;
   if (labeled.past_not_compared) return "past and present are not compared: " + labeled.past_not_compared->sentence();
   return verify_past(state, labeled.appends);
 }
@@ -69,6 +69,8 @@ Outcome<Program> attempt(const File& file, const CompileOptions& options, const 
   Outcome<std::shared_ptr<FlatGraph>> flat = specialize(file, options.cached_branch);
   if (!flat) return flat.stop();
   (*flat)->one_position = options.one_position;
+  (*flat)->cut_buffer = options.cut_buffer;
+  if (options.cut_buffer) (*flat)->buffer = 0;
   CompileState state(*flat, options);
   Outcome<LabeledGraph> labeled = label(state, state.flat->graph.outputs.at(*output), hints);
   if (!labeled) return labeled.stop();
@@ -78,6 +80,8 @@ Outcome<Program> attempt(const File& file, const CompileOptions& options, const 
   Outcome<std::string> past = compare_past(state, *labeled);
   if (!past) return past.stop();
 
+  if (std::ranges::any_of(*found, [](const FoundAttention& one) { return one.whole_prompt; }))
+    labeled->notes.emplace_back("the graph defines several new tokens only without a past; with one, each is computed as if it came alone");
   std::optional<int64_t> limit;
   for (size_t i = 0; i < found->size(); ++i) {
     FoundAttention& one = (*found)[i];
@@ -122,7 +126,7 @@ Outcome<Program> compile_file(const File& file, const CompileOptions& options) {
   if (is_cut) filled.context = kMostPositions;
   Hints hints;
   for (int i = 0; i < kMostAttempts; ++i) {
-    Outcome<Program> program = attempt(file, filled, hints);
+    Outcome<Program> program = refuse_broken([&] { return attempt(file, filled, hints); });
     if (program && is_cut) {
       program->max_positions = std::min(program->max_positions.value_or(kMostPositions), kMostPositions);
       program->notes.push_back(fmt::format("probed up to {} positions; a longer context is not used", kMostPositions));

@@ -57,19 +57,21 @@ bool has_unclear_count(const File& file) {
 // rows follow from each other anyway, and for a file that takes no more.
 std::vector<Candidate> candidates(const Signature& signature, const DecoderOptions& options) {
   const int64_t context = options.context;
-  std::vector<Candidate> without_past, with_past, one_sequence, one_token;
+  std::vector<Candidate> without_past, with_past, cut_buffer, one_sequence, one_token;
   for (const File& file : signature.files) {
     const bool merged = file.stage == Stage::kDecoderMerged;
     if (!merged && file.stage != Stage::kDecoder && file.stage != Stage::kDecoderWithPast) continue;
     const bool past = reads_past(file);
     if (merged || !past) without_past.push_back({&file, {.cached_branch = false, .context = context}});
     if (past) with_past.push_back({&file, {.cached_branch = merged, .context = context}, true});
+    if (past && has_buffer(file)) cut_buffer.push_back({&file, {.cached_branch = merged, .cut_buffer = true, .context = context}, true});
     if (declares_one(file, 0)) one_sequence.push_back({&file, {.cached_branch = merged, .one_sequence = true, .context = context}, past});
     if (past && !has_buffer(file) && (is_recurrent(file) || declares_one(file, 1)))
       one_token.push_back({&file, {.cached_branch = merged, .one_token = true, .context = context}, true});
   }
   std::vector<Candidate> all = std::move(without_past);
   all.insert(all.end(), with_past.begin(), with_past.end());
+  all.insert(all.end(), cut_buffer.begin(), cut_buffer.end());
   all.insert(all.end(), one_sequence.begin(), one_sequence.end());
   all.insert(all.end(), one_token.begin(), one_token.end());
   // Numbers that begin at the wrong position, or are too many, do not make a program over rows, so either count may be tried.

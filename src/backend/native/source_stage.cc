@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <numeric>
 
 #include "backend/graph/convert.h"
 #include "backend/graph/encoder_feeds.h"
@@ -15,13 +14,6 @@ namespace kvik::native {
 namespace {
 
 using analysis::Role;
-
-constexpr int64_t kMostRows = 512;  // that go through an encoder together
-
-std::shared_ptr<kv::PageStore> store_for(int64_t page_bytes, std::shared_ptr<kv::Budget> budget) {
-  const kv::PageShape shape{static_cast<size_t>(std::max<int64_t>(64, page_bytes)), cpu::kPagePositions};
-  return std::make_shared<kv::PageStore>(shape, std::move(budget));
-}
 
 // The encoder's output that a source input of the decoder is made from.
 std::string encoder_output_for(const analysis::Signature& signature, const analysis::File& decoder, int port) {
@@ -111,7 +103,7 @@ SourceStage::SourceStage(const analysis::Signature& signature, const Stages& sta
       other_embedding_ = other(*embedding_file_, stages.embedding_refused);
   }
   if (encoder_file_ == nullptr) return;
-  source_store_ = store_for(decoder.layouts().source_page_bytes, make.budget);
+  source_store_ = page_store(decoder.layouts().source_page_bytes, make.budget);
   const analysis::File& decoder_file = file_of(signature, *stages.decoder);
   for (const Plan::SourceValue& source : stages.decoder->source_inputs)
     wanted_.push_back(encoder_output_for(signature, decoder_file, source.port));
@@ -119,8 +111,7 @@ SourceStage::SourceStage(const analysis::Signature& signature, const Stages& sta
   const bool only_hidden =
       hidden != nullptr && std::all_of(wanted_.begin(), wanted_.end(), [&](const std::string& name) { return name == hidden->name; });
   if (stages.encoder != nullptr && only_hidden) {
-    encoder_ = make(stages.encoder);
-    encoder_store_ = store_for(encoder_->layouts().page_bytes, make.budget);
+    encoder_ = std::make_unique<HiddenStates>(make(stages.encoder), make.budget);
   } else {
     other_encoder_ = other(*encoder_file_, stages.encoder != nullptr ? "it gives keys and values straight away" : stages.encoder_refused);
   }
@@ -128,49 +119,15 @@ SourceStage::SourceStage(const analysis::Signature& signature, const Stages& sta
 
 int SourceStage::max_positions(const analysis::Signature& signature) const {
   int64_t most = signature.max_source_positions.value_or(0);
-  const std::optional<int64_t> own = encoder_ == nullptr ? std::nullopt : encoder_->plan().max_positions;
+  const std::optional<int64_t> own = encoder_ == nullptr ? std::nullopt : encoder_->runner().plan().max_positions;
   if (own) most = most > 0 ? std::min(most, *own) : *own;
   return static_cast<int>(std::min<int64_t>(most, 1 << 30));
-}
-
-std::vector<Tensor> SourceStage::run_native_encoder(std::span<const Tensor> inputs) {
-  std::vector<std::unique_ptr<kv::PageTable>> pages;
-  std::vector<RunSequence> sequences;
-  std::vector<RunRow> rows;
-  std::vector<int64_t> tokens;
-  for (size_t s = 0; s < inputs.size(); ++s) {
-    if (inputs[s].dtype() != DType::kI64 || inputs[s].rank() != 1)
-      throw Error(Code::kBadArgument, "the encoder reads token ids; something else was given");
-    const std::span<const int64_t> ids = inputs[s].data<int64_t>();
-    pages.push_back(std::make_unique<kv::PageTable>(*encoder_store_));
-    pages.back()->prepare(inputs[s].size());
-    sequences.emplace_back();
-    sequences.back().pages = pages.back()->panels();
-    sequences.back().n_keys = inputs[s].size();
-    for (size_t i = 0; i < ids.size(); ++i) rows.push_back({static_cast<int64_t>(i), static_cast<int32_t>(s)});
-    tokens.insert(tokens.end(), ids.begin(), ids.end());
-  }
-  std::vector<int32_t> wanted(rows.size());
-  std::iota(wanted.begin(), wanted.end(), 0);
-  const auto size = static_cast<size_t>(encoder_->output_size());
-  std::vector<float> hidden(rows.size() * size);
-  encoder_->prepare(rows);
-  if (!rows.empty()) encoder_->run({rows, sequences, tokens, {}, wanted, hidden.data()});
-  std::vector<Tensor> outputs;
-  auto from = hidden.begin();
-  for (const Tensor& input : inputs) {
-    outputs.emplace_back(DType::kF32, Dims{1, input.size(), encoder_->output_size()});
-    const auto n = static_cast<ptrdiff_t>(outputs.back().size());
-    std::copy(from, from + n, outputs.back().mutable_data<float>().begin());
-    from += n;
-  }
-  return outputs;
 }
 
 SourceStage::Outputs SourceStage::run_encoder(std::span<const Tensor> inputs) {
   Outputs outputs;
   if (encoder_ != nullptr) {
-    for (const Tensor& hidden : run_native_encoder(inputs)) outputs.emplace_back(wanted_.size(), hidden);
+    for (const Tensor& hidden : encoder_->run(inputs)) outputs.emplace_back(wanted_.size(), hidden);
     return outputs;
   }
   std::vector<backend::Wanted> names;

@@ -7,6 +7,7 @@
 #include "backend/graph/executor.h"
 #include "backend/native/compiled_file.h"
 #include "backend/native/execute/execute.h"
+#include "backend/native/hidden_states.h"
 #include "backend/native/native_cache.h"
 #include "backend/native/stages.h"
 #include "base/log.h"
@@ -58,16 +59,16 @@ class SourceStage {
   // What the encoder gives for some sources that go through it together: for each, one tensor a source input of the decoder.
   using Outputs = std::vector<std::vector<Tensor>>;
   Outputs run_encoder(std::span<const Tensor> inputs);
-  std::vector<Tensor> run_native_encoder(std::span<const Tensor> inputs);
   std::vector<std::shared_ptr<const backend::Source>> encode_together(std::span<const Tensor> inputs);
 
   const analysis::File* encoder_file_ = nullptr;
   const analysis::File* embedding_file_ = nullptr;
   Runner* decoder_ = nullptr;
-  std::unique_ptr<Runner> encoder_, embedding_;
+  std::unique_ptr<HiddenStates> encoder_;
+  std::unique_ptr<Runner> embedding_;
   std::unique_ptr<backend::Executor> other_encoder_, other_embedding_;
   std::vector<std::string> wanted_;  // outputs of the encoder, one for each of the decoder's source inputs
-  std::shared_ptr<kv::PageStore> source_store_, encoder_store_;
+  std::shared_ptr<kv::PageStore> source_store_;
   backend::SourceWork work_;
   std::vector<float> embeddings_;
 };

@@ -1,7 +1,9 @@
 #include "backend/native/stages.h"
 
+#include <fmt/format.h>
+
+#include "analysis/hidden_output.h"
 #include "backend/native/compile.h"
-#include "backend/native/graph/refuse.h"
 #include "backend/native/plan/join.h"
 
 namespace kvik::native {
@@ -11,7 +13,7 @@ using PlanPtr = std::shared_ptr<const Plan>;
 
 Outcome<PlanPtr> plan_of(const Outcome<Program>& program, std::span<const std::string> no_fuse) {
   if (!program) return program.stop();
-  return outcome_of(nullptr, [&] { return make_plan(*program, no_fuse); });
+  return refuse_broken([&]() -> Outcome<PlanPtr> { return make_plan(*program, no_fuse); });
 }
 
 // A model with a length switch is compiled twice, for both sides of it.
@@ -46,6 +48,23 @@ Outcome<Stages> compile_stages(const analysis::Signature& signature, const Stage
   if (embedding == nullptr) return Refusal{{}, "the decoder takes embeddings, and no file makes them from tokens"};
   set(compile_file(*embedding), stages.embedding, stages.embedding_refused);
   return stages;
+}
+
+Outcome<PlanPtr> compile_hidden_states(analysis::Signature signature, const StageOptions& options) {
+  for (analysis::File& file : signature.files) {
+    const analysis::Port* wanted = analysis::hidden_output(file);
+    for (analysis::Port& port : file.outputs) {
+      const bool is_other = port.role == analysis::Role::kHiddenStates && &port != wanted;
+      if (wanted != nullptr && (is_other || port.role == analysis::Role::kLogits)) port.role = analysis::Role::kOther;
+    }
+  }
+  const analysis::File* file = signature.embedder();
+  if (file == nullptr || file->output_of(analysis::Role::kHiddenStates) == nullptr)
+    return Refusal{{}, fmt::format("{}: no file gives hidden states for each token", signature.folder.string())};
+  if (signature.first_step() == nullptr) return plan_of(compile_encoder(signature), options.no_fuse);
+  Outcome<PlanPtr> plan = make_decoder(signature, options);
+  if (plan && (*plan)->embedding != kNoIndex) return Refusal{{}, "it takes embeddings instead of tokens"};
+  return plan;
 }
 
 }  // namespace kvik::native

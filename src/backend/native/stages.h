@@ -26,4 +26,7 @@ struct StageOptions {
 // Refuses a model whose decoder is not a program over rows.
 Outcome<Stages> compile_stages(const analysis::Signature& signature, const StageOptions& options);
 
+// The plan of Signature::embedder() that gives hidden states, also of a file that gives logits beside them.
+Outcome<std::shared_ptr<const Plan>> compile_hidden_states(analysis::Signature signature, const StageOptions& options);
+
 }  // namespace kvik::native

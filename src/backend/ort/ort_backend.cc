@@ -5,11 +5,16 @@
 #include <fmt/ranges.h>
 
 #include "backend/graph/graph_backend.h"
+#include "backend/graph/graph_embedder.h"
 #include "backend/ort/executor.h"
 #include "kvik/error.h"
 
 namespace kvik::backend {
 namespace {
+
+using LibraryPtr = std::shared_ptr<const ort::Library>;
+
+std::string device_name(const ort::SessionSettings& settings) { return settings.cuda ? "cuda" : "cpu"; }
 
 bool has_cuda(const ort::Library& library, const OrtOptions& options, const Log& log) {
   const std::vector<std::string> providers = library.providers();
@@ -21,30 +26,43 @@ bool has_cuda(const ort::Library& library, const OrtOptions& options, const Log&
   return false;
 }
 
-}  // namespace
-
-std::unique_ptr<Backend> make_ort_backend(analysis::Signature signature, const OrtOptions& options, const Log& log) {
+// Opens on the device that was asked for, or on the CPU where that is allowed.
+template <class Open>  // (library, settings) -> what was opened
+auto open_on_device(const OrtOptions& options, const Log& log, const Open& open) {
   const std::shared_ptr<const ort::Library> library = ort::Library::open(options.search);
   ort::SessionSettings settings{options.n_threads, options.cuda && has_cuda(*library, options, log)};
-  const auto open_all = [&] {
-    Traits traits;
-    traits.name = "ort";
-    traits.switch_after = options.switch_after;
-    traits.device = settings.cuda ? "cuda" : "cpu";
-    const auto open = [&](const analysis::File& file) { return ort::open_executor(library, file, settings); };
-    return std::make_unique<GraphBackend>(signature, traits, open);
+  const auto opened = [&](auto result) {
+    log.info(fmt::format("ONNX Runtime {} from {}, on {}", library->version(), library->path().string(), device_name(settings)));
+    return result;
   };
-  std::unique_ptr<Backend> backend;
   try {
-    backend = open_all();
+    return opened(open(library, settings));
   } catch (const Error& e) {
     if (!settings.cuda || !options.allow_cpu) throw;
     log.warning(fmt::format("CUDA provider asked, but it does not start: {}; running on CPU", e.what()));
     settings.cuda = false;
-    backend = open_all();
   }
-  log.info(fmt::format("ONNX Runtime {} from {}, on {}", library->version(), library->path().string(), settings.cuda ? "cuda" : "cpu"));
-  return backend;
+  return opened(open(library, settings));
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_ort_backend(analysis::Signature signature, const OrtOptions& options, const Log& log) {
+  return open_on_device(options, log, [&](const LibraryPtr& library, const ort::SessionSettings& settings) {
+    Traits traits;
+    traits.name = "ort";
+    traits.switch_after = options.switch_after;
+    traits.device = device_name(settings);
+    const auto open = [&](const analysis::File& file) { return ort::open_executor(library, file, settings); };
+    return std::make_unique<GraphBackend>(signature, traits, open);
+  });
+}
+
+std::unique_ptr<Embedder> make_ort_embedder(const analysis::Signature& signature, bool pooled, const OrtOptions& options, const Log& log) {
+  return open_on_device(options, log, [&](const LibraryPtr& library, const ort::SessionSettings& settings) {
+    const auto open = [&](const analysis::File& file) { return ort::open_executor(library, file, settings); };
+    return make_graph_embedder(signature, {"ort", device_name(settings), pooled}, open);
+  });
 }
 
 }  // namespace kvik::backend

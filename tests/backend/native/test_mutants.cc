@@ -140,7 +140,10 @@ void judge(analysis::Signature signature, const Mutant& mutant, Tally& tally) {
     ++tally.not_run;
     return;
   }
-  const native::Outcome<native::Program> program = native::compile_file(signature.files[0], {.cached_branch = mutant.cached_branch});
+  const analysis::File& file = signature.files[0];
+  native::Outcome<native::Program> program = native::compile_file(file, {.cached_branch = mutant.cached_branch});
+  const bool has_buffer = std::ranges::any_of(file.states, [](const auto& state) { return state.growth == analysis::Growth::kFixed; });
+  if (!program && has_buffer) program = native::compile_file(file, {.cached_branch = mutant.cached_branch, .cut_buffer = true});
   if (!program) {
     ++tally.refused;
     return;

@@ -11,9 +11,9 @@ Outcome<std::vector<FoundAttention>> match_attentions(CompileState& state, Label
   std::vector<FoundAttention> all;
   for (const AttentionSite& site : labeled.attentions) {
     const onnx::Node& node = state.node(site.node);
-    Outcome<FoundAttention> found = outcome_of(
-        &node, [&] { return site.weights_input < 0 ? match_operator(context, node) : match_product(context, node, site.weights_input); });
-    if (!found) return found.stop();
+    Expected<FoundAttention> found =
+        site.weights_input < 0 ? match_operator(context, node) : match_product(context, node, site.weights_input);
+    if (!found) return std::move(found).refusal().about(node);
     all.push_back(std::move(*found));
   }
   return all;

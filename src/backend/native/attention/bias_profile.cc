@@ -18,17 +18,17 @@ bool agree(float a, float b, float tolerance) {
 
 }  // namespace
 
-Reference reference_of(const onnx::Node& node, int64_t position, int64_t n_keys, const Scores& scores) {
+Expected<Reference> reference_of(const onnx::Node& node, int64_t position, int64_t n_keys, const Scores& scores) {
   Reference reference;
   std::vector<float> largest(static_cast<size_t>(scores.heads));
   for (int64_t q = 0; q < scores.rows; ++q) {
     for (int64_t h = 0; h < scores.heads; ++h) {
       float most = -std::numeric_limits<float>::infinity();
       for (int64_t k = 0; k < n_keys; ++k) {
-        if (std::isnan(scores.at(0, q, k, h))) refuse(node, "its mask makes scores NaN");
+        if (std::isnan(scores.at(0, q, k, h))) return refuse(node, "its mask makes scores NaN");
         most = std::max(most, scores.at(0, q, k, h));
       }
-      if (!std::isfinite(most)) refuse(node, "its mask hides every key from some row");
+      if (!std::isfinite(most)) return refuse(node, "its mask hides every key from some row");
       largest[static_cast<size_t>(h)] = most;
     }
     const auto seen = [&](int64_t k) {
@@ -41,7 +41,7 @@ Reference reference_of(const onnx::Node& node, int64_t position, int64_t n_keys,
     if (!seen(key)) {
       for (key = 0; key < n_keys && !seen(key);) ++key;
     }
-    if (key == n_keys) refuse(node, "there is a row with no key that all heads see");
+    if (key == n_keys) return refuse(node, "there is a row with no key that all heads see");
     reference.key.push_back(key);
   }
   return reference;
@@ -82,12 +82,13 @@ float BiasProfile::bias(int64_t distance, int64_t head) const {
   return side.bias[static_cast<size_t>(at * n_heads_ + head)];
 }
 
-void BiasProfile::require_no_gaps() const {
+Expected<> BiasProfile::require_no_gaps() const {
   for (const Side* side : {&behind_, &ahead_}) {
     for (const float bias : side->bias) {
-      if (std::isnan(bias)) refuse("some distances between a query and a key were never probed");
+      if (std::isnan(bias)) return refuse("some distances between a query and a key were never probed");
     }
   }
+  return {};
 }
 
 }  // namespace kvik::native

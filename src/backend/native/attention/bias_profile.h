@@ -23,7 +23,7 @@ class BiasProfile {
   float noise() const { return noise_; }  // of the numbers that were subtracted from each other
 
   // Refuses if some distance between the smallest and the largest was never seen.
-  void require_no_gaps() const;
+  Expected<> require_no_gaps() const;
 
  private:
   struct Side {
@@ -38,6 +38,6 @@ class BiasProfile {
 };
 
 // Of rows of which the first is at `position`; -1: keys are of a source. Refuses if a row sees no key that all heads see.
-Reference reference_of(const onnx::Node& node, int64_t position, int64_t n_keys, const Scores& scores);
+Expected<Reference> reference_of(const onnx::Node& node, int64_t position, int64_t n_keys, const Scores& scores);
 
 }  // namespace kvik::native

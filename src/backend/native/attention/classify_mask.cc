@@ -127,24 +127,25 @@ std::string table_words(const Shape& shape, const Attend& attend) {
   return fmt::format("relative table {} buckets", distinct.size());
 }
 
-void classify_causal(const Shape& shape, int64_t n_distances, MaskPattern& pattern, std::string& words) {
+Expected<> classify_causal(const Shape& shape, int64_t n_distances, MaskPattern& pattern, std::string& words) {
   Attend& attend = pattern.attend;
   int64_t end = window_of(shape, n_distances);
-  if (end == 0) refuse("no key is seen from any distance");
+  if (end == 0) return refuse("no key is seen from any distance");
   // Where whole distances are left out, the last ones of the context need not be a window's end.
   if (!all_distances(0, end, [&](int64_t d) { return shape.seen(d) != Seen::kByNone; })) end = n_distances;
   if (end < n_distances) {
     attend.window = end;
     words += fmt::format(", window {}", end);
   }
-  if (all_distances(0, end, [&](int64_t d) { return shape.has_no_bias(d); })) return;
+  if (all_distances(0, end, [&](int64_t d) { return shape.has_no_bias(d); })) return {};
   if (all_distances(0, end, [&](int64_t d) { return shape.follows_slopes(d); })) {
     attend.slopes = shape.slopes();
     words += fmt::format(", ALiBi {} heads", shape.n_heads());
-    return;
+    return {};
   }
   make_table(shape, 0, end - 1, pattern, attend.window > 0);
   words += ", " + table_words(shape, attend);
+  return {};
 }
 
 // Both directions: rows of one sequence that are all there before any of them looks at the others.
@@ -159,26 +160,26 @@ void classify_full(const Shape& shape, int64_t n_behind, int64_t n_ahead, MaskPa
 
 }  // namespace
 
-void classify_mask(const AttentionContext& context, const MaskProbe& mask, const BiasProfile& profile, MaskPattern& pattern) {
+Expected<> classify_mask(const AttentionContext& context, const MaskProbe& mask, const BiasProfile& profile, MaskPattern& pattern) {
   Attend& attend = pattern.attend;
   std::string words;
   if (mask.from_source) {
     attend.causal = false;
     words = "all of the source";
   } else {
-    profile.require_no_gaps();
+    KVIK_CHECK(profile.require_no_gaps());
     const Shape shape(profile, mask.softmax_expanded ? -50.0f : kHidden * 0.9f);
     const int64_t n_ahead = profile.n_ahead();
     const auto none = [&](int64_t d) { return shape.seen(d) == Seen::kByNone; };
     const auto all = [&](int64_t d) { return shape.seen(d) == Seen::kByAll; };
     attend.causal = all_distances(-n_ahead, 0, none);
     if (!attend.causal && context.labels.flat->has_past) {
-      if (!all_distances(-n_ahead, 0, all)) refuse(mask.node, "some later keys are seen and some are not");
+      if (!all_distances(-n_ahead, 0, all)) return refuse(mask.node, "some later keys are seen and some are not");
       attend.causal = pattern.new_tokens_see_all = true;
     }
     words = attend.causal ? "causal" : "full";
     if (attend.causal) {
-      classify_causal(shape, profile.n_behind(), pattern, words);
+      KVIK_CHECK(classify_causal(shape, profile.n_behind(), pattern, words));
     } else {
       classify_full(shape, profile.n_behind(), n_ahead, pattern, words);
     }
@@ -187,6 +188,7 @@ void classify_mask(const AttentionContext& context, const MaskProbe& mask, const
   if (attend.soft_cap != 0) words += fmt::format(", soft cap {:.4g}", attend.soft_cap);
   if (!attend.sinks.empty()) words += ", sink";
   attend.words = words;
+  return {};
 }
 
 float bias_of(const Attend& attend, int64_t head, int64_t distance) {

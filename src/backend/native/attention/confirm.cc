@@ -116,9 +116,9 @@ class Confirmation {
       : context_(context), nodes_(nodes), attend_(attend) {}
 
   // False where the graph cannot be evaluated at these sizes.
-  bool at(const Sizes& sizes, std::string& failure) const {
+  Expected<bool> at(const Sizes& sizes, std::string& failure) const {
     const RandomOperands operands = draw(sizes);
-    const Evaluated<std::vector<float>> evaluation = computed(sizes, operands);
+    KVIK_TRY(const Evaluated<std::vector<float>> evaluation, computed(sizes, operands));
     if (!evaluation) {
       failure = evaluation.failure;
       return false;
@@ -137,19 +137,20 @@ class Confirmation {
           const std::optional<std::vector<double>>& head = expected[static_cast<size_t>(at / attend_.value_dim)];
           if (!head) continue;
           const double wanted = (*head)[static_cast<size_t>(at % attend_.value_dim)];
-          if (!(std::abs(found - wanted) <= kTolerance * (1 + std::abs(wanted)))) differs(sizes, std::abs(found - wanted));
+          if (!(std::abs(found - wanted) <= kTolerance * (1 + std::abs(wanted)))) return differs(sizes, std::abs(found - wanted));
           ++n_judged;
         }
       }
     }
-    if (n_judged * 10 < sizes.batch * sizes.fresh * size) refuse(nodes_.node, "most of its scores lie between two codes");
+    if (n_judged * 10 < sizes.batch * sizes.fresh * size) return refuse(nodes_.node, "most of its scores lie between two codes");
     return true;
   }
 
  private:
-  [[noreturn]] void differs(const Sizes& sizes, double difference) const {
-    refuse(nodes_.node, fmt::format("it was read as '{}', but with {} tokens before and {} new it computes something else (by {:.2g})",
-                                    attend_.words, sizes.past, sizes.fresh, difference));
+  Refusal differs(const Sizes& sizes, double difference) const {
+    return refuse(nodes_.node,
+                  fmt::format("it was read as '{}', but with {} tokens before and {} new it computes something else (by {:.2g})",
+                              attend_.words, sizes.past, sizes.fresh, difference));
   }
 
   // Scores of about 3, whatever the scale, so that weights differ.
@@ -167,20 +168,21 @@ class Confirmation {
     return operands;
   }
 
-  Evaluated<std::vector<float>> computed(const Sizes& sizes, const RandomOperands& operands) const {
+  Expected<Evaluated<std::vector<float>>> computed(const Sizes& sizes, const RandomOperands& operands) const {
     const std::array<Symbol, 2> rows = {Symbol::kBatch, Symbol::kNew};
     const auto keyed = [&](onnx::ValueId id) { return std::array{Symbol::kBatch, position_symbol(axes(id), attend_.from_source)}; };
     std::vector<Probe::Given> given;
     if (nodes_.more) {
-      given = nodes_.more(sizes, operands.k.data, operands.v.data);
+      KVIK_TRY(given, nodes_.more(sizes, operands.k.data, operands.v.data));
     } else {
       given = {{nodes_.operands.k, spread(operands.k.data, axes(nodes_.operands.k), sizes, keyed(nodes_.operands.k))},
                {nodes_.operands.v, spread(operands.v.data, axes(nodes_.operands.v), sizes, keyed(nodes_.operands.v))}};
     }
     given.emplace_back(nodes_.operands.q, spread(operands.q.data, axes(nodes_.operands.q), sizes, rows));
-    const Evaluated<Tensor> out = context_.probes.at(sizes).try_get_with(nodes_.out, given);
-    if (!out) return {{}, out.failure};
-    return evaluated(arrange(*out, nodes_.out_axes, sizes, rows));
+    KVIK_TRY(const Evaluated<Tensor> out, context_.probes.at(sizes).try_get_with(nodes_.out, given));
+    if (!out) return Evaluated<std::vector<float>>{{}, out.failure};
+    KVIK_TRY(std::vector<float> numbers, arrange(*out, nodes_.out_axes, sizes, rows));
+    return evaluated(std::move(numbers));
   }
 
   const Axes& axes(onnx::ValueId id) const { return context_.labels[id].axes; }
@@ -190,28 +192,38 @@ class Confirmation {
   const Attend& attend_;
 };
 
-void confirm_at(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend, Sizes sizes) {
+Expected<> confirm_at(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend, const Positions& positions) {
+  KVIK_TRY(Sizes sizes, sizes_at(context.labels, positions));
   const Confirmation confirmation(context, nodes, attend);
   std::string failure;
-  if (confirmation.at(sizes, failure)) return;
-  const bool batched = std::exchange(sizes.batch, 1) != 1;  // it may be a graph for one sequence at a time
-  if (!batched || !confirmation.at(sizes, failure)) refuse(nodes.node, fmt::format("it cannot be evaluated on its own ({})", failure));
+  KVIK_TRY(bool is_confirmed, confirmation.at(sizes, failure));
+  const bool batched = std::exchange(sizes.batch, 1) != 1;
+  if (!is_confirmed && batched) {  // it may be a graph for one sequence at a time
+    KVIK_TRY(is_confirmed, confirmation.at(sizes, failure));
+  }
+  if (!is_confirmed) return refuse(nodes.node, fmt::format("it cannot be evaluated on its own ({})", failure));
+  return {};
 }
 
 }  // namespace
 
-void confirm(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend) {
+Expected<> confirm(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend) {
   const Labels& labels = context.labels;
   int64_t n_confirmed = 0;
-  const auto look = [&](int64_t past, int64_t fresh, int64_t batch, int64_t source) {
-    if (nodes.limit && past + fresh > *nodes.limit) return;
-    confirm_at(context, nodes, attend, sizes_at(labels, {past, fresh, batch, source}));
+  const auto look = [&](const Positions& positions) -> Expected<> {
+    if (nodes.limit && positions.past + positions.fresh > *nodes.limit) return {};
     ++n_confirmed;
+    return confirm_at(context, nodes, attend, positions);
   };
-  const bool one_row = labels.one_token || nodes.one_row;
-  look(one_row ? 7 : 2, one_row ? 1 : 5, 2, 6);
-  look(one_row ? 19 : 13, one_row ? 1 : 3, 1, 4);
-  if (n_confirmed == 0) confirm_at(context, nodes, attend, sizes_at(labels, {.past = *nodes.limit - 1}));
+  if (nodes.whole_prompt) {
+    KVIK_CHECK(look({.fresh = 5, .batch = 2, .source = 6}));
+    KVIK_CHECK(look({.fresh = 17, .batch = 1, .source = 4}));
+  }
+  const bool one_row = labels.one_token || nodes.one_row || nodes.whole_prompt;
+  KVIK_CHECK(look({.past = one_row ? 7 : 2, .fresh = one_row ? 1 : 5, .batch = 2, .source = 6}));
+  KVIK_CHECK(look({.past = one_row ? 19 : 13, .fresh = one_row ? 1 : 3, .batch = 1, .source = 4}));
+  if (n_confirmed == 0) KVIK_CHECK(confirm_at(context, nodes, attend, {.past = *nodes.limit - 1}));
+  return {};
 }
 
 }  // namespace kvik::native

@@ -11,13 +11,14 @@ struct AttentionNodes {
   onnx::ValueId out = onnx::kNoValue;
   Axes out_axes;
   bool one_row = false;  // only its meaning token by token is claimed
+  bool whole_prompt = false;  // see FoundAttention
   std::optional<int64_t> limit;
   // Values of other inputs that would have to be given (a past that an operator takes itself), of sizes.past positions.
-  std::function<std::vector<Probe::Given>(const Sizes& sizes, std::span<const float> k, std::span<const float> v)> more = {};
+  std::function<Expected<std::vector<Probe::Given>>(const Sizes& sizes, std::span<const float> k, std::span<const float> v)> more = {};
 };
 
 // Random queries, keys and values through the graph's nodes and through the attend: the last word on scale, cap, biases, sinks, heads
 // and layouts. Refuses if they differ.
-void confirm(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend);
+Expected<> confirm(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend);
 
 }  // namespace kvik::native

@@ -11,6 +11,7 @@ struct MaskPattern {
   Attend attend;  // scale, cap, causal, window, slopes, distances, sinks, words
   std::optional<int64_t> limit;
   bool new_tokens_see_all = false;
+  bool whole_prompt = false;  // see FoundAttention
 };
 
 // Patterns that were inferred already, by what is computed between the two products: layers that compute the same share one.
@@ -31,9 +32,9 @@ struct AttentionContext {
 };
 
 // `product` contracts the keys' axis of its input `weights_input` (a score) with values. May refuse.
-FoundAttention match_product(const AttentionContext& context, const onnx::Node& product, int weights_input);
+Expected<FoundAttention> match_product(const AttentionContext& context, const onnx::Node& product, int weights_input);
 
 // GroupQueryAttention (q, k, v apart, rotary expanded before), MultiHeadAttention without biases, Attention of the standard. May refuse.
-FoundAttention match_operator(const AttentionContext& context, const onnx::Node& node);
+Expected<FoundAttention> match_operator(const AttentionContext& context, const onnx::Node& node);
 
 }  // namespace kvik::native

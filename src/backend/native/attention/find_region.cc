@@ -35,33 +35,35 @@ std::vector<ValueId> walk_back(const Labels& labels, ValueId start, const std::f
 }
 
 // The one symbol of a softmax's axis; scores of several keys or heads in one axis would be weighed against each other.
-Symbol softmax_symbol(const Node& softmax, const Axes& axes) {
+Expected<Symbol> softmax_symbol(const Node& softmax, const Axes& axes) {
   const auto rank = static_cast<int64_t>(axes.size());
   const int64_t given = softmax.int_or("axis", softmax.opset >= 13 ? -1 : 1);
   const int64_t axis = given < 0 ? given + rank : given;
-  if (axis < 0 || axis >= rank) refuse(softmax, fmt::format("its axis {} is outside of {}", given, to_string(axes)));
+  if (axis < 0 || axis >= rank) return refuse(softmax, fmt::format("its axis {} is outside of {}", given, to_string(axes)));
   Axis softmaxed = axes[static_cast<size_t>(axis)];
   if (softmax.opset < 13) {
     for (size_t i = static_cast<size_t>(axis) + 1; i < axes.size(); ++i) softmaxed.insert(softmaxed.end(), axes[i].begin(), axes[i].end());
   }
   if (softmaxed.size() != 1 || !softmaxed[0].is_symbol()) {
-    refuse(softmax, fmt::format("it runs over {} of {}, where the keys alone were expected", to_string(softmaxed), to_string(axes)));
+    return refuse(softmax, fmt::format("it runs over {} of {}, where the keys alone were expected", to_string(softmaxed), to_string(axes)));
   }
   return softmaxed[0].symbol;
 }
 
-void find_softmax(const Labels& labels, Region& region) {
+Expected<> find_softmax(const Labels& labels, Region& region) {
   const onnx::Graph& graph = labels.flat->graph;
   const auto found = walk_back(labels, region.weights, [](ValueId, const Node& node) { return node.op == "Softmax"; });
-  if (found.size() > 1) refuse(*region.weights_values, fmt::format("its weights come from {} softmaxes, one was expected", found.size()));
-  if (found.empty()) return;
+  if (found.size() > 1)
+    return refuse(*region.weights_values, fmt::format("its weights come from {} softmaxes, one was expected", found.size()));
+  if (found.empty()) return {};
   const Node& softmax = graph.nodes[static_cast<size_t>(graph.value(found[0]).producer)];
   region.softmax_in = softmax.inputs.at(0);
   region.softmax_out = found[0];
-  region.softmaxed = softmax_symbol(softmax, labels[region.softmax_in].axes);
+  KVIK_TRY(region.softmaxed, softmax_symbol(softmax, labels[region.softmax_in].axes));
   if (region.softmaxed != region.keys && !(region.softmaxed == Symbol::kTotalAndSink && region.keys == Symbol::kTotal)) {
-    refuse(softmax, "it does not run over the keys");
+    return refuse(softmax, "it does not run over the keys");
   }
+  return {};
 }
 
 // In a graph without a past keys are rows like queries.
@@ -76,7 +78,7 @@ int query_input_of(const Labels& labels, const Node& query_key) {
 
 }  // namespace
 
-Region find_region(const AttentionContext& context, const Node& product, int weights_input) {
+Expected<Region> find_region(const AttentionContext& context, const Node& product, int weights_input) {
   const Labels& labels = context.labels;
   Region region;
   region.weights_values = &product;
@@ -85,23 +87,24 @@ Region find_region(const AttentionContext& context, const Node& product, int wei
   const Axes& axes = labels[region.weights].axes;
   region.keys = holds(axes, Symbol::kSource) ? Symbol::kSource : Symbol::kTotal;
   region.softmaxed = region.keys;
-  find_softmax(labels, region);
+  KVIK_CHECK(find_softmax(labels, region));
 
   const auto products = walk_back(labels, region.softmax_expanded() ? region.weights : region.softmax_in,
                                   [&](ValueId id, const Node&) { return labels.query_key.contains(id); });
   if (products.size() != 1) {
-    refuse(product, fmt::format("its weights come from {} products of queries and keys, one was expected", products.size()));
+    return refuse(product, fmt::format("its weights come from {} products of queries and keys, one was expected", products.size()));
   }
   region.product = region.scores = products[0];
-  region.score_roundings = find_roundings(context, region.product, region.softmax_expanded() ? region.weights : region.softmax_in);
+  const ValueId last_score = region.softmax_expanded() ? region.weights : region.softmax_in;
+  KVIK_TRY(region.score_roundings, find_roundings(context, region.product, last_score));
   if (!region.score_roundings.empty()) region.scores = region.score_roundings.back().to;
-  if (!region.softmax_expanded()) region.weight_roundings = find_roundings(context, region.softmax_out, region.weights);
+  if (!region.softmax_expanded()) { KVIK_TRY(region.weight_roundings, find_roundings(context, region.softmax_out, region.weights)); }
   region.query_key = &labels.flat->graph.nodes[static_cast<size_t>(labels.query_key.at(products[0]))];
   region.query_input = query_input_of(labels, *region.query_key);
   region.n_heads = row_elements(labels[region.scores].axes);
   const auto same_heads = [&](ValueId id) { return id == onnx::kNoValue || row_elements(labels[id].axes) == region.n_heads; };
   if (!same_heads(region.softmax_in) || !same_heads(region.weights)) {
-    refuse(product, fmt::format("{} heads of scores become {} of weights", region.n_heads, row_elements(axes)));
+    return refuse(product, fmt::format("{} heads of scores become {} of weights", region.n_heads, row_elements(axes)));
   }
   return region;
 }

@@ -29,6 +29,6 @@ struct Region {
 };
 
 // Walks back from the weights over scores. Refuses, naming `product`.
-Region find_region(const AttentionContext& context, const onnx::Node& product, int weights_input);
+Expected<Region> find_region(const AttentionContext& context, const onnx::Node& product, int weights_input);
 
 }  // namespace kvik::native

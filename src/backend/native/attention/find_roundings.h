@@ -12,6 +12,6 @@ struct ScoreRounding {
 
 // Those on the way from `start` to `end`, both scores, in order. They are read and not probed: a probe sees their steps, but not exactly
 // where they begin. Refuses codes that are used for anything else.
-std::vector<ScoreRounding> find_roundings(const AttentionContext& context, onnx::ValueId start, onnx::ValueId end);
+Expected<std::vector<ScoreRounding>> find_roundings(const AttentionContext& context, onnx::ValueId start, onnx::ValueId end);
 
 }  // namespace kvik::native

@@ -14,7 +14,7 @@ using onnx::Node;
 using onnx::ValueId;
 using Indices = std::vector<int32_t>;
 
-ProductMap row_product(const Labels& labels, const Node& node) {
+Expected<ProductMap> row_product(const Labels& labels, const Node& node) {
   return product_map(node, row_dims(labels[node.inputs.at(0)].axes), row_dims(labels[node.inputs.at(1)].axes));
 }
 
@@ -37,10 +37,10 @@ struct Values {
   int64_t value_dim = 0;
 };
 
-Values values_of(const Region& region, const ProductMap& product) {
+Expected<Values> values_of(const Region& region, const ProductMap& product) {
   const Node& node = *region.weights_values;
-  if (product.n_inner != 1) refuse(node, "it sums over more than the keys");
-  if (product.scale != 1) refuse(node, "it scales what the weights and values give");
+  if (product.n_inner != 1) return refuse(node, "it sums over more than the keys");
+  if (product.scale != 1) return refuse(node, "it scales what the weights and values give");
   const Indices& weight_of = region.weights_input == 0 ? product.a : product.b;
   const Indices& value_of = region.weights_input == 0 ? product.b : product.a;
   std::vector<Indices> elements(static_cast<size_t>(region.n_heads));
@@ -52,7 +52,7 @@ Values values_of(const Region& region, const ProductMap& product) {
     head.push_back(value_of[i]);
   }
   for (const Indices& head : elements) {
-    if (static_cast<int64_t>(head.size()) != values.value_dim) refuse(node, "its heads give different numbers of elements");
+    if (static_cast<int64_t>(head.size()) != values.value_dim) return refuse(node, "its heads give different numbers of elements");
     values.v.insert(values.v.end(), head.begin(), head.end());
   }
   if (counts_up(values.out_map)) values.out_map.clear();
@@ -91,10 +91,11 @@ void drop_identity(const Labels& labels, ValueId operand, Indices& map) {
 
 }  // namespace
 
-void set_layout(const Labels& labels, const Region& region, Attend& attend) {
-  const ProductMap scores = row_product(labels, *region.query_key);
-  if (scores.n_results != region.n_heads) refuse(*region.query_key, "its rows do not make one score a head");
-  const Values values = values_of(region, row_product(labels, *region.weights_values));
+Expected<> set_layout(const Labels& labels, const Region& region, Attend& attend) {
+  KVIK_TRY(const ProductMap scores, row_product(labels, *region.query_key));
+  if (scores.n_results != region.n_heads) return refuse(*region.query_key, "its rows do not make one score a head");
+  KVIK_TRY(const ProductMap weighed, row_product(labels, *region.weights_values));
+  KVIK_TRY(const Values values, values_of(region, weighed));
   attend.n_heads = attend.n_kv_heads = region.n_heads;
   attend.key_dim = scores.n_inner;
   attend.value_dim = values.value_dim;
@@ -103,6 +104,7 @@ void set_layout(const Labels& labels, const Region& region, Attend& attend) {
   attend.k_map = region.query_input == 0 ? scores.b : scores.a;
   attend.v_map = values.v;
   attend.out_map = values.out_map;
+  return {};
 }
 
 void read_from_sources(const AttentionContext& context, FoundAttention& found) {

@@ -12,10 +12,10 @@ struct ProductMap {
 };
 
 // For MatMul and its relatives, on rows of these shapes. May refuse.
-ProductMap product_map(const onnx::Node& node, const Dims& a, const Dims& b);
+Expected<ProductMap> product_map(const onnx::Node& node, const Dims& a, const Dims& b);
 
-// Axes of what it gives.
-Axes product_axes(const onnx::Node& node, Axes a, Axes b);
+// Axes of what it gives. May refuse.
+Expected<Axes> product_axes(const onnx::Node& node, Axes a, Axes b);
 
 // Where the elements of an operand come from: operand[i] = scale * value[map[i]].
 struct SourceMap {
@@ -32,8 +32,8 @@ SourceMap smallest_source(const AttentionContext& context, onnx::ValueId operand
 onnx::ValueId appended_by(const Labels& labels, const onnx::Node& node);
 
 // Fills heads, sizes and maps of the attend for operands as they meet in the two products, every head with keys and values of its own;
-// folds the first product's own scale.
-void set_layout(const Labels& labels, const Region& region, Attend& attend);
+// folds the first product's own scale. May refuse.
+Expected<> set_layout(const Labels& labels, const Region& region, Attend& attend);
 
 // Reads the operands from their smallest sources instead; heads that turn out to read the same keys and values share them.
 void read_from_sources(const AttentionContext& context, FoundAttention& found);

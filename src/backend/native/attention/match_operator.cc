@@ -25,13 +25,14 @@ std::string key_of(const AttentionContext& context, const OperatorDefinition& de
   return key;
 }
 
-void require_no_rows(const AttentionContext& context, const OperatorDefinition& definition) {
+Expected<> require_no_rows(const AttentionContext& context, const OperatorDefinition& definition) {
   const ValueId mask = definition.input(definition.mask);
   if (mask != onnx::kNoValue && context.labels[mask].kind == Label::Kind::kRow)
-    refuse(definition.node, "what it adds to scores depends on the contents of rows");
+    return refuse(definition.node, "what it adds to scores depends on the contents of rows");
+  return {};
 }
 
-MaskPattern pattern_of(const AttentionContext& context, const OperatorDefinition& definition, bool from_source) {
+Expected<MaskPattern> pattern_of(const AttentionContext& context, const OperatorDefinition& definition, bool from_source) {
   const std::string key = key_of(context, definition, from_source);
   const auto known = context.patterns.known.find(key);
   if (known != context.patterns.known.end()) return known->second;
@@ -42,7 +43,8 @@ MaskPattern pattern_of(const AttentionContext& context, const OperatorDefinition
                           .from_source = from_source,
                           .softmax_expanded = false,
                           .score_function = definition.function};
-  return context.patterns.known[key] = probe_mask(context, mask);
+  KVIK_TRY(MaskPattern pattern, probe_mask(context, mask));
+  return context.patterns.known[key] = std::move(pattern);
 }
 
 // Rows as the operator wants them: [batch, kv heads, positions from … to - 1, size].
@@ -82,10 +84,14 @@ std::vector<Probe::Given> pieces(const AttentionContext& context, const Operator
 }
 
 // Rows of a buffer that is longer than what it holds: its mask says how long.
-std::vector<Probe::Given> in_buffer(const AttentionContext& context, const OperatorDefinition& definition, const Sizes& sizes,
-                                    std::span<const float> k, std::span<const float> v) {
+Expected<std::vector<Probe::Given>> in_buffer(const AttentionContext& context, const OperatorDefinition& definition, const Sizes& sizes,
+                                              std::span<const float> k, std::span<const float> v) {
   const ValueId mask = definition.input(definition.mask);
-  const int64_t width = mask == onnx::kNoValue ? 0 : context.probes.at(sizes).get(mask).dim(-1);
+  int64_t width = 0;
+  if (mask != onnx::kNoValue) {
+    KVIK_TRY(const Tensor evaluated_mask, context.probes.at(sizes).get(mask));
+    width = evaluated_mask.dim(-1);
+  }
   Sizes buffer = sizes;
   buffer.past = std::max(sizes.past, width - sizes.fresh);
   const auto padded = [&](ValueId value, std::span<const float> rows) {
@@ -100,7 +106,7 @@ std::vector<Probe::Given> in_buffer(const AttentionContext& context, const Opera
     return spread(all, axes, buffer, front);
   };
   const ValueId key = definition.key, value = definition.value;
-  return {{key, padded(key, k)}, {value, padded(value, v)}};
+  return std::vector<Probe::Given>{{key, padded(key, k)}, {value, padded(value, v)}};
 }
 
 // Every head with keys and values of its own; those that are the same are found later, where they may have been repeated before too.
@@ -127,17 +133,18 @@ Axes result_axes(const AttentionContext& context, const OperatorDefinition& defi
 
 }  // namespace
 
-FoundAttention match_operator(const AttentionContext& context, const onnx::Node& node) {
-  const OperatorDefinition definition = operator_definition(context, node);
-  require_no_rows(context, definition);
+Expected<FoundAttention> match_operator(const AttentionContext& context, const onnx::Node& node) {
+  KVIK_TRY(const OperatorDefinition definition, operator_definition(context, node));
+  KVIK_CHECK(require_no_rows(context, definition));
   const bool from_source = holds(context.labels[definition.key].axes, Symbol::kSource);
-  const MaskPattern pattern = pattern_of(context, definition, from_source);
+  KVIK_TRY(const MaskPattern pattern, pattern_of(context, definition, from_source));
   FoundAttention found;
   found.attend = pattern.attend;
   found.attend.sinks = definition.sinks;
   if (!definition.sinks.empty()) found.attend.words += ", sink";
   found.limit = pattern.limit;
   found.new_tokens_see_all = pattern.new_tokens_see_all;
+  found.whole_prompt = pattern.whole_prompt;
   found.operands = {definition.query, definition.key, definition.value};
   set_operator_layout(definition, found.attend);
   AttentionNodes nodes = {.node = node,
@@ -145,6 +152,7 @@ FoundAttention match_operator(const AttentionContext& context, const onnx::Node&
                           .out = node.outputs.at(0),
                           .out_axes = result_axes(context, definition),
                           .one_row = pattern.new_tokens_see_all,
+                          .whole_prompt = pattern.whole_prompt,
                           .limit = pattern.limit};
   if (definition.appends()) {
     nodes.more = [&](const Sizes& sizes, std::span<const float> k, std::span<const float> v) {
@@ -155,7 +163,7 @@ FoundAttention match_operator(const AttentionContext& context, const onnx::Node&
       return in_buffer(context, definition, sizes, k, v);
     };
   }
-  confirm(context, nodes, found.attend);
+  KVIK_CHECK(confirm(context, nodes, found.attend));
   read_from_sources(context, found);
   return found;
 }

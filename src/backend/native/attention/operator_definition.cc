@@ -17,20 +17,21 @@ bool has(const Node& node, int i) {
   return i >= 0 && static_cast<size_t>(i) < node.inputs.size() && node.inputs[static_cast<size_t>(i)] != onnx::kNoValue;
 }
 
-void refuse_input(const Node& node, int i, std::string_view what) {
-  if (has(node, i)) refuse(node, fmt::format("its input {} ({}) is not covered", i, what));
+Expected<> require_no_input(const Node& node, int i, std::string_view what) {
+  if (has(node, i)) return refuse(node, fmt::format("its input {} ({}) is not covered", i, what));
+  return {};
 }
 
 int if_given(const Node& node, int i) { return has(node, i) ? i : -1; }
 
 // Rows of [batch, rows, heads * size] and of [batch, heads, rows, size] are laid out alike: heads, then elements.
-void find_sizes(const AttentionContext& context, OperatorDefinition& definition, const AttentionOperator& at) {
+Expected<> find_sizes(const AttentionContext& context, OperatorDefinition& definition, const AttentionOperator& at) {
   const auto axes = [&](int i) -> const Axes& { return context.labels[definition.input(i)].axes; };
   for (const int i : {at.query, at.key, at.value}) {
     if (!has(definition.node, i) || context.labels[definition.input(i)].kind != Label::Kind::kRow)
-      refuse(definition.node, fmt::format("its input {} was expected to be made of rows", i));
+      return refuse(definition.node, fmt::format("its input {} was expected to be made of rows", i));
     if (axes(i).size() != 3 && axes(i).size() != 4)
-      refuse(definition.node, fmt::format("its input {} has axes {}, 3 or 4 of them were expected", i, to_string(axes(i))));
+      return refuse(definition.node, fmt::format("its input {} has axes {}, 3 or 4 of them were expected", i, to_string(axes(i))));
   }
   definition.query = definition.input(at.query);
   definition.key = definition.input(at.key);
@@ -39,14 +40,15 @@ void find_sizes(const AttentionContext& context, OperatorDefinition& definition,
   definition.n_heads = of_q.size() == 4 ? row_size(of_q[1]) : definition.node.int_or(at.query_heads, 0);
   definition.n_kv_heads = of_k.size() == 4 ? row_size(of_k[1]) : definition.node.int_or(at.kv_heads, 0);
   if (definition.n_heads < 1 || definition.n_kv_heads < 1 || definition.n_heads % definition.n_kv_heads != 0)
-    refuse(definition.node, fmt::format("{} query heads share {} key heads", definition.n_heads, definition.n_kv_heads));
+    return refuse(definition.node, fmt::format("{} query heads share {} key heads", definition.n_heads, definition.n_kv_heads));
   const int64_t q = row_elements(of_q), k = row_elements(of_k), v = row_elements(axes(at.value));
   definition.key_dim = q / definition.n_heads;
   definition.value_dim = v / definition.n_kv_heads;
   if (definition.key_dim < 1 || definition.value_dim < 1 || q != definition.n_heads * definition.key_dim ||
       k != definition.n_kv_heads * definition.key_dim || v != definition.n_kv_heads * definition.value_dim)
-    refuse(definition.node,
-           fmt::format("rows of {}, {} and {} elements do not fit {} and {} heads", q, k, v, definition.n_heads, definition.n_kv_heads));
+    return refuse(definition.node, fmt::format("rows of {}, {} and {} elements do not fit {} and {} heads", q, k, v, definition.n_heads,
+                                               definition.n_kv_heads));
+  return {};
 }
 
 // A scale of 0 is "not given" for com.microsoft's operators.
@@ -56,26 +58,27 @@ float scale_of(const OperatorDefinition& definition, bool zero_is_none) {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(definition.key_dim)));
 }
 
-std::vector<float> sinks_of(const AttentionContext& context, const OperatorDefinition& definition, int input) {
+Expected<std::vector<float>> sinks_of(const AttentionContext& context, const OperatorDefinition& definition, int input) {
   if (!has(definition.node, input))
     return std::vector<float>(definition.node.int_or("smooth_softmax", 0) != 0 ? static_cast<size_t>(definition.n_heads) : 0);
-  if (context.labels[definition.input(input)].kind != Label::Kind::kConstant) refuse(definition.node, "its sinks are not constant");
-  const Tensor sinks = to_floats(context.constants.get(definition.input(input)));
+  if (context.labels[definition.input(input)].kind != Label::Kind::kConstant) return refuse(definition.node, "its sinks are not constant");
+  KVIK_TRY(const Tensor constant, context.constants.get(definition.input(input)));
+  const Tensor sinks = to_floats(constant);
   if (sinks.size() != definition.n_heads)
-    refuse(definition.node, fmt::format("{} sinks were found for {} heads", sinks.size(), definition.n_heads));
-  return {sinks.data<float>().begin(), sinks.data<float>().end()};
+    return refuse(definition.node, fmt::format("{} sinks were found for {} heads", sinks.size(), definition.n_heads));
+  return std::vector<float>(sinks.data<float>().begin(), sinks.data<float>().end());
 }
 
-OperatorDefinition group_query(const AttentionContext& context, const Node& node, const AttentionOperator& at) {
+Expected<OperatorDefinition> group_query(const AttentionContext& context, const Node& node, const AttentionOperator& at) {
   OperatorDefinition definition{.node = node};
-  find_sizes(context, definition, at);
-  if (node.int_or("do_rotary", 0) != 0) refuse(node, "it rotates queries and keys itself");
+  KVIK_CHECK(find_sizes(context, definition, at));
+  if (node.int_or("do_rotary", 0) != 0) return refuse(node, "it rotates queries and keys itself");
   if (node.string_or("k_quant_type", "NONE") != "NONE" || node.string_or("v_quant_type", "NONE") != "NONE")
-    refuse(node, "it keeps a quantized cache");
-  refuse_input(node, at.key_scale, "scale of quantized keys");
-  refuse_input(node, at.value_scale, "scale of quantized values");
-  refuse_input(node, at.query_norm, "normalization of queries");
-  refuse_input(node, at.key_norm, "normalization of keys");
+    return refuse(node, "it keeps a quantized cache");
+  KVIK_CHECK(require_no_input(node, at.key_scale, "scale of quantized keys"));
+  KVIK_CHECK(require_no_input(node, at.value_scale, "scale of quantized values"));
+  KVIK_CHECK(require_no_input(node, at.query_norm, "normalization of queries"));
+  KVIK_CHECK(require_no_input(node, at.key_norm, "normalization of keys"));
   definition.past_key = if_given(node, at.past_key);
   definition.past_value = if_given(node, at.past_value);
   definition.mask = if_given(node, at.score_mask);
@@ -83,32 +86,35 @@ OperatorDefinition group_query(const AttentionContext& context, const Node& node
   definition.causal = node.int_or("causal", 1) != 0;
   definition.by_position = true;
   const int64_t window = node.int_or("local_window_size", -1);
-  if (window == 0) refuse(node, "its window holds no key");
+  if (window == 0) return refuse(node, "its window holds no key");
   if (window > 0) definition.left = window - 1;
-  definition.sinks = sinks_of(context, definition, at.sinks);
+  KVIK_TRY(definition.sinks, sinks_of(context, definition, at.sinks));
   return definition;
 }
 
 // All keys must be valid: rows know no padding.
-void require_open_padding_mask(const AttentionContext& context, const Node& node, int input) {
-  if (!has(node, input)) return;
-  if (context.labels[node.inputs[static_cast<size_t>(input)]].kind == Label::Kind::kRow) refuse(node, "its padding mask depends on rows");
+Expected<> require_open_padding_mask(const AttentionContext& context, const Node& node, int input) {
+  if (!has(node, input)) return {};
+  if (context.labels[node.inputs[static_cast<size_t>(input)]].kind == Label::Kind::kRow)
+    return refuse(node, "its padding mask depends on rows");
   for (Probe* probe : context.probes.triple()) {
-    const Tensor mask = to_floats(probe->get(node.inputs[static_cast<size_t>(input)]));
+    KVIK_TRY(const Tensor found, probe->get(node.inputs[static_cast<size_t>(input)]));
+    const Tensor mask = to_floats(found);
     const float least = mask.rank() == 2 ? 1 : static_cast<float>(probe->sizes().total());
-    if (mask.rank() > 2) refuse(node, "its padding mask relates queries to keys");
+    if (mask.rank() > 2) return refuse(node, "its padding mask relates queries to keys");
     for (const float value : mask.data<float>()) {
-      if (value < least) refuse(node, "its padding mask hides keys where there is no padding");
+      if (value < least) return refuse(node, "its padding mask hides keys where there is no padding");
     }
   }
+  return {};
 }
 
-OperatorDefinition multi_head(const AttentionContext& context, const Node& node, const AttentionOperator& at) {
+Expected<OperatorDefinition> multi_head(const AttentionContext& context, const Node& node, const AttentionOperator& at) {
   OperatorDefinition definition{.node = node};
-  find_sizes(context, definition, at);
-  refuse_input(node, at.bias, "bias of queries, keys and values");
-  require_open_padding_mask(context, node, at.padding_mask);
-  refuse_input(node, at.cache_indirection, "cache indirection");
+  KVIK_CHECK(find_sizes(context, definition, at));
+  KVIK_CHECK(require_no_input(node, at.bias, "bias of queries, keys and values"));
+  KVIK_CHECK(require_open_padding_mask(context, node, at.padding_mask));
+  KVIK_CHECK(require_no_input(node, at.cache_indirection, "cache indirection"));
   definition.mask = if_given(node, at.score_mask);
   definition.past_key = if_given(node, at.past_key);
   definition.past_value = if_given(node, at.past_value);
@@ -117,9 +123,9 @@ OperatorDefinition multi_head(const AttentionContext& context, const Node& node,
   return definition;
 }
 
-OperatorDefinition standard(const AttentionContext& context, const Node& node, const AttentionOperator& at) {
+Expected<OperatorDefinition> standard(const AttentionContext& context, const Node& node, const AttentionOperator& at) {
   OperatorDefinition definition{.node = node};
-  find_sizes(context, definition, at);
+  KVIK_CHECK(find_sizes(context, definition, at));
   definition.mask = if_given(node, at.score_mask);
   definition.mask_may_be_short = node.opset >= 24;
   definition.past_key = if_given(node, at.past_key);
@@ -134,12 +140,12 @@ OperatorDefinition standard(const AttentionContext& context, const Node& node, c
 
 }  // namespace
 
-OperatorDefinition operator_definition(const AttentionContext& context, const Node& node) {
+Expected<OperatorDefinition> operator_definition(const AttentionContext& context, const Node& node) {
   const AttentionOperator* at = onnx::attention_operator(node.domain, node.op);
   if (at != nullptr && node.op == "Attention" && node.domain.empty()) return standard(context, node, *at);
   if (at != nullptr && node.op == "GroupQueryAttention") return group_query(context, node, *at);
   if (at != nullptr && node.op == "MultiHeadAttention") return multi_head(context, node, *at);
-  refuse(node, "this attention operator is not covered");
+  return refuse(node, "this attention operator is not covered");
 }
 
 }  // namespace kvik::native

@@ -27,7 +27,7 @@ struct OperatorDefinition {
 };
 
 // Refuses an operator, attribute or input that is not covered.
-OperatorDefinition operator_definition(const AttentionContext& context, const onnx::Node& node);
+Expected<OperatorDefinition> operator_definition(const AttentionContext& context, const onnx::Node& node);
 
 // Scores by the definition; masks are evaluated.
 class OperatorScores : public ScoreSource {
@@ -35,14 +35,16 @@ class OperatorScores : public ScoreSource {
   OperatorScores(const AttentionContext& context, const OperatorDefinition& definition, Symbol keys)
       : context_(context), definition_(definition), keys_(keys) {}
 
-  Evaluated<Scores> softmax_input(const Sizes& sizes, std::span<const float> x) override { return scores_of(sizes, 0, sizes.fresh, x); }
-  Evaluated<Scores> softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) override;
+  Expected<Evaluated<Scores>> softmax_input(const Sizes& sizes, std::span<const float> x) override {
+    return scores_of(sizes, 0, sizes.fresh, x);
+  }
+  Expected<Evaluated<Scores>> softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) override;
   int64_t n_keys(const Sizes& sizes) const override { return sizes.of(factor(keys_)); }
 
  private:
   // Of rows first … first + n - 1 of those that are computed at these sizes.
-  Evaluated<Scores> scores_of(const Sizes& sizes, int64_t first, int64_t n, std::span<const float> x);
-  Evaluated<Scores> with_mask(const Sizes& sizes, int64_t first, Scores scores);
+  Expected<Evaluated<Scores>> scores_of(const Sizes& sizes, int64_t first, int64_t n, std::span<const float> x);
+  Expected<Evaluated<Scores>> with_mask(const Sizes& sizes, int64_t first, Scores scores);
   void hide_by_position(const Sizes& sizes, int64_t first, Scores& scores);
 
   const AttentionContext& context_;

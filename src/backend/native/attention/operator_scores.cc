@@ -40,16 +40,16 @@ std::optional<Mask> mask_of(const Tensor& tensor, const Scores& scores, int64_t 
 
 }  // namespace
 
-Evaluated<Scores> OperatorScores::with_mask(const Sizes& sizes, int64_t first, Scores scores) {
+Expected<Evaluated<Scores>> OperatorScores::with_mask(const Sizes& sizes, int64_t first, Scores scores) {
   const onnx::ValueId value = definition_.input(definition_.mask);
   if (value == onnx::kNoValue) return evaluated(std::move(scores));
-  const Evaluated<Tensor> found = context_.probes.at(sizes).try_get(value);
-  if (!found) return {{}, found.failure};
+  KVIK_TRY(const Evaluated<Tensor> found, context_.probes.at(sizes).try_get(value));
+  if (!found) return Evaluated<Scores>{{}, found.failure};
   const std::optional<Mask> fitting = mask_of(*found, scores, sizes.fresh);
   if (!fitting)
-    return {{},
-            fmt::format("its mask has shape {}, which does not fit {} heads and {} rows", kvik::to_string(found->dims()), scores.heads,
-                        sizes.fresh)};
+    return Evaluated<Scores>{{},
+                             fmt::format("its mask has shape {}, which does not fit {} heads and {} rows", kvik::to_string(found->dims()),
+                                         scores.heads, sizes.fresh)};
   const Mask& mask = *fitting;
   const int64_t width = mask.dims[3];
   for (int64_t b = 0; b < scores.batch; ++b) {
@@ -87,7 +87,7 @@ void OperatorScores::hide_by_position(const Sizes& sizes, int64_t first_row, Sco
   }
 }
 
-Evaluated<Scores> OperatorScores::scores_of(const Sizes& sizes, int64_t first, int64_t n, std::span<const float> x) {
+Expected<Evaluated<Scores>> OperatorScores::scores_of(const Sizes& sizes, int64_t first, int64_t n, std::span<const float> x) {
   Scores scores;
   scores.batch = sizes.batch;
   scores.rows = n;
@@ -98,13 +98,13 @@ Evaluated<Scores> OperatorScores::scores_of(const Sizes& sizes, int64_t first, i
     const size_t pair = i / static_cast<size_t>(scores.heads) % (static_cast<size_t>(scores.rows * scores.keys));
     scores.data[i] = definition_.function(x.size() == 1 ? x[0] : x[pair]);
   }
-  Evaluated<Scores> masked = with_mask(sizes, first, std::move(scores));
+  KVIK_TRY(Evaluated<Scores> masked, with_mask(sizes, first, std::move(scores)));
   if (masked) hide_by_position(sizes, first, *masked);
   return masked;
 }
 
-Evaluated<Scores> OperatorScores::softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) {
-  const Sizes sizes = sizes_at(context_.labels, {.past = total - 1});
+Expected<Evaluated<Scores>> OperatorScores::softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) {
+  KVIK_TRY(const Sizes sizes, sizes_at(context_.labels, {.past = total - 1}));
   return scores_of(sizes, position - sizes.past, 1, x);
 }
 

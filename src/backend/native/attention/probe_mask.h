@@ -18,10 +18,10 @@ struct MaskProbe {
 
 // Probes at many sizes and up to the context's length. Refuses a bias that does not depend on the distance alone, and a score that is not a
 // known function of the product.
-MaskPattern probe_mask(const AttentionContext& context, const MaskProbe& mask);
+Expected<MaskPattern> probe_mask(const AttentionContext& context, const MaskProbe& mask);
 
-// Fills causal, window, slopes and distances of the pattern, and names it.
-void classify_mask(const AttentionContext& context, const MaskProbe& mask, const BiasProfile& profile, MaskPattern& pattern);
+// Fills causal, window, slopes and distances of the pattern, and names it. May refuse.
+Expected<> classify_mask(const AttentionContext& context, const MaskProbe& mask, const BiasProfile& profile, MaskPattern& pattern);
 
 // What the finished pattern adds to a score; -inf: not seen.
 float bias_of(const Attend& attend, int64_t head, int64_t distance);

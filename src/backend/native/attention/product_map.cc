@@ -14,14 +14,14 @@ struct Flags {
   float scale = 1;
 };
 
-Flags flags_of(const Node& node) {
-  if (node.op == "MatMul" && node.domain.empty()) return {};
+Expected<Flags> flags_of(const Node& node) {
+  if (node.op == "MatMul" && node.domain.empty()) return Flags{};
   const bool gemm = node.op == "Gemm" && node.domain.empty();
   if (!gemm && (node.op != "FusedMatMul" || node.int_or("transBatchA", 0) != 0 || node.int_or("transBatchB", 0) != 0)) {
-    refuse(node, "a product of this kind is not known between queries, keys and values");
+    return refuse(node, "a product of this kind is not known between queries, keys and values");
   }
-  if (gemm && node.inputs.size() > 2 && node.inputs[2] != onnx::kNoValue) refuse(node, "it adds something to a product of rows");
-  return {node.int_or("transA", 0) != 0, node.int_or("transB", 0) != 0, node.float_or("alpha", 1)};
+  if (gemm && node.inputs.size() > 2 && node.inputs[2] != onnx::kNoValue) return refuse(node, "it adds something to a product of rows");
+  return Flags{node.int_or("transA", 0) != 0, node.int_or("transB", 0) != 0, node.float_or("alpha", 1)};
 }
 
 // A matrix operand as [batch…, rows, columns] with the strides of its elements.
@@ -53,14 +53,14 @@ Dims batch_strides(const Matrix& operand, const Dims& batch) {
   return strides;
 }
 
-Dims batch_of(const Node& node, const Matrix& a, const Matrix& b) {
+Expected<Dims> batch_of(const Node& node, const Matrix& a, const Matrix& b) {
   Dims batch(std::max(a.dims.size(), b.dims.size()) - 2, 1);
   for (const Matrix* operand : {&a, &b}) {
     const size_t own = operand->dims.size() - 2;
     for (size_t i = 0; i < own; ++i) {
       int64_t& size = batch[batch.size() - 1 - i];
       const int64_t dim = operand->dims[own - 1 - i];
-      if (size != 1 && dim != 1 && size != dim) refuse(node, "its operands do not go together");
+      if (size != 1 && dim != 1 && size != dim) return refuse(node, "its operands do not go together");
       size = std::max(size, dim);
     }
   }
@@ -69,17 +69,17 @@ Dims batch_of(const Node& node, const Matrix& a, const Matrix& b) {
 
 }  // namespace
 
-ProductMap product_map(const Node& node, const Dims& a_dims, const Dims& b_dims) {
-  const Flags flags = flags_of(node);
-  if (a_dims.empty() || b_dims.empty()) refuse(node, "a product of scalars is not a product of rows");
+Expected<ProductMap> product_map(const Node& node, const Dims& a_dims, const Dims& b_dims) {
+  KVIK_TRY(const Flags flags, flags_of(node));
+  if (a_dims.empty() || b_dims.empty()) return refuse(node, "a product of scalars is not a product of rows");
   const Matrix a = matrix_of(a_dims, true, flags.transpose_a), b = matrix_of(b_dims, false, flags.transpose_b);
   const int64_t n_inner = a.dims.back(), n_rows = a.dims.end()[-2], n_columns = b.dims.back();
-  if (b.dims.end()[-2] != n_inner) refuse(node, "its operands do not go together");
-  const Dims batch = batch_of(node, a, b);
+  if (b.dims.end()[-2] != n_inner) return refuse(node, "its operands do not go together");
+  KVIK_TRY(const Dims batch, batch_of(node, a, b));
   const Dims a_batch = batch_strides(a, batch), b_batch = batch_strides(b, batch);
   const int64_t n_batch = element_count(batch);
   if (static_cast<double>(n_batch) * static_cast<double>(n_rows * n_columns) * static_cast<double>(n_inner) > 1 << 26) {
-    refuse(node, "its rows are too large");
+    return refuse(node, "its rows are too large");
   }
 
   ProductMap map;
@@ -106,9 +106,9 @@ ProductMap product_map(const Node& node, const Dims& a_dims, const Dims& b_dims)
   return map;
 }
 
-Axes product_axes(const Node& node, Axes a, Axes b) {
-  const Flags flags = flags_of(node);
-  if (a.size() < 2 || b.size() < 2) refuse(node, "a matrix was expected on both sides");
+Expected<Axes> product_axes(const Node& node, Axes a, Axes b) {
+  KVIK_TRY(const Flags flags, flags_of(node));
+  if (a.size() < 2 || b.size() < 2) return refuse(node, "a matrix was expected on both sides");
   if (flags.transpose_a) std::swap(a.end()[-1], a.end()[-2]);
   if (flags.transpose_b) std::swap(b.end()[-1], b.end()[-2]);
   Axes result(std::max(a.size(), b.size()) - 2);

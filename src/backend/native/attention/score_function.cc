@@ -26,11 +26,11 @@ struct Responses {
   }
 };
 
-Responses respond(const ScoreProbe& rest, float x) {
+Expected<Responses> respond(const ScoreProbe& rest, float x) {
   const int64_t rows = rest.scores.rows, keys = rest.n_keys;
   std::vector<float> products(static_cast<size_t>(rows * keys), x);
   for (int64_t q = 0; q < rows; ++q) products[static_cast<size_t>(q * keys + rest.reference.key[static_cast<size_t>(q)])] = 0;
-  const Scores scores = rest.ask(products);
+  KVIK_TRY(const Scores scores, rest.ask(products));
   Responses result;
   for (int64_t q = 0; q < rows; ++q) {
     const int64_t own = rest.reference.key[static_cast<size_t>(q)];
@@ -51,22 +51,27 @@ Responses respond(const ScoreProbe& rest, float x) {
 
 float ScoreFunction::operator()(float x) const { return cap == 0 ? scale * x : cap * std::tanh(scale * x / cap); }
 
-std::optional<ScoreFunction> score_function(const onnx::Node& node, const ScoreProbe& rest) {
-  const Responses far = respond(rest, 30);
-  if (far.values.empty()) return {};
-  const Responses one = respond(rest, 1), back = respond(rest, -2);
+Expected<std::optional<ScoreFunction>> score_function(const onnx::Node& node, const ScoreProbe& rest) {
+  KVIK_TRY(const Responses far, respond(rest, 30));
+  if (far.values.empty()) return std::nullopt;
+  KVIK_TRY(const Responses one, respond(rest, 1));
+  KVIK_TRY(const Responses back, respond(rest, -2));
   const ScoreFunction linear = {.scale = far.median() / 30};
   if (far.are(linear(30), 1e-4f) && one.are(linear(1), 1e-4f) && back.are(linear(-2), 1e-4f)) return linear;
 
-  const float cap = respond(rest, 1e7f).median();
-  const ScoreFunction capped = {.scale = respond(rest, 1e-2f).median() * 100, .cap = cap};
+  KVIK_TRY(const Responses saturated, respond(rest, 1e7f));
+  KVIK_TRY(const Responses near, respond(rest, 1e-2f));
+  const float cap = saturated.median();
+  const ScoreFunction capped = {.scale = near.median() * 100, .cap = cap};
   if (cap > 0 && far.are(capped(30), 2e-3f) && one.are(capped(1), 2e-3f) && back.are(capped(-2), 2e-3f)) return capped;
-  refuse(node, "scores are neither a multiple of the product of query and key nor a soft cap of it, the same for every head and key");
+  return refuse(node,
+                "scores are neither a multiple of the product of query and key nor a soft cap of it, the same for every head and key");
 }
 
-void require_response(const onnx::Node& node, const ScoreProbe& rest, const ScoreFunction& function) {
-  const Responses one = respond(rest, 1);
-  if (!one.are(function(1), 1e-3f)) refuse(node, "the scale of its scores depends on the number of tokens");
+Expected<> require_response(const onnx::Node& node, const ScoreProbe& rest, const ScoreFunction& function) {
+  KVIK_TRY(const Responses one, respond(rest, 1));
+  if (!one.are(function(1), 1e-3f)) return refuse(node, "the scale of its scores depends on the number of tokens");
+  return {};
 }
 
 bool same_function(const ScoreFunction& a, const ScoreFunction& b) {

@@ -20,15 +20,15 @@ struct ScoreProbe {
   const Scores& scores;
   const Reference& reference;
   int64_t n_keys;
-  std::function<Scores(std::span<const float> x)> ask;
+  std::function<Expected<Scores>(std::span<const float> x)> ask;
 };
 
 // Asks how the keys that are seen respond to products; nothing where no row sees another key than its reference. Refuses if
 // they do not all respond alike, or in no known way.
-std::optional<ScoreFunction> score_function(const onnx::Node& node, const ScoreProbe& rest);
+Expected<std::optional<ScoreFunction>> score_function(const onnx::Node& node, const ScoreProbe& rest);
 
 // Refuses if one response at this size is not what the function says.
-void require_response(const onnx::Node& node, const ScoreProbe& rest, const ScoreFunction& function);
+Expected<> require_response(const onnx::Node& node, const ScoreProbe& rest, const ScoreFunction& function);
 
 bool same_function(const ScoreFunction& a, const ScoreFunction& b);
 

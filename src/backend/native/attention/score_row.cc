@@ -29,12 +29,13 @@ class Slicer {
   Slicer(const AttentionContext& context, const RowSlice& slice)
       : context_(context), slice_(slice), all_{.fresh = slice.total}, row_{.fresh = 1, .past = slice.total - 1} {}
 
-  Evaluated<Tensor> run(const Tensor& scores) {
+  Expected<Evaluated<Tensor>> run(const Tensor& scores) {
     const onnx::Graph& graph = context_.labels.flat->graph;
     values_[slice_.from] = scores;
     const auto known = [&](ValueId id) { return id == slice_.from || !context_.labels[id].is_score; };
-    for (const onnx::NodeId n : nodes_needed(graph, slice_.to, known, [](ValueId) {})) {
-      if (!run(graph.nodes[static_cast<size_t>(n)])) return {{}, failure_};
+    for (const onnx::NodeId n : nodes_needed(graph, slice_.to, known)) {
+      KVIK_TRY(const bool is_run, run(graph.nodes[static_cast<size_t>(n)]));
+      if (!is_run) return Evaluated<Tensor>{{}, failure_};
     }
     return evaluated(values_.at(slice_.to));
   }
@@ -45,21 +46,25 @@ class Slicer {
     return false;
   }
 
-  bool run(const Node& node) {
+  // False if it cannot be taken row by row, or the graph does not define it.
+  Expected<bool> run(const Node& node) {
     const Axes& axes = context_.labels[node.outputs.at(0)].axes;
     const bool lines_up = is_one_of(node, kElementwise) || (node.op == "Concat" && node.domain.empty());
     Tensor result;
     if (is_one_of(node, kReshapes)) {
-      if (!load(node, node.inputs.at(0), nullptr)) return false;
+      KVIK_TRY(const bool is_loaded, load(node, node.inputs.at(0), nullptr));
+      if (!is_loaded) return false;
       const Tensor& from = loaded_[node.inputs[0]];
       if (from.size() != element_count(row_.of(axes))) return give_up(node);
       result = from.reshaped(row_.of(axes));
     } else if (lines_up || is_one_of(node, kOnScoresAlone)) {
       for (const ValueId id : node.inputs) {
-        if (id != onnx::kNoValue && !load(node, id, lines_up ? &axes : nullptr)) return false;
+        if (id == onnx::kNoValue) continue;
+        KVIK_TRY(const bool is_loaded, load(node, id, lines_up ? &axes : nullptr));
+        if (!is_loaded) return false;
       }
-      Evaluated<std::vector<Tensor>> made = try_run_node(
-          node, [&](ValueId id) { return loaded_.at(id); }, budget_);
+      KVIK_TRY(const Evaluated<std::vector<Tensor>> made, try_run_node(
+                                                              node, [&](ValueId id) { return loaded_.at(id); }, budget_));
       if (!made) failure_ = made.failure;
       if (!made) return false;
       result = made->at(0);
@@ -72,14 +77,14 @@ class Slicer {
   }
 
   // A score's row, or another value: as it is, or (where it meets scores of these axes) what belongs to the row of it.
-  bool load(const Node& node, ValueId id, const Axes* axes) {
+  Expected<bool> load(const Node& node, ValueId id, const Axes* axes) {
     const auto made = values_.find(id);
     if (made != values_.end()) {
       loaded_[id] = made->second;
       return true;
     }
-    if (context_.labels[id].kind == Label::Kind::kRow) refuse(node, "what is added to scores depends on the contents of rows");
-    Evaluated<Tensor> found = context_.probes.at(all_).try_get(id);
+    if (context_.labels[id].kind == Label::Kind::kRow) return refuse(node, "what is added to scores depends on the contents of rows");
+    KVIK_TRY(const Evaluated<Tensor> found, context_.probes.at(all_).try_get(id));
     if (!found) failure_ = found.failure;
     if (!found) return false;
     Tensor tensor = *found;
@@ -123,7 +128,7 @@ class Slicer {
 
 }  // namespace
 
-Evaluated<Tensor> evaluate_row(const AttentionContext& context, const RowSlice& slice, const Tensor& scores) {
+Expected<Evaluated<Tensor>> evaluate_row(const AttentionContext& context, const RowSlice& slice, const Tensor& scores) {
   return Slicer(context, slice).run(scores);
 }
 

@@ -12,7 +12,7 @@ struct RowSlice {
   int64_t total = 0, position = 0;
 };
 
-// `scores` is `from` with one new row and `total` keys; so is the result. Nothing if a node cannot be taken row by row.
-Evaluated<Tensor> evaluate_row(const AttentionContext& context, const RowSlice& slice, const Tensor& scores);
+// `scores` is `from` with one new row and `total` keys; so is the result. Nothing if a node cannot be taken row by row. May refuse.
+Expected<Evaluated<Tensor>> evaluate_row(const AttentionContext& context, const RowSlice& slice, const Tensor& scores);
 
 }  // namespace kvik::native

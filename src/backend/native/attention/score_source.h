@@ -19,14 +19,14 @@ struct Reference {
 };
 
 // One way to spell an attention, asked for numbers. `x` is the product of queries and keys [rows, keys], the same in every head and
-// batch entry; a single number stands for all of them.
+// batch entry; a single number stands for all of them. May refuse.
 class ScoreSource {
  public:
   virtual ~ScoreSource() = default;
   // What the softmax sees, up to a constant of the row; one more key than there are where something only takes weight (a sink).
-  virtual Evaluated<Scores> softmax_input(const Sizes& sizes, std::span<const float> x) = 0;
+  virtual Expected<Evaluated<Scores>> softmax_input(const Sizes& sizes, std::span<const float> x) = 0;
   // Of the row at `position` alone, among `total` positions; `x` is [keys] or one number.
-  virtual Evaluated<Scores> softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) = 0;
+  virtual Expected<Evaluated<Scores>> softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) = 0;
   virtual int64_t n_keys(const Sizes& sizes) const = 0;  // without a sink
 };
 
@@ -35,23 +35,23 @@ class RegionScores : public ScoreSource {
  public:
   RegionScores(const AttentionContext& context, const Region& region) : context_(context), region_(region) {}
 
-  Evaluated<Scores> softmax_input(const Sizes& sizes, std::span<const float> x) override;
-  Evaluated<Scores> softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) override;
+  Expected<Evaluated<Scores>> softmax_input(const Sizes& sizes, std::span<const float> x) override;
+  Expected<Evaluated<Scores>> softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) override;
   int64_t n_keys(const Sizes& sizes) const override { return sizes.of(factor(region_.keys)); }
 
   // Refuses weights that are anything but the softmax, rounded as the region says (a guard against NaN is nothing).
-  void require_untouched_weights(const Sizes& sizes);
+  Expected<> require_untouched_weights(const Sizes& sizes);
 
   // What scores are multiplied by before each rounding. Refuses if anything else happens to them there.
-  std::vector<float> factors_before_roundings(const Sizes& sizes);
+  Expected<std::vector<float>> factors_before_roundings(const Sizes& sizes);
 
  private:
-  void require_same(onnx::ValueId from, onnx::ValueId to, const Sizes& sizes);
-  float factor_between(onnx::ValueId from, onnx::ValueId to, const Sizes& sizes);
-  void require_numbers(onnx::ValueId from, onnx::ValueId to);
+  Expected<> require_same(onnx::ValueId from, onnx::ValueId to, const Sizes& sizes);
+  Expected<float> factor_between(onnx::ValueId from, onnx::ValueId to, const Sizes& sizes);
+  Expected<> require_numbers(onnx::ValueId from, onnx::ValueId to);
   Symbol keys_of(onnx::ValueId id) const;
   onnx::ValueId wanted() const { return region_.softmax_expanded() ? region_.weights : region_.softmax_in; }
-  Evaluated<Scores> arranged(const Evaluated<Tensor>& found, const Sizes& sizes) const;
+  Expected<Evaluated<Scores>> arranged(const Expected<Evaluated<Tensor>>& evaluation, const Sizes& sizes) const;
 
   const AttentionContext& context_;
   const Region& region_;

@@ -73,18 +73,19 @@ class Path {
   int64_t n_elements(size_t candidate) const { return row_elements(context_.labels[value(candidate)].axes); }
 
   // The operand's row where the candidate's row holds these numbers.
-  // Nothing where a node cannot be run on a single row.
-  std::vector<float> run(size_t candidate, const std::vector<float>& row) const {
+  // Nothing where a node cannot be run on a single row. May refuse.
+  Expected<std::vector<float>> run(size_t candidate, const std::vector<float>& row) const {
     const int64_t buffer = context_.labels.flat->buffer;
-    Probe& probe = context_.probes.at(sizes_at(context_.labels, {.past = std::max<int64_t>(0, buffer - 1), .source = 1}));
+    KVIK_TRY(const Sizes sizes, sizes_at(context_.labels, {.past = std::max<int64_t>(0, buffer - 1), .source = 1}));
+    Probe& probe = context_.probes.at(sizes);
     Tensor tensor = Tensor::of<float>(row_dims(context_.labels[value(candidate)].axes), row);
     WorkBudget budget;
     for (size_t i = candidate + 1; i-- > 0;) {
       const PathEdge& edge = edges_[i];
       if (edge.node == nullptr) continue;
-      const ValueOf value_of = [&](ValueId id) { return id == edge.from ? tensor : probe.get(id); };
-      Evaluated<std::vector<Tensor>> made = try_run_node(*edge.node, value_of, budget);
-      if (!made) return {};
+      const ExpectedValueOf value_of = [&](ValueId id) { return id == edge.from ? tensor : probe.get(id); };
+      KVIK_TRY(const Evaluated<std::vector<Tensor>> made, try_run_node(*edge.node, value_of, budget));
+      if (!made) return std::vector<float>();
       tensor = made->at(0);
     }
     return at_first_key(to_floats(tensor));
@@ -129,29 +130,31 @@ std::vector<float> random_row(int64_t n) {
 }
 
 // Asked with ones for the scale, with counting numbers for the map, with random ones whether that is all.
-std::optional<SourceMap> map_from(const Path& path, size_t candidate) {
+Expected<std::optional<SourceMap>> map_from(const Path& path, size_t candidate) {
   const int64_t n = path.n_elements(candidate);
   constexpr int64_t kMostExact = int64_t{1} << 24;
-  if (n <= 0 || n >= kMostExact) return {};
-  const std::vector<float> ones = path.run(candidate, std::vector<float>(static_cast<size_t>(n), 1));
-  if (ones.empty() || ones[0] == 0 || !std::isfinite(ones[0])) return {};
+  if (n <= 0 || n >= kMostExact) return std::nullopt;
+  KVIK_TRY(const std::vector<float> ones, path.run(candidate, std::vector<float>(static_cast<size_t>(n), 1)));
+  if (ones.empty() || ones[0] == 0 || !std::isfinite(ones[0])) return std::nullopt;
   SourceMap result;
   result.value = path.value(candidate);
   result.scale = ones[0];
-  if (std::any_of(ones.begin(), ones.end(), [&](float x) { return x != result.scale; })) return {};
+  if (std::any_of(ones.begin(), ones.end(), [&](float x) { return x != result.scale; })) return std::nullopt;
 
   std::vector<float> counting(static_cast<size_t>(n));
   for (size_t i = 0; i < counting.size(); ++i) counting[i] = static_cast<float>(i);
-  for (const float x : path.run(candidate, counting)) {
+  KVIK_TRY(const std::vector<float> counted, path.run(candidate, counting));
+  for (const float x : counted) {
     const float index = std::round(x / result.scale);
-    if (!(index >= 0 && index < static_cast<float>(n))) return {};
+    if (!(index >= 0 && index < static_cast<float>(n))) return std::nullopt;
     result.map.push_back(static_cast<int32_t>(index));
   }
-  const std::vector<float> row = random_row(n), moved = path.run(candidate, row);
-  if (moved.size() != result.map.size()) return {};
+  const std::vector<float> row = random_row(n);
+  KVIK_TRY(const std::vector<float> moved, path.run(candidate, row));
+  if (moved.size() != result.map.size()) return std::nullopt;
   for (size_t i = 0; i < moved.size(); ++i) {
     const float expected = result.scale * row[static_cast<size_t>(result.map[i])];
-    if (!(std::abs(moved[i] - expected) <= 1e-6f * std::abs(expected))) return {};
+    if (!(std::abs(moved[i] - expected) <= 1e-6f * std::abs(expected))) return std::nullopt;
   }
   return result;
 }
@@ -162,6 +165,9 @@ ValueId appended_by(const Labels& labels, const Node& node) {
   if (node.op == "TensorScatter" && node.inputs.size() > 1) return node.inputs[1];
   const bool scatters = node.domain.empty() && (node.op == "ScatterND" || node.op == "ScatterElements") && node.inputs.size() == 3;
   if (scatters && holds(labels[node.inputs[0]].axes, Symbol::kPast)) return node.inputs[2];
+  const bool is_cut = labels.flat->cut_buffer && scatters && holds(labels[node.inputs[0]].axes, Symbol::kTotal);
+  if (is_cut && labels[node.inputs[2]].kind == Label::Kind::kRow && !holds(labels[node.inputs[2]].axes, Symbol::kTotal))
+    return node.inputs[2];
   if (node.op == "Add" && node.domain.empty() && node.inputs.size() == 2) {
     // The past where nothing is written, and what is new where it is written (label/cache_writes.h).
     for (const size_t past : {size_t{0}, size_t{1}}) {
@@ -182,7 +188,7 @@ SourceMap smallest_source(const AttentionContext& context, ValueId operand, bool
   for (const size_t candidate : path.candidates()) {
     if (path.n_elements(candidate) > own) break;
     // If it cannot be run on a single row, a later value will do.
-    auto found = outcome_of(nullptr, [&] { return map_from(path, candidate); });
+    Expected<std::optional<SourceMap>> found = map_from(path, candidate);
     if (found && *found) return std::move(**found);
   }
   return path.operand_itself();

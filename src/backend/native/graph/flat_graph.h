@@ -28,6 +28,9 @@ struct FlatGraph {
   // Positions of a past that is a buffer of fixed size and is read whole. Axes cannot tell such a buffer from what is in it, so the graph
   // is only looked at where both are the same: what is new fills it to the end. 0: the past grows.
   int64_t buffer = 0;
+  // Buffers of fixed size are cut to the positions in use before new rows are written to them: their capacity is a size like any other,
+  // and the past grows as far as the rest of the graph is concerned. `buffer` is 0 then.
+  bool cut_buffer = false;
   bool one_position = false;      // see CallForm
   std::deque<std::string> names;  // of what was made here
 

@@ -6,19 +6,10 @@
 #include <variant>
 
 #include "backend/native/graph/axes.h"
-#include "kvik/error.h"
-#include "onnx/graph.h"
+#include "backend/native/graph/refusal.h"
 
-// What a stage of the compiler returns. Nothing here is an error: errors are for broken files and bad arguments.
+// What a stage of the compiler returns. Functions inside a stage return Expected<T>: all they can do is refuse.
 namespace kvik::native {
-
-// The graph is sound, but the compiler cannot prove that it is a program over rows. Another backend may still run it.
-struct Refusal {
-  std::string node;  // "node 'name' (Op)"; empty: an input, an output or the whole file
-  std::string reason;
-
-  std::string sentence() const { return node.empty() ? reason : node + ": " + reason; }
-};
 
 // The graph computes one thing for sequences of up to `length` tokens and another for longer ones. Each may well be a program.
 struct Switch {
@@ -44,6 +35,10 @@ template <class T>
 class [[nodiscard]] Outcome {
  public:
   Outcome(T value) : data_(std::move(value)) {}
+  Outcome(Expected<T> expected) {
+    if (expected) data_ = std::move(*expected);
+    if (!expected) data_ = std::move(expected).refusal();
+  }
   Outcome(Refusal refusal) : data_(std::move(refusal)) {}
   Outcome(Switch change) : data_(std::move(change)) {}
   Outcome(Retry retry) : data_(std::move(retry)) {}
@@ -76,6 +71,18 @@ class [[nodiscard]] Outcome {
  private:
   std::variant<T, Refusal, Switch, Retry> data_ = Refusal{};
 };
+
+// What `work` returns: an outcome, or a refusal if the file turns out to be broken on the way (the reader or a kernel throws). The backend
+// that is tried next then says so itself. A bad argument is the caller's, and thrown on.
+template <class Work>
+auto refuse_broken(const Work& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    if (error.code() == Code::kBadArgument) throw;
+    return Refusal{{}, error.what()};
+  }
+}
 
 // The result, for whoever has no use for a refusal. Throws Error(kUnsupported) with the sentence otherwise.
 template <class T>

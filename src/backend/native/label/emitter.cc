@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "backend/native/graph/refuse.h"
-
 namespace kvik::native {
 namespace {
 
@@ -110,48 +108,51 @@ void Emitter::drop_dead() {
   keep_live(program_.source_ops, live);
 }
 
-void Emitter::close() {
+Expected<> Emitter::close() {
   drop_dead();
   std::vector<bool> given(program_.values.size()), source_given(program_.values.size());
   mark(given, program_.token);
   mark(given, program_.embedding);
   for (const Register& one : program_.registers) mark(given, one.in);
   for (const SourceInput& input : program_.source_inputs) mark(source_given, input.row);
-  check_operands(program_.source_ops, source_given, {});
-  check_operands(program_.ops, given, source_given);
-  if (!given[static_cast<size_t>(program_.output)]) refuse_row("the graph's output", program_.output);
+  KVIK_CHECK(check_operands(program_.source_ops, source_given, {}));
+  KVIK_CHECK(check_operands(program_.ops, given, source_given));
+  if (!given[static_cast<size_t>(program_.output)]) return refuse_row("the graph's output", program_.output);
+  return {};
 }
 
-void Emitter::check_operands(const std::vector<RowOp>& ops, std::vector<bool>& made, const std::vector<bool>& source_made) const {
+Expected<> Emitter::check_operands(const std::vector<RowOp>& ops, std::vector<bool>& made, const std::vector<bool>& source_made) const {
   for (const RowOp& op : ops) {
     const bool crosses = op.kind == RowOp::Kind::kAttend && program_.attends[static_cast<size_t>(op.attend)].from_source;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (op.inputs[i].kind != Operand::Kind::kRow) continue;
       const auto at = static_cast<size_t>(op.inputs[i].index);
       const bool is_made = crosses && i > 0 ? source_made[at] : made[at];
-      if (!is_made) refuse_row(program_.flat->graph.nodes[static_cast<size_t>(op.node)].describe(), op.inputs[i].index);
+      if (!is_made) return refuse_row(program_.flat->graph.nodes[static_cast<size_t>(op.node)].describe(), op.inputs[i].index);
     }
     for (const RowId row : op.outputs) mark(made, row);
   }
+  return {};
 }
 
-void Emitter::refuse_row(const std::string& reader, RowId row) const {
+Refusal Emitter::refuse_row(const std::string& reader, RowId row) const {
   const ValueId value = value_of_row_[static_cast<size_t>(row)];
   const Label& label = (*labels_)[value];
-  if (label.poison >= 0) refuse(fmt::format("{}, which {} reads", labels_->reasons[static_cast<size_t>(label.poison)], reader));
-  refuse(fmt::format("{} reads '{}', which does not depend on the row alone: its axes are {}{}", reader,
-                     program_.flat->graph.name_of(value), to_string(label.axes), label.is_score ? " (attention scores)" : ""));
+  if (label.poison >= 0) return refuse(fmt::format("{}, which {} reads", labels_->reasons[static_cast<size_t>(label.poison)], reader));
+  return refuse(fmt::format("{} reads '{}', which does not depend on the row alone: its axes are {}{}", reader,
+                            program_.flat->graph.name_of(value), to_string(label.axes), label.is_score ? " (attention scores)" : ""));
 }
 
-void Emitter::resolve(const std::function<Operand(const Auxiliary&)>& made_of) {
+Expected<> Emitter::resolve(const std::function<Expected<Operand>(const Auxiliary&)>& made_of) {
   std::vector<std::optional<Operand>> resolved(auxiliaries_.size());
   std::vector<Operand*> operands;
   each_operand(program_, Operand::Kind::kTable, [&](Operand& operand) { operands.push_back(&operand); });
   for (Operand* operand : operands) {
     const auto at = static_cast<size_t>(operand->index);
-    if (!resolved[at]) resolved[at] = made_of(auxiliaries_[at]);
+    if (!resolved[at]) { KVIK_TRY(resolved[at], made_of(auxiliaries_[at])); }
     *operand = *resolved[at];
   }
+  return {};
 }
 
 Program Emitter::finish() {

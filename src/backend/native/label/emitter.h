@@ -5,6 +5,7 @@
 
 #include "backend/native/graph/labels.h"
 #include "backend/native/graph/program.h"
+#include "backend/native/graph/refusal.h"
 
 namespace kvik::native {
 
@@ -32,22 +33,22 @@ class Emitter {
   Program& program() { return program_; }
 
   // When all attentions are known. Refuses an operand that does not depend on the row alone.
-  void close();
+  Expected<> close();
 
   // An operand that is evaluated beforehand. Operands of kind kTable refer to these until resolve() has replaced them.
   struct Auxiliary {
     onnx::ValueId value;
     Axes axes;
   };
-  void resolve(const std::function<Operand(const Auxiliary&)>& made_of);
+  Expected<> resolve(const std::function<Expected<Operand>(const Auxiliary&)>& made_of);
 
   // Drops values, constants and attends that no operation refers to any more.
   Program finish();
 
  private:
   void drop_dead();
-  void check_operands(const std::vector<RowOp>& ops, std::vector<bool>& made, const std::vector<bool>& source_made) const;
-  [[noreturn]] void refuse_row(const std::string& reader, RowId row) const;
+  Expected<> check_operands(const std::vector<RowOp>& ops, std::vector<bool>& made, const std::vector<bool>& source_made) const;
+  Refusal refuse_row(const std::string& reader, RowId row) const;
 
   const Labels* labels_;
   Program program_;

@@ -56,7 +56,7 @@ std::optional<Stop> GraphLabeler::reach(ValueId target) {
     }
     const NodeId producer = flat().graph.value(value).producer;
     if (producer == onnx::kNoNode || flat().graph.value(value).initializer >= 0) {
-      if (auto refusal = refusal_of(nullptr, [&] { label_source(value); })) return std::move(*refusal);
+      if (Expected<> source = label_source(value); !source) return std::move(source).refusal();
       continue;
     }
     if (!opened_[static_cast<size_t>(producer)]) {
@@ -86,17 +86,18 @@ bool GraphLabeler::push_missing_inputs(NodeId id, std::vector<ValueId>& stack) {
   return stack.size() > before;
 }
 
-void GraphLabeler::label_source(ValueId value) {
+Expected<> GraphLabeler::label_source(ValueId value) {
   if (const onnx::TensorData* weight = flat().graph.initializer_of(value)) {
     Label& constant = label(value);
     constant.kind = Label::Kind::kConstant;
     constant.dtype = is_computed_as_f32(weight->dtype) ? DType::kF32 : weight->dtype;
     constant.dims = weight->dims;
-    return;
+    return {};
   }
   const FlatGraph::Input* input = flat().input_of(value);
-  if (input == nullptr) refuse(fmt::format("'{}' is computed by no node", flat().graph.name_of(value)));
-  label(value) = input_label(labels(), *input, hints);
+  if (input == nullptr) return refuse(fmt::format("'{}' is computed by no node", flat().graph.name_of(value)));
+  KVIK_TRY(label(value), input_label(labels(), *input, hints));
+  return {};
 }
 
 std::optional<Stop> GraphLabeler::label_node(NodeId id) {
@@ -104,9 +105,9 @@ std::optional<Stop> GraphLabeler::label_node(NodeId id) {
     if (const auto same = same_.find(input); same != same_.end()) input = same->second;
   }
   if (is_if(node(id))) return take_branch(id);
-  const Outcome<bool> expanded = outcome_of(&node(id), [&] { return expand_composite_op(state_, id); });
+  Expected<bool> expanded = expand_composite_op(state_, id);
   grow();
-  if (!expanded) return expanded.stop();
+  if (!expanded) return std::move(expanded).refusal().about(node(id));
   if (*expanded) return std::nullopt;
 
   const Node here = node(id);
@@ -127,8 +128,8 @@ std::optional<Stop> GraphLabeler::label_node(NodeId id) {
     label_auxiliary(here);
     return std::nullopt;
   }
-  const std::optional<Refusal> refusal = refusal_of(&here, [&] { label_constant(here); });
-  return refusal ? std::optional<Stop>(*refusal) : std::nullopt;
+  if (Expected<> constant = label_constant(here); !constant) return std::move(constant).refusal().about(here);
+  return std::nullopt;
 }
 
 // If another node computes the same already, its values are read instead from now on.
@@ -148,13 +149,13 @@ bool GraphLabeler::share(NodeId id) {
 std::optional<Stop> GraphLabeler::take_branch(NodeId id) {
   const Outcome<bool> branch = resolve_if(state_, id);
   if (!branch) return branch.stop();
-  inline_branch(flat(), id, *branch);
+  if (Expected<> inlined = inline_branch(flat(), id, *branch); !inlined) return std::move(inlined).refusal();
   grow();
   return std::nullopt;
 }
 
-void GraphLabeler::label_constant(const Node& made) {
-  const std::vector<ConstantShape> shapes = constant_shapes(labels(), constants(), made);
+Expected<> GraphLabeler::label_constant(const Node& made) {
+  KVIK_TRY(const std::vector<ConstantShape> shapes, constant_shapes(labels(), constants(), made));
   for (size_t i = 0; i < made.outputs.size(); ++i) {
     if (made.outputs[i] == kNoValue) continue;
     Label& constant = label(made.outputs[i]);
@@ -162,6 +163,7 @@ void GraphLabeler::label_constant(const Node& made) {
     constant.dtype = shapes.at(i).dtype;
     constant.dims = shapes.at(i).dims;
   }
+  return {};
 }
 
 void GraphLabeler::label_auxiliary(const Node& made) {
@@ -171,30 +173,33 @@ void GraphLabeler::label_auxiliary(const Node& made) {
 }
 
 std::optional<Stop> GraphLabeler::label_row(NodeId id) {
-  const std::optional<Refusal> refusal = apply_rule(id);
+  Expected<> applied = apply_rule(id);
   grow();
-  if (!refusal || make_token_free(*this, id)) return std::nullopt;
+  if (applied || make_token_free(*this, id)) return std::nullopt;
   // Perhaps only an operand does not depend on tokens.
   if (make_operands_token_free(*this, id)) return label_node(id);
-  return *refusal;
+  return std::move(applied).refusal().about(node(id));
 }
 
-std::optional<Refusal> GraphLabeler::apply_rule(NodeId id) {
-  const Node here = node(id);
-  return refusal_of(&here, [&] {
-    NodeLabeler op(*this, id);
-    const Rule rule = writes_into_past(op) ? write_into_past : rules().find(here.domain, here.op);
-    // Token by token nothing can be mixed if there is no axis of rows.
-    const bool may_run = rule == nullptr || (op.one_token() && !op.has_rows());
-    if (op.any_empty() && !op.is("Concat")) {
-      op.set_empty_outputs();
-    } else if (!cache_writes_.label(op)) {
-      const std::optional<Refusal> refusal = rule == nullptr ? Refusal{} : refusal_of(&here, [&] { rule(op); });
-      if (refusal && !may_run) refuse(*refusal);
-      if (refusal) label_by_running(op);
-    }
-    selections_.follow(labels(), probes(), constants(), here);
-  });
+Expected<> GraphLabeler::apply_rule(NodeId id) {
+  NodeLabeler op(*this, id);
+  if (op.mixes_last_row()) return op.refuse("combines the last row of a call with other rows");
+  if (op.any_empty() && !op.is("Concat")) {
+    KVIK_CHECK(op.set_empty_outputs());
+  } else {
+    KVIK_TRY(const bool is_write, cache_writes_.label(op));
+    if (!is_write) KVIK_CHECK(label_by_rule(op));
+  }
+  return selections_.follow(labels(), probes(), constants(), op.node());
+}
+
+Expected<> GraphLabeler::label_by_rule(NodeLabeler& op) {
+  const Rule rule = writes_into_past(op) ? write_into_past : rules().find(op.node().domain, op.node().op);
+  if (rule == nullptr) return label_by_running(op);
+  Expected<> labeled = rule(op);
+  // Token by token nothing can be mixed if there is no axis of rows.
+  const bool may_run = op.one_token() && !op.has_rows();
+  return labeled || !may_run ? labeled : label_by_running(op);
 }
 
 void GraphLabeler::note_once(std::string note) {

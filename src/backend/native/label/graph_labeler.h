@@ -8,6 +8,8 @@
 
 namespace kvik::native {
 
+class NodeLabeler;
+
 // Labels values one node at a time, each after those it reads, and emits row operations on the way. Only what is asked for is reached.
 class GraphLabeler {
  public:
@@ -28,7 +30,7 @@ class GraphLabeler {
   ProbeBank& probes() { return state_.probes; }
   Emitter& emitter() { return result.emitter; }
   std::span<const Sizes> sizes() const { return sizes_; }
-  const std::vector<Tensor>& at_sizes(onnx::ValueId value) { return state_.at_sizes(value); }
+  Expected<std::vector<Tensor>> at_sizes(onnx::ValueId value) { return state_.at_sizes(value); }
   Selections& selections() { return selections_; }
   void note_once(std::string note);
 
@@ -36,14 +38,15 @@ class GraphLabeler {
   const onnx::Node& node(onnx::NodeId id) const { return state_.node(id); }
   Label& label(onnx::ValueId id) { return state_.labels[id]; }
   bool push_missing_inputs(onnx::NodeId id, std::vector<onnx::ValueId>& stack);
-  void label_source(onnx::ValueId value);
+  Expected<> label_source(onnx::ValueId value);
   std::optional<Stop> label_node(onnx::NodeId id);
   std::optional<Stop> take_branch(onnx::NodeId id);
   bool share(onnx::NodeId id);
-  void label_constant(const onnx::Node& node);
+  Expected<> label_constant(const onnx::Node& node);
   void label_auxiliary(const onnx::Node& node);
   std::optional<Stop> label_row(onnx::NodeId id);
-  std::optional<Refusal> apply_rule(onnx::NodeId id);
+  Expected<> apply_rule(onnx::NodeId id);
+  Expected<> label_by_rule(NodeLabeler& op);
   void grow();
 
   CompileState& state_;

@@ -17,9 +17,10 @@ int source_axis(const Label& label) {
   return -1;
 }
 
-void set_once(RowId& slot, RowId row, const analysis::Port& port) {
-  if (slot != kNoRow) refuse(fmt::format("'{}' is a second input of tokens", port.name));
+Expected<> set_once(RowId& slot, RowId row, const analysis::Port& port) {
+  if (slot != kNoRow) return refuse(fmt::format("'{}' is a second input of tokens", port.name));
   slot = row;
+  return {};
 }
 
 // From the wanted output back to the inputs.
@@ -43,8 +44,8 @@ class OutputLabeler {
     program.output = labeler_.emitter().row(output);
     program.one_token = state_.labels.one_token;
     if (auto stop = reach_registers()) return stop;
-    const auto refusal = refusal_of(nullptr, [&] { set_inputs(); });
-    return refusal ? std::optional<Stop>(*refusal) : std::nullopt;
+    if (Expected<> inputs = set_inputs(); !inputs) return std::move(inputs).refusal();
+    return std::nullopt;
   }
 
   std::optional<Stop> reach_rows(ValueId value) {
@@ -71,18 +72,19 @@ class OutputLabeler {
     return std::nullopt;
   }
 
-  void set_inputs() {
+  Expected<> set_inputs() {
     Program& program = labeler_.emitter().program();
     for (const FlatGraph::Input& input : state_.flat->inputs) {
       const Label& label = state_.labels[input.value];
       if (input.port == nullptr || label.kind != Label::Kind::kRow) continue;
       const RowId row = labeler_.emitter().row(input.value);
-      if (input.port->role == Role::kTokenIds) set_once(program.token, row, *input.port);
-      if (input.port->role == Role::kInputsEmbeds) set_once(program.embedding, row, *input.port);
+      if (input.port->role == Role::kTokenIds) KVIK_CHECK(set_once(program.token, row, *input.port));
+      if (input.port->role == Role::kInputsEmbeds) KVIK_CHECK(set_once(program.embedding, row, *input.port));
       if (!label.on_source) continue;
       const int port = static_cast<int>(input.port - state_.flat->file->inputs.data());
       program.source_inputs.push_back({row, port, input.state != nullptr ? input.state->position_axis : source_axis(label)});
     }
+    return {};
   }
 
   // The other outputs are of no interest to a runtime that owns the cache; that they pair with the inputs is (attention/verify_past).
@@ -102,11 +104,6 @@ class OutputLabeler {
 
 }  // namespace
 
-Outcome<LabeledGraph> label(CompileState& state, ValueId output, const Hints& hints) {
-  OutputLabeler labeler(state, hints);
-  Outcome<Outcome<LabeledGraph>> outcome = outcome_of(nullptr, [&] { return labeler.run(output); });
-  if (!outcome) return outcome.stop();
-  return std::move(*outcome);
-}
+Outcome<LabeledGraph> label(CompileState& state, ValueId output, const Hints& hints) { return OutputLabeler(state, hints).run(output); }
 
 }  // namespace kvik::native

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "backend/native/graph/outcome.h"
 #include "backend/native/label/emitter.h"
 #include "backend/native/label/value_numbers.h"
 #include "backend/native/probe/compile_state.h"

@@ -20,33 +20,36 @@ class NodeLabeler {
   size_t n_inputs() const { return node_.inputs.size(); }
   bool has(size_t i) const { return i < node_.inputs.size() && node_.inputs[i] != onnx::kNoValue; }
   bool is_row(size_t i) const { return has(i) && label(i).kind == Label::Kind::kRow; }
-  const Label& label(size_t i) const;  // refuses an operand that is omitted
-  const Axes& axes(size_t i) const;    // of a row value; refuses another
-  DType dtype(size_t i) const;         // of any operand
+  const Label& label(size_t i) const;                      // unset if the operand is omitted
+  Expected<Axes> axes(size_t i) const;                     // of a row value; refuses another
+  Expected<DType> dtype(size_t i) const;                   // of any operand; refuses one that is omitted
+  Expected<std::vector<Tensor>> at_sizes(size_t i) const;  // an operand that is no row, for each of sizes()
   bool is_empty(size_t i) const { return is_row(i) && label(i).is_empty; }
-  bool any_empty() const;                        // among the operands
-  void set_empty_outputs();                      // all outputs are without elements
-  bool has_rows() const;                         // an operand has an axis of rows, or belongs to an attention
-  bool any_score() const;                        // among the operands
-  int axis_at(int64_t axis, size_t rank) const;  // counted from the front; refuses one that is not there
+  bool any_empty() const;          // among the operands
+  Expected<> set_empty_outputs();  // all outputs are without elements
+  bool has_rows() const;           // an operand has an axis of rows, or belongs to an attention
+  bool any_score() const;          // among the operands
+  bool mixes_last_row() const { return last_ && !all_last_; }
+  Expected<size_t> axis_at(int64_t axis, size_t rank) const;  // counted from the front; refuses one that is not there
 
   // Axes of any operand. Those of an auxiliary one are told by the numbers at all sizes, and by `like` (right-aligned) where several
-  // readings are possible; it will be read with these axes.
-  Axes fitted(size_t i, const Axes& like);
-  Axes broadcast(std::span<const Axes> several) const;  // refuses axes that do not line up
+  // readings are possible; it will be read with these axes. Refuses an operand whose axes are no known length.
+  Expected<Axes> fitted(size_t i, const Axes& like);
+  Expected<Axes> broadcast(std::span<const Axes> several) const;  // refuses axes that do not line up
 
-  // The elements of a constant or auxiliary operand of integers, for each of sizes().
+  // The elements of a constant or auxiliary operand of integers, for each of sizes(). Refuses another.
   std::span<const Sizes> sizes() const { return labeler_.sizes(); }
-  std::vector<std::vector<int64_t>> ints_by_size(size_t i);
+  Expected<std::vector<std::vector<int64_t>>> ints_by_size(size_t i);
   // As above where they must be the same at all sizes; the operand becomes that constant.
-  std::vector<int64_t> ints(size_t i);
+  Expected<std::vector<int64_t>> ints(size_t i);
   // Axes as the operator names them: an attribute in older opsets, an operand in newer ones. Nothing when neither is there.
-  std::optional<std::vector<int64_t>> ints_of(std::string_view attribute, size_t operand);
+  Expected<std::optional<std::vector<int64_t>>> ints_of(std::string_view attribute, size_t operand);
   void replace_operand(size_t i, Tensor constant);
 
-  // What comes out.
-  void set_output(size_t output, Axes axes, DType dtype);
-  void set_attended_output(size_t output, Axes axes, DType dtype);  // what comes out of an attention is a score no more
+  // What comes out. Axes and type may be refusals, which are returned; refuses axes that no row has.
+  Expected<> set_output(size_t output, Expected<Axes> axes, const Expected<DType>& dtype);
+  // What comes out of an attention is a score no more.
+  Expected<> set_attended_output(size_t output, Expected<Axes> axes, const Expected<DType>& dtype);
   void mark_score() { score_ = true; }
   void mark_last() { last_ = true; }
   void mark_empty() { empty_ = true; }
@@ -55,18 +58,20 @@ class NodeLabeler {
 
   // The row operation, after set_output(). Nothing is emitted for what belongs to an attention, to the past or to nobody.
   void emit(RowOp::Kind kind = RowOp::Kind::kNode);
-  void emit_alias(size_t input) { emit_reshape(input); }
-  void emit_reshape(size_t input);
+  // Sets the first output and emits the operation: how most rules end.
+  Expected<> emit_with(Expected<Axes> axes, const Expected<DType>& dtype, RowOp::Kind kind = RowOp::Kind::kNode);
+  // The same of an output that has the elements of an input under these axes.
+  Expected<> emit_alias(size_t input, Expected<Axes> axes);
   // An attention that computes the first output; `weights_input` is -1 for an operator that is one.
   void add_attention(int weights_input);
 
-  [[noreturn]] void refuse(const std::string& reason) const { native::refuse(node_, reason); }
+  Refusal refuse(std::string reason) const { return native::refuse(node_, std::move(reason)); }
 
  private:
-  Axis fitted_axis(size_t i, size_t axis, const Axis* like);
+  Expected<Axis> fitted_axis(size_t i, size_t axis, const Dims& found, const Axis* like) const;
   bool is_emitted() const;
   bool for_source() const;
-  void check(const Axes& axes) const;
+  Expected<> check(const Axes& axes) const;
   const Label& output() const;
 
   GraphLabeler& labeler_;
@@ -74,7 +79,7 @@ class NodeLabeler {
   onnx::Node node_;                               // a copy: rules may append to the graph
   std::vector<Axes> fitted_;                      // by operand, of auxiliary ones
   std::vector<std::optional<Operand>> replaced_;  // by operand
-  bool score_ = false, last_ = false, empty_ = false;
+  bool score_ = false, last_ = false, all_last_ = true, empty_ = false;
   int poison_ = -1;
 };
 

@@ -5,10 +5,10 @@
 #include "backend/native/label/node_labeler.h"
 
 // How axes go through the operators: one function for each class of them, which says what its outputs are and emits the row operation,
-// or refuses. Each file under rules/ adds its operators to the table through one function, declared here.
+// or returns why it refuses. Each file under rules/ adds its operators to the table through one function, declared here.
 namespace kvik::native {
 
-using Rule = void (*)(NodeLabeler& op);
+using Rule = Expected<> (*)(NodeLabeler& op);
 
 class RuleTable {
  public:
@@ -40,18 +40,18 @@ void add_selection_rules(RuleTable& table);
 void add_slice_rules(RuleTable& table);
 
 // A Gather of rows by an index that a selection made.
-void gather_selected(NodeLabeler& op);
+Expected<> gather_selected(NodeLabeler& op);
 
 // GatherND and ScatterND by an index that is not a row.
-void gather_places(NodeLabeler& op);
-void scatter_places(NodeLabeler& op);
+Expected<> gather_places(NodeLabeler& op);
+Expected<> scatter_places(NodeLabeler& op);
 
 // What is new goes into a buffer that holds the past, as ScatterND and ScatterElements put it there.
 bool writes_into_past(NodeLabeler& op);
-void write_into_past(NodeLabeler& op);
+Expected<> write_into_past(NodeLabeler& op);
 
 // In token by token mode: any operator whose operands have no axes of rows; its shapes are found by running it.
-void label_by_running(NodeLabeler& op);
+Expected<> label_by_running(NodeLabeler& op);
 
 // Broadcasting of axes, right-aligned; nothing where two lists differ.
 std::optional<Axes> broadcast(std::span<const Axes> several);

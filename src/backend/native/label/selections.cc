@@ -15,9 +15,9 @@ bool is_one_of(std::string_view op, std::initializer_list<std::string_view> ops)
 }
 
 // The only integer of a small constant; nothing for others.
-std::optional<int64_t> constant_int(const Labels& labels, Constants& constants, ValueId value) {
+Expected<std::optional<int64_t>> constant_int(const Labels& labels, Constants& constants, ValueId value) {
   if (labels[value].kind != Label::Kind::kConstant || checked_elements(labels[value].dims) != 1) return std::nullopt;
-  const Tensor tensor = constants.get(value);
+  KVIK_TRY(const Tensor tensor, constants.get(value));
   if (tensor.dtype() == DType::kI64) return tensor.data<int64_t>()[0];
   if (tensor.dtype() == DType::kI32) return tensor.data<int32_t>()[0];
   return std::nullopt;
@@ -47,20 +47,21 @@ Axis Selections::axis_of(const Places& places, size_t i) const {
   return canonical(std::move(result));
 }
 
-void Selections::follow_product(const Labels& labels, ProbeBank& probes, const Node& node) {
+Expected<> Selections::follow_product(const Labels& labels, ProbeBank& probes, const Node& node) {
   for (size_t i = 0; i < 2; ++i) {
     const Places* places = places_of(node.inputs[i]);
     const ValueId factor = node.inputs[1 - i];
     if (places == nullptr || places->axes.size() != 1 || labels[factor].kind == Label::Kind::kRow) continue;
     Scaled scaled{*places, {}};
     for (Probe* probe : probes.triple()) {
-      const Tensor number = probe->get(factor);
-      if (number.size() != 1 || !is_integer(number.dtype())) return;
+      KVIK_TRY(const Tensor number, probe->get(factor));
+      if (number.size() != 1 || !is_integer(number.dtype())) return {};
       scaled.by.push_back(onnx::as_ints(number).front());
     }
     scaled_[node.outputs.at(0)] = std::move(scaled);
-    return;
+    return {};
   }
+  return {};
 }
 
 void Selections::follow_sum(ProbeBank& probes, const Node& node) {
@@ -81,39 +82,45 @@ void Selections::follow_sum(ProbeBank& probes, const Node& node) {
   }
 }
 
-void Selections::follow(const Labels& labels, ProbeBank& probes, Constants& constants, const Node& node) {
-  if (places_.empty() || node.inputs.empty() || node.inputs[0] == onnx::kNoValue || !node.domain.empty()) return;
+Expected<> Selections::follow(const Labels& labels, ProbeBank& probes, Constants& constants, const Node& node) {
+  if (places_.empty() || node.inputs.empty() || node.inputs[0] == onnx::kNoValue || !node.domain.empty()) return {};
   if (node.op == "Mul") return follow_product(labels, probes, node);
-  if (node.op == "Add") return follow_sum(probes, node);
+  if (node.op == "Add") {
+    follow_sum(probes, node);
+    return {};
+  }
   const Places* found = places_of(node.inputs[0]);
-  if (found == nullptr) return;
+  if (found == nullptr) return {};
   const Places places = *found;
   const auto set_output = [&](size_t output, std::vector<std::vector<int>> axes) {
     if (output < node.outputs.size() && node.outputs[output] != onnx::kNoValue)
       places_[node.outputs[output]] = {places.selection, std::move(axes)};
   };
-  if (is_one_of(node.op, {"Identity", "Cast", "Transpose", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Expand"}))
-    return set_output(0, places.axes);
+  if (is_one_of(node.op, {"Identity", "Cast", "Transpose", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Expand"})) {
+    set_output(0, places.axes);
+    return {};
+  }
   // The axis of the places is the one without the selection.
   const Axes& axes = labels[node.inputs[0]].axes;
   const int64_t named = node.int_or("axis", 0), rank = static_cast<int64_t>(axes.size());
   const int64_t at = named < 0 ? named + rank : named;
-  if (at < 0 || at >= rank || has_symbol(axes[static_cast<size_t>(at)])) return;
+  if (at < 0 || at >= rank || has_symbol(axes[static_cast<size_t>(at)])) return {};
   if (node.op == "Split" && node.outputs.size() == places.axes.size()) {
     for (size_t i = 0; i < node.outputs.size(); ++i) set_output(i, {places.axes[i]});
   } else if (node.op == "Gather" && node.inputs.size() == 2) {
-    const std::optional<int64_t> index = constant_int(labels, constants, node.inputs[1]);
+    KVIK_TRY(const std::optional<int64_t> index, constant_int(labels, constants, node.inputs[1]));
     const auto n = static_cast<int64_t>(places.axes.size());
     if (index && *index >= -n && *index < n) set_output(0, {places.axes[static_cast<size_t>(*index < 0 ? *index + n : *index)]});
   } else if (node.op == "Concat") {
     std::vector<std::vector<int>> all;
     for (const ValueId input : node.inputs) {
       const Places* more = places_of(input);
-      if (more == nullptr || more->selection != places.selection) return;
+      if (more == nullptr || more->selection != places.selection) return {};
       all.insert(all.end(), more->axes.begin(), more->axes.end());
     }
     set_output(0, std::move(all));
   }
+  return {};
 }
 
 }  // namespace kvik::native

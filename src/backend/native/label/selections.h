@@ -22,7 +22,8 @@ class Selections {
   int32_t add(onnx::ValueId value, Axes mask);
 
   // Follows places through a node that only moves them, or makes one of two: row * width + column. Everything else loses them.
-  void follow(const Labels& labels, ProbeBank& probes, Constants& constants, const onnx::Node& node);
+  // Refuses a factor that cannot be evaluated.
+  Expected<> follow(const Labels& labels, ProbeBank& probes, Constants& constants, const onnx::Node& node);
 
   const Places* places_of(onnx::ValueId value) const;  // null: no places
   // The axis along which `places` is the i-th place.
@@ -34,7 +35,7 @@ class Selections {
     Places places;
     std::vector<int64_t> by;  // at each of the sizes that axes are told apart by
   };
-  void follow_product(const Labels& labels, ProbeBank& probes, const onnx::Node& node);
+  Expected<> follow_product(const Labels& labels, ProbeBank& probes, const onnx::Node& node);
   void follow_sum(ProbeBank& probes, const onnx::Node& node);
 
   std::vector<Axes> masks_;  // by selection

@@ -49,7 +49,7 @@ bool comes_from_tokens_only(const Labels& labels, ValueId value) {
 }
 
 // What each token gives by itself; the tokens that do not give what most of them do.
-std::vector<TokenId> exceptions(GraphLabeler& labeler, ValueId value, int64_t vocab) {
+Expected<std::vector<TokenId>> exceptions(GraphLabeler& labeler, ValueId value, int64_t vocab) {
   if (labeler.labels().one_sequence) return std::vector<TokenId>(kMostUnsupported + 1);  // they cannot be asked side by side
   std::map<std::string, std::vector<TokenId>> tokens_by_result;
   for (int64_t first = 0; first < vocab; first += kTokensAtOnce) {
@@ -57,7 +57,7 @@ std::vector<TokenId> exceptions(GraphLabeler& labeler, ValueId value, int64_t vo
     Tensor tokens(DType::kI64, {count, 1});
     for (int64_t i = 0; i < count; ++i) tokens.mutable_data<int64_t>()[static_cast<size_t>(i)] = first + i;
     Probe probe(labeler.labels(), labeler.constants(), Sizes{.batch = count, .fresh = 1, .past = labeler.flat().has_past ? 3 : 0});
-    const Tensor result = probe.get_with_tokens(value, tokens);
+    KVIK_TRY(const Tensor result, probe.get_with_tokens(value, tokens));
     if (result.rank() == 0 || result.dim(0) != count) return std::vector<TokenId>(kMostUnsupported + 1);
     const size_t width = result.size_bytes() / static_cast<size_t>(count);
     for (int64_t i = 0; i < count; ++i) {
@@ -75,12 +75,13 @@ std::vector<TokenId> exceptions(GraphLabeler& labeler, ValueId value, int64_t vo
   return odd;
 }
 
-bool does_not_depend_on_tokens(GraphLabeler& labeler, ValueId value) {
+Expected<bool> does_not_depend_on_tokens(GraphLabeler& labeler, ValueId value) {
   for (Probe* probe : labeler.probes().triple()) {
     const FlatGraph& flat = labeler.flat();
-    const Tensor one = probe->get_with_tokens(value, ordinary_tokens(flat, probe->sizes(), 1));
+    KVIK_TRY(const Tensor one, probe->get_with_tokens(value, ordinary_tokens(flat, probe->sizes(), 1)));
     for (const uint32_t seed : {2u, 3u}) {
-      if (!same_bits(one, probe->get_with_tokens(value, ordinary_tokens(flat, probe->sizes(), seed)))) return false;
+      KVIK_TRY(const Tensor other, probe->get_with_tokens(value, ordinary_tokens(flat, probe->sizes(), seed)));
+      if (!same_bits(one, other)) return false;
     }
   }
   return true;
@@ -96,12 +97,10 @@ std::optional<std::vector<TokenId>> tokens_that_matter(GraphLabeler& labeler, Va
   const int64_t vocab = labeler.flat().file->vocab.value_or(0);
   if (vocab < 2 || !has_token_input(labeler.flat()) || !comes_from_tokens_only(labeler.labels(), value)) return std::nullopt;
   // Nothing too where it cannot be evaluated from tokens alone.
-  const auto exempt = outcome_of(nullptr, [&]() -> std::optional<std::vector<TokenId>> {
-    if (!does_not_depend_on_tokens(labeler, value)) return std::nullopt;
-    std::vector<TokenId> odd = exceptions(labeler, value, vocab);
-    return odd.size() <= kMostUnsupported ? std::optional(std::move(odd)) : std::nullopt;
-  });
-  return exempt ? *exempt : std::nullopt;
+  const Expected<bool> is_free = does_not_depend_on_tokens(labeler, value);
+  if (!is_free || !*is_free) return std::nullopt;
+  Expected<std::vector<TokenId>> odd = exceptions(labeler, value, vocab);
+  return odd && odd->size() <= kMostUnsupported ? std::optional(std::move(*odd)) : std::nullopt;
 }
 
 void mark_token_free(GraphLabeler& labeler, ValueId value, const std::vector<TokenId>& unsupported) {

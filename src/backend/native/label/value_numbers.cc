@@ -142,7 +142,7 @@ void ValueNumbers::number_all(ValueId target, Numbers& local) {
     of_value_[id] = number_leaf(id);
     return true;
   };
-  for (const NodeId n : nodes_needed(graph, target, known, [](ValueId) {})) {
+  for (const NodeId n : nodes_needed(graph, target, known)) {
     const Node& node = graph.nodes[static_cast<size_t>(n)];
     bool dependent = false;
     for (const ValueId id : node.inputs) dependent = dependent || local.contains(id);

@@ -57,7 +57,7 @@ Lowering::Lowering(const Program& program, Constants& constants) : program_(prog
     to.dtype = plan_dtype(table.dtype);
     to.size = element_count(table.dims);
     to.limit = table.limit;
-    to.recipe = std::make_shared<const PositionRecipe>(extract_recipe(program, table, constants));
+    to.recipe = std::make_shared<const PositionRecipe>(take(extract_recipe(program, table, constants)));
   }
 }
 
@@ -212,7 +212,7 @@ Input Lowering::input(const LowerItem& item, size_t i) {
 
 Tensor Lowering::constant(const LowerItem& item, size_t i) {
   if (!item.is_constant(i)) return {};
-  return constants_.get(program_.constants[static_cast<size_t>(item.op.inputs[i].index)].value);
+  return take(constants_.get(program_.constants[static_cast<size_t>(item.op.inputs[i].index)].value));
 }
 
 DType Lowering::dtype(const LowerItem& item, size_t i) const {

@@ -11,7 +11,7 @@
 // model's files have them.
 namespace kvik::native {
 
-// `constants` evaluates the small ones. May refuse (graph/refuse.h).
+// `constants` evaluates the small ones. Throws Error for one that cannot be evaluated, which is a refusal to compile_stages().
 Plan lower(const Program& program, Constants& constants);
 
 }  // namespace kvik::native

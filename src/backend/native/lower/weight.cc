@@ -72,7 +72,7 @@ int Lowering::tensor_of(ValueId value) {
     tensor.data = without_names(*data);
     tensor.in_file = is_in_file(*program_.flat, *data);
   } else {
-    tensor.expression = extract_constant(graph, value);
+    tensor.expression = take(extract_constant(graph, value));
   }
   plan_.tensors.push_back(std::move(tensor));
   return known->second;

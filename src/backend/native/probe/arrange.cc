@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "backend/native/graph/refuse.h"
 #include "onnx/eval/ops/common.h"
 #include "tensor/copy.h"
 
@@ -17,9 +16,7 @@ struct Order {
   size_t n_front = 0;
 };
 
-enum class Others { kRefused, kAllowed };  // symbols that are not among those in front
-
-Order order_of(const Axes& axes, const Sizes& sizes, std::span<const Symbol> front, Others others) {
+Order order_of(const Axes& axes, const Sizes& sizes, std::span<const Symbol> front) {
   std::vector<Factor> factors;
   for (const Axis& axis : axes) factors.insert(factors.end(), axis.begin(), axis.end());
   Dims extents;
@@ -38,22 +35,29 @@ Order order_of(const Axes& axes, const Sizes& sizes, std::span<const Symbol> fro
   order.n_front = front.size();
   for (size_t i = 0; i < factors.size(); ++i) {
     if (taken[i]) continue;
-    if (factors[i].is_symbol() && others == Others::kRefused)
-      refuse(fmt::format("a value with axes {} was found where no other sequence axis was expected", to_string(axes)));
     order.extents.push_back(extents[i]);
     order.strides.push_back(strides[i]);
   }
   return order;
 }
 
+bool has_other_symbol(const Axes& axes, std::span<const Symbol> front) {
+  return std::ranges::any_of(axes, [&](const Axis& axis) {
+    return std::ranges::any_of(
+        axis, [&](const Factor& factor) { return factor.is_symbol() && std::ranges::find(front, factor.symbol) == front.end(); });
+  });
+}
+
 }  // namespace
 
-std::vector<float> arrange(const Tensor& tensor, const Axes& axes, const Sizes& sizes, std::span<const Symbol> front) {
+Expected<std::vector<float>> arrange(const Tensor& tensor, const Axes& axes, const Sizes& sizes, std::span<const Symbol> front) {
   if (tensor.dims() != sizes.of(axes)) {
-    refuse(fmt::format("a value of shape {} was computed, {} was expected", kvik::to_string(tensor.dims()), to_string(axes)));
+    return refuse(fmt::format("a value of shape {} was computed, {} was expected", kvik::to_string(tensor.dims()), to_string(axes)));
   }
+  if (has_other_symbol(axes, front))
+    return refuse(fmt::format("a value with axes {} was found where no other sequence axis was expected", to_string(axes)));
   const Tensor floats = to_floats(tensor);
-  const Order order = order_of(axes, sizes, front, Others::kRefused);
+  const Order order = order_of(axes, sizes, front);
   std::vector<float> result(static_cast<size_t>(floats.size()));
   const BoxCopy box = {order.extents, order.strides, strides_of(order.extents), sizeof(float)};
   if (!result.empty()) copy_box(box, floats.bytes().data(), reinterpret_cast<std::byte*>(result.data()));
@@ -62,7 +66,7 @@ std::vector<float> arrange(const Tensor& tensor, const Axes& axes, const Sizes& 
 
 Tensor spread(std::span<const float> numbers, const Axes& axes, const Sizes& sizes, std::span<const Symbol> front) {
   Tensor result(DType::kF32, sizes.of(axes));
-  const Order order = order_of(axes, sizes, front, Others::kAllowed);
+  const Order order = order_of(axes, sizes, front);
   const bool whole = static_cast<int64_t>(numbers.size()) == result.size();
   Dims from = strides_of(order.extents);
   if (!whole) {

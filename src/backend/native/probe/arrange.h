@@ -4,15 +4,16 @@
 #include <vector>
 
 #include "backend/native/graph/axes.h"
+#include "backend/native/graph/refusal.h"
 #include "tensor/tensor.h"
 
 // Values in the order in which attention is thought about: whatever stands where in the graph, symbols come first and the elements of a
 // row (its integer factors, in order) last.
 namespace kvik::native {
 
-// [front…, elements of a row]. A symbol that the value does not have counts as one. Throws Refusal where the tensor's shape is not what
-// the axes say.
-std::vector<float> arrange(const Tensor& tensor, const Axes& axes, const Sizes& sizes, std::span<const Symbol> front);
+// [front…, elements of a row]. A symbol that the value does not have counts as one. Refuses if the tensor's shape is not what the
+// axes say.
+Expected<std::vector<float>> arrange(const Tensor& tensor, const Axes& axes, const Sizes& sizes, std::span<const Symbol> front);
 
 // The other way round: a tensor of those axes from [front…] numbers, or [front…, elements of a row].
 Tensor spread(std::span<const float> numbers, const Axes& axes, const Sizes& sizes, std::span<const Symbol> front);

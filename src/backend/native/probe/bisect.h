@@ -2,14 +2,18 @@
 
 #include <cstdint>
 
+#include "backend/native/graph/refusal.h"
+
 namespace kvik::native {
 
 // The largest number below `bad` for which `holds` is true. It is true of `good`, not asked of `bad`, and must change once between them.
+// Refuses if `holds` does.
 template <class Holds>
-int64_t bisect(int64_t good, int64_t bad, const Holds& holds) {
+Expected<int64_t> bisect(int64_t good, int64_t bad, const Holds& holds) {
   while (bad - good > 1) {
     const int64_t middle = good + (bad - good) / 2;
-    (holds(middle) ? good : bad) = middle;
+    KVIK_TRY(const bool is_good, Expected<bool>(holds(middle)));
+    (is_good ? good : bad) = middle;
   }
   return good;
 }

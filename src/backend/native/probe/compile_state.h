@@ -14,6 +14,7 @@ struct CompileOptions {
   bool one_token = false;      // second attempt, for graphs with a past: right token by token
   bool one_sequence = false;   // for graphs that declare a batch of one, and have it in their shapes
   bool one_position = false;   // see CallForm
+  bool cut_buffer = false;     // see FlatGraph
   int64_t context = 0;         // positions that tables and masks must cover; 0: what the model says
   int64_t beyond = 0;          // of a graph with a length switch: compile it for sequences of more than so many tokens; 0: for the others
 };
@@ -41,12 +42,13 @@ struct CompileState {
   const onnx::Node& node(onnx::NodeId id) const { return flat->graph.nodes[static_cast<size_t>(id)]; }
 
   // A constant or auxiliary value at each size of the triple. Refuses another.
-  const std::vector<Tensor>& at_sizes(onnx::ValueId value) {
+  Expected<std::vector<Tensor>> at_sizes(onnx::ValueId value) {
     const auto found = at_sizes_.find(value);
     if (found != at_sizes_.end()) return found->second;
     std::vector<Tensor> tensors;
     for (Probe* probe : probes.triple()) {
-      tensors.push_back(labels[value].kind == Label::Kind::kConstant ? constants.get(value) : probe->get(value));
+      KVIK_TRY(Tensor tensor, labels[value].kind == Label::Kind::kConstant ? constants.get(value) : probe->get(value));
+      tensors.push_back(std::move(tensor));
     }
     return at_sizes_[value] = std::move(tensors);
   }

@@ -49,7 +49,7 @@ bool same(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-std::optional<Tensor> constant_row(CompileState& state, onnx::ValueId value, const Axes& axes) {
+Expected<std::optional<Tensor>> constant_row(CompileState& state, onnx::ValueId value, const Axes& axes) {
   std::optional<Tensor> first;
   const auto agrees = [&](const Tensor& tensor, const Sizes& sizes) {
     const std::optional<Tensor> row = only_row(as_f32(tensor), axes, sizes);
@@ -58,10 +58,11 @@ std::optional<Tensor> constant_row(CompileState& state, onnx::ValueId value, con
     return true;
   };
   for (Probe* probe : state.probes.triple()) {
-    if (!agrees(probe->get(value), probe->sizes())) return std::nullopt;
+    KVIK_TRY(const Tensor tensor, probe->get(value));
+    if (!agrees(tensor, probe->sizes())) return std::nullopt;
   }
   for (const Sizes& sizes : long_sizes(state.labels, state.options.context)) {
-    const Evaluated<Tensor> found = state.probes.at(sizes).try_get(value);
+    KVIK_TRY(const Evaluated<Tensor> found, state.probes.at(sizes).try_get(value));
     if (!found) break;  // the graph has no such length; a table or mask will say what its limit is
     if (!agrees(*found, sizes)) return std::nullopt;
   }

@@ -10,7 +10,7 @@ struct ConstantShape {
 };
 
 // Type and shape of what a node of constants gives, one for each output. Small results are evaluated; a transposed, cast or dequantised
-// weight is not: its shape follows from its making. Throws Error.
-std::vector<ConstantShape> constant_shapes(const Labels& labels, Constants& constants, const onnx::Node& node);
+// weight is not: its shape follows from its making. May refuse.
+Expected<std::vector<ConstantShape>> constant_shapes(const Labels& labels, Constants& constants, const onnx::Node& node);
 
 }  // namespace kvik::native

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "backend/graph/convert.h"
@@ -139,11 +140,16 @@ std::vector<Tensor> run_node(const Node& node, const ValueOf& value_of, WorkBudg
   return run_on(node, inputs_of(node, value_of), value_of, budget);
 }
 
-Evaluated<std::vector<Tensor>> try_run_node(const Node& node, const ValueOf& value_of, WorkBudget& budget) {
-  const std::vector<Tensor> inputs = inputs_of(node, value_of);
-  try {
-    return evaluated(run_on(node, inputs, value_of, budget));
-  } catch (const Error& error) { return {{}, error.what()}; }
+Expected<Evaluated<std::vector<Tensor>>> try_run_node(const Node& node, const ExpectedValueOf& value_of, WorkBudget& budget) {
+  std::vector<Tensor> inputs(node.inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (node.inputs[i] == onnx::kNoValue) continue;
+    KVIK_TRY(inputs[i], value_of(node.inputs[i]));
+  }
+  std::unordered_map<ValueId, Tensor> captured;  // by subgraphs
+  for (const ValueId id : node.captures) { KVIK_TRY(captured[id], value_of(id)); }
+  const ValueOf captured_of = [&](ValueId id) { return captured.at(id); };
+  return evaluate([&] { return run_on(node, inputs, captured_of, budget); });
 }
 
 std::vector<Tensor> run_graph(const Graph& graph, std::span<const Tensor> given, const ValueOf& outside, WorkBudget& budget) {
@@ -170,7 +176,7 @@ std::vector<Tensor> run_graph(const Graph& graph, std::span<const Tensor> given,
 }
 
 std::vector<NodeId> nodes_needed(const Graph& graph, ValueId target, const std::function<bool(ValueId)>& known,
-                                 const std::function<void(ValueId)>& missing) {
+                                 std::vector<ValueId>* missing) {
   struct Visit {
     NodeId node;
     size_t next = 0;  // which of its inputs, then captures
@@ -181,7 +187,10 @@ std::vector<NodeId> nodes_needed(const Graph& graph, ValueId target, const std::
   const auto enter = [&](ValueId id) {
     if (id == onnx::kNoValue || known(id)) return;
     const NodeId producer = graph.value(id).producer;
-    if (producer == onnx::kNoNode) return missing(id);
+    if (producer == onnx::kNoNode) {
+      if (missing != nullptr) missing->push_back(id);
+      return;
+    }
     if (seen.insert(producer).second) stack.push_back({producer});
   };
   enter(target);

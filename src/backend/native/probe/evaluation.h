@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/native/graph/refusal.h"
 #include "onnx/eval/kernel.h"
 #include "onnx/graph.h"
 
@@ -42,21 +43,31 @@ Evaluated<T> evaluated(T value) {
   return {std::move(value), {}};
 }
 
+// The one place where an Error of the evaluator is caught: what `work` returns, or the sentence of the Error it throws. Within the
+// compiler it means that these numbers cannot be computed, not that the file is broken.
+template <class Work>
+auto evaluate(const Work& work) -> Evaluated<decltype(work())> {
+  try {
+    return evaluated(work());
+  } catch (const Error& error) { return {{}, error.what()}; }
+}
+
 using ValueOf = std::function<Tensor(onnx::ValueId)>;
+using ExpectedValueOf = std::function<Expected<Tensor>(onnx::ValueId)>;
 
 // The outputs of one node on the values of its inputs (and of what its subgraphs capture). Throws Error as the kernel does,
 // and Error(kTooLarge) where the budget does not suffice.
 std::vector<Tensor> run_node(const onnx::Node& node, const ValueOf& value_of, WorkBudget& budget);
 
-// The same with the kernel's Error as a value: the only place where an Error of the evaluator is caught.
-Evaluated<std::vector<Tensor>> try_run_node(const onnx::Node& node, const ValueOf& value_of, WorkBudget& budget);
+// The same with the kernel's Error as a value. Refuses if a value that it reads is refused.
+Expected<Evaluated<std::vector<Tensor>>> try_run_node(const onnx::Node& node, const ExpectedValueOf& value_of, WorkBudget& budget);
 
 // All nodes of a graph, on one tensor for each of its inputs; `outside` gives what it captures. One tensor per output.
 std::vector<Tensor> run_graph(const onnx::Graph& graph, std::span<const Tensor> inputs, const ValueOf& outside, WorkBudget& budget);
 
-// The nodes that must run for `target`, each after those it reads; `known` values need none. A value that nothing computes is
-// passed to `missing`, which throws.
+// The nodes that must run for `target`, each after those it reads; `known` values need none. Values that are not known and that no node
+// computes are added to `missing`, unless it is null.
 std::vector<onnx::NodeId> nodes_needed(const onnx::Graph& graph, onnx::ValueId target, const std::function<bool(onnx::ValueId)>& known,
-                                       const std::function<void(onnx::ValueId)>& missing);
+                                       std::vector<onnx::ValueId>* missing = nullptr);
 
 }  // namespace kvik::native

@@ -21,7 +21,7 @@ Tensor positions(const Sizes& sizes) {
 }
 
 // As the port's type, every element the same.
-Tensor filled(DType dtype, Dims dims, int64_t value) {
+Expected<Tensor> filled(DType dtype, Dims dims, int64_t value) {
   Tensor result(dtype, std::move(dims));
   const auto fill = [&](auto target) {
     using T = std::remove_reference_t<decltype(target[0])>;
@@ -35,17 +35,17 @@ Tensor filled(DType dtype, Dims dims, int64_t value) {
     case DType::kBF16: fill(result.mutable_data<BFloat16>()); break;
     case DType::kF64: fill(result.mutable_data<double>()); break;
     case DType::kBool: fill(result.mutable_data<bool>()); break;
-    default: refuse(fmt::format("a mask or length of {} is fed by no exporter", dtype_name(dtype)));
+    default: return refuse(fmt::format("a mask or length of {} is fed by no exporter", dtype_name(dtype)));
   }
   return result;
 }
 
 // All positions are there. A mask over pairs says what is added to a score where it is of floats, else what may be seen.
-Tensor open_mask(const Port& port, int64_t batch, int64_t n_rows, int64_t n_keys) {
+Expected<Tensor> open_mask(const Port& port, int64_t batch, int64_t n_rows, int64_t n_keys) {
   const size_t rank = port.has_shape ? port.dims.size() : 2;
   if (rank == 1) return filled(port.dtype, {n_keys}, 1);
   if (rank == 2) return filled(port.dtype, {batch, n_keys}, 1);
-  if (rank > 4) refuse(fmt::format("the mask '{}' has {} axes; at most 4 were expected", port.name, rank));
+  if (rank > 4) return refuse(fmt::format("the mask '{}' has {} axes; at most 4 were expected", port.name, rank));
   Dims dims = {batch, n_rows, n_keys};
   if (rank == 4) dims.insert(dims.begin() + 1, 1);
   for (size_t i = 0; i < rank; ++i) {
@@ -54,26 +54,27 @@ Tensor open_mask(const Port& port, int64_t batch, int64_t n_rows, int64_t n_keys
   return filled(port.dtype, dims, is_float(port.dtype) ? 0 : 1);
 }
 
-Tensor feed_of(const FeedForm& form, const Port& port, const Sizes& sizes) {
+Expected<Tensor> feed_of(const FeedForm& form, const Port& port, const Sizes& sizes) {
   if (port.role == Role::kUseCacheBranch) {
     return filled(port.dtype, port.has_shape && port.dims.empty() ? Dims{} : Dims{1}, form.has_past ? 1 : 0);
   }
   if (port.role == Role::kEncoderAttentionMask) return open_mask(port, sizes.batch, 1, sizes.source);
   if (port.role == Role::kAttentionMask && form.encodes) return open_mask(port, sizes.batch, sizes.fresh, sizes.fresh);
   if (!backend::is_shape_role(port.role)) {
-    refuse(fmt::format("'{}' ({}) is known only when a row is computed", port.name, analysis::role_name(port.role)));
+    return refuse(fmt::format("'{}' ({}) is known only when a row is computed", port.name, analysis::role_name(port.role)));
   }
-  return backend::shape_feed(port, {.n_sequences = sizes.batch,
-                                    .n_past = sizes.past,
-                                    .n_new = sizes.fresh,
-                                    .only_last_logits = false,
-                                    .one_position = form.one_position});
+  const backend::StepShape step = {
+      .n_sequences = sizes.batch, .n_past = sizes.past, .n_new = sizes.fresh, .only_last_logits = false, .one_position = form.one_position};
+  const Evaluated<Tensor> fed = evaluate([&] { return backend::shape_feed(port, step); });
+  return fed ? Expected<Tensor>(*fed) : refuse(fed.failure);
 }
 
 }  // namespace
 
-Tensor auxiliary_feed(const FeedForm& form, const Port* port, const Sizes& sizes) {
-  return port == nullptr ? positions(sizes) : as_f32(feed_of(form, *port, sizes));
+Expected<Tensor> auxiliary_feed(const FeedForm& form, const Port* port, const Sizes& sizes) {
+  if (port == nullptr) return positions(sizes);
+  KVIK_TRY(Tensor fed, feed_of(form, *port, sizes));
+  return as_f32(std::move(fed));
 }
 
 Tensor ordinary_tokens(const FlatGraph& flat, const Sizes& sizes, uint32_t seed) {

@@ -39,24 +39,27 @@ Tensor Constants::load(ValueId id) {
   return result;
 }
 
-Tensor Constants::get(ValueId id) {
+Expected<Tensor> Constants::get(ValueId id) {
   const auto found = kept_.find(id);
   if (found != kept_.end()) return found->second;
   const onnx::Graph& graph = flat_->graph;
   if (graph.initializer_of(id) != nullptr) return load(id);
 
   const auto known = [&](ValueId v) { return kept_.contains(v) || graph.initializer_of(v) != nullptr; };
-  const auto missing = [&](ValueId v) {
-    refuse(fmt::format("{} is not constant: it depends on {}", quoted(*flat_, id), quoted(*flat_, v)));
-  };
+  std::vector<ValueId> missing;
+  const std::vector<NodeId> nodes = nodes_needed(graph, id, known, &missing);
+  if (!missing.empty())
+    return refuse(fmt::format("{} is not constant: it depends on {}", quoted(*flat_, id), quoted(*flat_, missing.front())));
   std::unordered_map<ValueId, Tensor> here;
-  const ValueOf value_of = [&](ValueId v) {
+  const ExpectedValueOf value_of = [&](ValueId v) -> Expected<Tensor> {
     const auto made = here.find(v);
     return made != here.end() ? made->second : get(v);
   };
-  for (const NodeId n : nodes_needed(graph, id, known, missing)) {
+  for (const NodeId n : nodes) {
     const Node& node = graph.nodes[static_cast<size_t>(n)];
-    const std::vector<Tensor> outputs = run_node(node, value_of, budget_);
+    KVIK_TRY(const Evaluated<std::vector<Tensor>> made, try_run_node(node, value_of, budget_));
+    if (!made) return refuse(made.failure);
+    const std::vector<Tensor>& outputs = *made;
     for (size_t i = 0; i < node.outputs.size() && i < outputs.size(); ++i) {
       if (node.outputs[i] == onnx::kNoValue) continue;
       const bool small = static_cast<int64_t>(outputs[i].size_bytes()) <= kLargestConstant;
@@ -74,17 +77,21 @@ class Probe::Run {
     for (const Given& value : given) dependent_[value.first] = value.second;
   }
 
-  Evaluated<Tensor> get(ValueId target) {
+  Expected<Evaluated<Tensor>> get(ValueId target) {
     const auto known = [this](ValueId id) { return is_known(id); };
-    const auto missing = [&](ValueId id) {
-      refuse(fmt::format("{} depends on {}, which is not known before the rows are computed", quoted(flat_, target), quoted(flat_, id)));
-    };
-    const std::vector<NodeId> nodes = nodes_needed(flat_.graph, target, known, missing);
-    if (!failure_.empty()) return {{}, failure_};
+    std::vector<ValueId> missing;
+    const std::vector<NodeId> nodes = nodes_needed(flat_.graph, target, known, &missing);
+    if (refusal_) return *refusal_;
+    if (!missing.empty())
+      return refuse(fmt::format("{} depends on {}, which is not known before the rows are computed", quoted(flat_, target),
+                                quoted(flat_, missing.front())));
     for (const NodeId n : nodes) {
-      if (!run(flat_.graph.nodes[static_cast<size_t>(n)])) return {{}, failure_};
+      if (!failure_.empty()) break;
+      KVIK_CHECK(run(flat_.graph.nodes[static_cast<size_t>(n)]));
     }
-    return evaluated(value_of(target));
+    if (!failure_.empty()) return Evaluated<Tensor>{{}, failure_};
+    KVIK_TRY(Tensor value, value_of(target));
+    return evaluated(std::move(value));
   }
 
  private:
@@ -95,15 +102,26 @@ class Probe::Run {
       return true;
     }
     if (const Label* label = label_of(id); label != nullptr && label->token_free && !has_tokens_) {
-      Evaluated<Tensor> value = probe_.try_get_with_tokens(id, ordinary_tokens(flat_, probe_.sizes_, 1));
-      if (value) {
-        store(id, *value);
-      } else {
-        failure_ = std::move(value.failure);
-      }
+      store(id, probe_.try_get_with_tokens(id, ordinary_tokens(flat_, probe_.sizes_, 1)));
       return true;
     }
     return from_axes(id);
+  }
+
+  // What must be known before any node runs; if it is not, why.
+  void store(ValueId id, const Expected<Tensor>& value) {
+    if (value) {
+      store(id, *value);
+    } else if (!refusal_) {
+      refusal_ = value.refusal();
+    }
+  }
+  void store(ValueId id, const Expected<Evaluated<Tensor>>& value) {
+    if (value && !*value) {
+      failure_ = value->failure;
+    } else {
+      store(id, value ? Expected<Tensor>(**value) : Expected<Tensor>(value.refusal()));
+    }
   }
 
   const Label* label_of(ValueId id) const {
@@ -122,13 +140,13 @@ class Probe::Run {
     return true;
   }
 
-  Tensor value_of(ValueId id) const {
+  Expected<Tensor> value_of(ValueId id) const {
     const auto dependent = dependent_.find(id);
     if (dependent != dependent_.end()) return dependent->second;
     const auto kept = probe_.kept_.find(id);
     if (kept != probe_.kept_.end()) return kept->second;
     const auto large = large_.find(id);
-    return large != large_.end() ? large->second : probe_.constants_->get(id);
+    return large != large_.end() ? Expected<Tensor>(large->second) : probe_.constants_->get(id);
   }
 
   bool depends_on_given(const Node& node) const {
@@ -137,12 +155,12 @@ class Probe::Run {
            std::any_of(node.captures.begin(), node.captures.end(), dependent);
   }
 
-  bool run(const Node& node) {
-    Evaluated<std::vector<Tensor>> made = try_run_node(
-        node, [this](ValueId id) { return value_of(id); }, probe_.budget_);
+  Expected<> run(const Node& node) {
+    KVIK_TRY(const Evaluated<std::vector<Tensor>> made, try_run_node(
+                                                            node, [this](ValueId id) { return value_of(id); }, probe_.budget_));
     if (!made) {
-      failure_ = std::move(made.failure);
-      return false;
+      failure_ = made.failure;
+      return {};
     }
     const std::vector<Tensor>& outputs = *made;
     const bool dependent = depends_on_given(node);
@@ -155,7 +173,7 @@ class Probe::Run {
       }
       store(id, outputs[i]);
     }
-    return true;
+    return {};
   }
 
   void store(ValueId id, const Tensor& tensor) {
@@ -168,14 +186,15 @@ class Probe::Run {
   bool has_tokens_;
   std::unordered_map<ValueId, Tensor> dependent_;  // given, or computed from what is
   std::unordered_map<ValueId, Tensor> large_;      // too large to keep beyond this evaluation
+  std::optional<Refusal> refusal_;
   std::string failure_;
 };
 
 Probe::Probe(const Labels& labels, Constants& constants, const Sizes& sizes) : labels_(&labels), constants_(&constants), sizes_(sizes) {}
 
-Evaluated<Tensor> Probe::try_get_with(ValueId target, std::span<const Given> given) { return Run(*this, given).get(target); }
+Expected<Evaluated<Tensor>> Probe::try_get_with(ValueId target, std::span<const Given> given) { return Run(*this, given).get(target); }
 
-Evaluated<Tensor> Probe::try_get_with_tokens(ValueId target, const Tensor& tokens) {
+Expected<Evaluated<Tensor>> Probe::try_get_with_tokens(ValueId target, const Tensor& tokens) {
   std::vector<Given> given;
   for (const FlatGraph::Input& input : labels_->flat->inputs) {
     if (input.port == nullptr || input.port->role != analysis::Role::kTokenIds) continue;

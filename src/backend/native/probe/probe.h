@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "backend/native/graph/labels.h"
-#include "backend/native/graph/refuse.h"
 #include "backend/native/probe/evaluation.h"
 
 namespace kvik::native {
@@ -17,7 +16,8 @@ class Constants {
  public:
   explicit Constants(const FlatGraph& flat) : flat_(&flat) {}
 
-  Tensor get(onnx::ValueId id);
+  // Refuses a value that is not constant, and one that cannot be evaluated.
+  Expected<Tensor> get(onnx::ValueId id);
 
  private:
   Tensor load(onnx::ValueId id);
@@ -39,24 +39,25 @@ class Probe {
   const Sizes& sizes() const { return sizes_; }
   int64_t bytes_spent() const { return WorkBudget{}.bytes_left - budget_.bytes_left; }  // by all evaluations
 
-  // Refuses a value that depends on a row value, and one that the graph does not define at these sizes.
-  Tensor get(onnx::ValueId id) { return require(try_get(id)); }
-  Evaluated<Tensor> try_get(onnx::ValueId id) { return try_get_with(id, {}); }
+  // Each refuses a value that depends on a row value. Those without `try` also refuse one that the graph does not define at these sizes.
+  Expected<Tensor> get(onnx::ValueId id) { return require(try_get(id)); }
+  Expected<Evaluated<Tensor>> try_get(onnx::ValueId id) { return try_get_with(id, {}); }
 
   // The value of `target` where some values (row values, as a rule) are given. Keeps nothing that depends on them.
-  Tensor get_with(onnx::ValueId target, std::span<const Given> given) { return require(try_get_with(target, given)); }
-  Evaluated<Tensor> try_get_with(onnx::ValueId target, std::span<const Given> given);
+  Expected<Tensor> get_with(onnx::ValueId target, std::span<const Given> given) { return require(try_get_with(target, given)); }
+  Expected<Evaluated<Tensor>> try_get_with(onnx::ValueId target, std::span<const Given> given);
 
   // The value of `target`, computed from these token ids [batch, new] (i64).
-  Tensor get_with_tokens(onnx::ValueId target, const Tensor& tokens) { return require(try_get_with_tokens(target, tokens)); }
-  Evaluated<Tensor> try_get_with_tokens(onnx::ValueId target, const Tensor& tokens);
+  Expected<Tensor> get_with_tokens(onnx::ValueId target, const Tensor& tokens) { return require(try_get_with_tokens(target, tokens)); }
+  Expected<Evaluated<Tensor>> try_get_with_tokens(onnx::ValueId target, const Tensor& tokens);
 
  private:
   class Run;
 
-  static Tensor require(Evaluated<Tensor> found) {
-    if (!found) refuse(std::move(found.failure));
-    return std::move(*found);
+  static Expected<Tensor> require(Expected<Evaluated<Tensor>> found) {
+    if (!found) return std::move(found).refusal();
+    if (!*found) return refuse(std::move(found->failure));
+    return std::move(**found);
   }
   bool is_kept(onnx::ValueId id) const { return kept_.contains(id); }
   void keep(onnx::ValueId id, const Tensor& tensor);
@@ -89,7 +90,7 @@ inline FeedForm feed_form(const FlatGraph& flat) {
 
 // The tensor for an input that does not depend on rows: masks, positions, lengths, switches. Refuses the others. Null: the positions that
 // an operator has built in.
-Tensor auxiliary_feed(const FeedForm& form, const analysis::Port* port, const Sizes& sizes);
+Expected<Tensor> auxiliary_feed(const FeedForm& form, const analysis::Port* port, const Sizes& sizes);
 
 // The probes of one compilation, by size: what does not depend on a layer is evaluated once.
 class ProbeBank {

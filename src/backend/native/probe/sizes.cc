@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "backend/native/graph/refuse.h"
-
 namespace kvik::native {
 
 std::array<Sizes, 3> size_triple(const Labels& labels) {
@@ -30,16 +28,16 @@ std::array<Sizes, 3> size_triple(const Labels& labels) {
 
 bool fits_buffer(const Labels& labels, int64_t n_positions) { return labels.flat->buffer <= 0 || n_positions <= labels.flat->buffer; }
 
-Sizes sizes_at(const CallForm& form, const Positions& positions) {
+Expected<Sizes> sizes_at(const CallForm& form, const Positions& positions) {
   const int64_t batch = form.one_sequence ? 1 : positions.batch, total = positions.past + positions.fresh;
   if (const int64_t buffer = form.buffer; buffer > 0) {
-    if (total > buffer) refuse(fmt::format("the cache has room for {} positions, {} are needed", buffer, total));
+    if (total > buffer) return refuse(fmt::format("the cache has room for {} positions, {} are needed", buffer, total));
     const int64_t first = form.one_token ? buffer - 1 : positions.past;
-    return {.batch = form.one_token ? 1 : batch, .fresh = buffer - first, .past = first, .source = positions.source, .buffer = buffer};
+    return Sizes{.batch = form.one_token ? 1 : batch, .fresh = buffer - first, .past = first, .source = positions.source, .buffer = buffer};
   }
-  if (form.one_token) return {.past = total - 1, .source = positions.source};
-  if (!form.has_past) return {.batch = batch, .fresh = total, .source = positions.source};
-  return {.batch = batch, .fresh = positions.fresh, .past = positions.past, .source = positions.source};
+  if (form.one_token) return Sizes{.past = total - 1, .source = positions.source};
+  if (!form.has_past) return Sizes{.batch = batch, .fresh = total, .source = positions.source};
+  return Sizes{.batch = batch, .fresh = positions.fresh, .past = positions.past, .source = positions.source};
 }
 
 std::vector<Sizes> long_sizes(const Labels& labels, int64_t context) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backend/native/graph/labels.h"
+#include "backend/native/graph/refusal.h"
 
 // At which sizes a graph is probed. Nothing is ever concluded from one size.
 namespace kvik::native {
@@ -19,13 +20,13 @@ namespace kvik::native {
 std::array<Sizes, 3> size_triple(const Labels& labels);
 
 // Sizes at which this graph can be probed, with these positions among the new ones: one row at a time for a program of one token, all
-// rows where there is no past, rows up to the end of a buffer of fixed size, which they must not exceed.
+// rows where there is no past, rows up to the end of a buffer of fixed size. Refuses positions that a buffer has no room for.
 struct Positions {
   int64_t past = 0, fresh = 1;
   int64_t batch = 1, source = 5;
 };
-Sizes sizes_at(const CallForm& form, const Positions& positions);
-inline Sizes sizes_at(const Labels& labels, const Positions& positions) { return sizes_at(call_form(labels), positions); }
+Expected<Sizes> sizes_at(const CallForm& form, const Positions& positions);
+inline Expected<Sizes> sizes_at(const Labels& labels, const Positions& positions) { return sizes_at(call_form(labels), positions); }
 bool fits_buffer(const Labels& labels, int64_t n_positions);  // true for a past that grows
 
 // Sizes as long as a context gets (0: unknown): behavior that begins beyond some length looks like nothing in short probes.

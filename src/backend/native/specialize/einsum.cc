@@ -12,12 +12,12 @@ using onnx::ValueId;
 bool holds_letter(const std::string& term, char letter) { return term.find(letter) != std::string::npos; }
 
 // Letters that no equation uses stand for the axes of an ellipsis.
-std::string expanded_term(const onnx::Node& node, std::string term, size_t n_hidden) {
+Expected<std::string> expanded_term(const onnx::Node& node, std::string term, size_t n_hidden) {
   const size_t dots = term.find("...");
   if (dots == std::string::npos) return term;
   std::string letters;
   for (size_t i = 0; i < n_hidden; ++i) letters += static_cast<char>('0' + i);
-  if (n_hidden > 8) refuse(node, "its ellipsis stands for too many axes");
+  if (n_hidden > 8) return refuse(node, "its ellipsis stands for too many axes");
   return term.replace(dots, 3, letters);
 }
 
@@ -54,41 +54,43 @@ std::vector<int64_t> permutation(const std::string& from, const std::string& to)
 
 }  // namespace
 
-Einsum Einsum::parse(const onnx::Node& node, const std::vector<size_t>& ranks) {
+Expected<Einsum> Einsum::parse(const onnx::Node& node, const std::vector<size_t>& ranks) {
   std::string equation(node.string_or("equation", ""));
   std::erase(equation, ' ');
   const size_t arrow = equation.find("->");
   Einsum einsum;
   einsum.operands = split_terms(equation.substr(0, arrow));
-  if (einsum.operands.size() != ranks.size()) refuse(node, fmt::format("'{}' is not for {} operands", equation, ranks.size()));
+  if (einsum.operands.size() != ranks.size()) return refuse(node, fmt::format("'{}' is not for {} operands", equation, ranks.size()));
   size_t n_hidden = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
     std::string& term = einsum.operands[i];
     const bool hides = term.find("...") != std::string::npos;
     const size_t letters = term.size() - (hides ? 3 : 0);
-    if (letters > ranks[i] || (!hides && letters != ranks[i])) refuse(node, fmt::format("'{}' does not fit its operands", equation));
-    if (hides && n_hidden != 0 && n_hidden != ranks[i] - letters) refuse(node, "its operands hide different numbers of axes");
+    if (letters > ranks[i] || (!hides && letters != ranks[i])) return refuse(node, fmt::format("'{}' does not fit its operands", equation));
+    if (hides && n_hidden != 0 && n_hidden != ranks[i] - letters) return refuse(node, "its operands hide different numbers of axes");
     if (hides) n_hidden = ranks[i] - letters;
-    term = expanded_term(node, std::move(term), n_hidden);
+    KVIK_TRY(term, expanded_term(node, std::move(term), n_hidden));
   }
-  einsum.result =
-      arrow == std::string::npos ? implicit_result(einsum.operands, n_hidden) : expanded_term(node, equation.substr(arrow + 2), n_hidden);
+  KVIK_TRY(einsum.result, arrow == std::string::npos ? Expected<std::string>(implicit_result(einsum.operands, n_hidden))
+                                                     : expanded_term(node, equation.substr(arrow + 2), n_hidden));
   std::vector<std::string> all = einsum.operands;
   all.push_back(einsum.result);
   for (std::string term : all) {
     std::sort(term.begin(), term.end());
-    if (std::adjacent_find(term.begin(), term.end()) != term.end()) refuse(node, "an operand has one axis twice");
+    if (std::adjacent_find(term.begin(), term.end()) != term.end()) return refuse(node, "an operand has one axis twice");
   }
   for (const char letter : einsum.result) {
     const auto known = [&](const std::string& term) { return holds_letter(term, letter); };
-    if (std::none_of(einsum.operands.begin(), einsum.operands.end(), known)) refuse(node, "its result has an axis of its own");
+    if (std::none_of(einsum.operands.begin(), einsum.operands.end(), known)) return refuse(node, "its result has an axis of its own");
   }
   return einsum;
 }
 
-bool expand_einsum(NodeExpander& expander) {
+Expected<bool> expand_einsum(NodeExpander& expander) {
   if (expander.node().inputs.size() != 2 || !expander.is_row(0) || !expander.is_row(1)) return false;
-  const Einsum einsum = Einsum::parse(expander.node(), {expander.rank(0), expander.rank(1)});
+  KVIK_TRY(const size_t rank_a, expander.rank(0));
+  KVIK_TRY(const size_t rank_b, expander.rank(1));
+  KVIK_TRY(const Einsum einsum, Einsum::parse(expander.node(), {rank_a, rank_b}));
   const std::string &a = einsum.operands[0], &b = einsum.operands[1], &out = einsum.result;
   std::string batch, free_a, free_b, summed;
   for (const char letter : a) {

@@ -12,11 +12,11 @@ struct Einsum {
   std::vector<std::string> operands;
   std::string result;
 
-  // `ranks` of the operands. Throws Refusal where the equation does not fit them.
-  static Einsum parse(const onnx::Node& node, const std::vector<size_t>& ranks);
+  // `ranks` of the operands. Refuses an equation that does not fit them.
+  static Expected<Einsum> parse(const onnx::Node& node, const std::vector<size_t>& ranks);
 };
 
-// A product of rows with rows as transposes and a matrix product, where an attention is found. False for all others.
-bool expand_einsum(NodeExpander& expander);
+// A product of rows with rows as transposes and a matrix product, where an attention is found. False for all others. May refuse.
+Expected<bool> expand_einsum(NodeExpander& expander);
 
 }  // namespace kvik::native

@@ -18,7 +18,7 @@ using onnx::kNoValue;
 using onnx::ValueId;
 
 // Lookups of tokens, positions and segments, summed and normalised.
-bool embed_layer_norm(NodeExpander& expander) {
+Expected<bool> embed_layer_norm(NodeExpander& expander) {
   ValueId positions = expander.input(8);
   if (positions == kNoValue) {
     const ValueId shape = expander.add({.op = "Shape", .inputs = {expander.input(0)}});
@@ -61,13 +61,14 @@ std::vector<Attribute> attention_attributes(const NodeExpander& expander, int64_
 }
 
 // A mask of lengths counts keys; one of two axes says which are there. All of them are.
-void require_no_padding(NodeExpander& expander, int i) {
-  if (!expander.has(i)) return;
-  if (expander.is_row(i)) expander.refuse("the mask depends on the contents of rows");
-  const bool counts = expander.state().at_sizes(expander.input(i)).front().rank() == 1;
+Expected<> require_no_padding(NodeExpander& expander, int i) {
+  if (!expander.has(i)) return {};
+  if (expander.is_row(i)) return expander.refuse("the mask depends on the contents of rows");
+  KVIK_TRY(const std::vector<Tensor> masks, expander.state().at_sizes(expander.input(i)));
+  const bool counts = masks.front().rank() == 1;
   if (!counts) return expander.require_open_mask(i);
   const bool has_past = expander.flat().has_past;
-  expander.require_equal(
+  return expander.require_equal(
       i, [&](const Sizes& sizes) { return has_past ? sizes.total() : sizes.fresh; }, "number of keys");
 }
 
@@ -86,15 +87,15 @@ ValueId projected_rows(NodeExpander& expander, const onnx::AttentionOperator& at
 }
 
 // Rows by one matrix for queries, keys and values, then the attention of the standard. The past holds keys and values in one tensor.
-bool projected_attention(NodeExpander& expander) {
+Expected<bool> projected_attention(NodeExpander& expander) {
   const onnx::AttentionOperator& at = signature_of(expander);
-  if (expander.node().int_or("do_rotary", 0) != 0) expander.refuse("rotates by positions that it does not say");
-  require_no_padding(expander, at.padding_mask);
+  if (expander.node().int_or("do_rotary", 0) != 0) return expander.refuse("rotates by positions that it does not say");
+  KVIK_CHECK(require_no_padding(expander, at.padding_mask));
   const int64_t n_heads = expander.node().int_or(at.query_heads, 0);
-  if (n_heads < 1) expander.refuse("does not say how many heads there are");
-  const int64_t width = expander.last_size(at.projection);
+  if (n_heads < 1) return expander.refuse("does not say how many heads there are");
+  KVIK_TRY(const int64_t width, expander.last_size(at.projection));
   const std::vector<int64_t> parts = expander.node().ints_or("qkv_hidden_sizes", {width / 3, width / 3, width / 3});
-  if (parts.size() != 3) expander.refuse("does not name three sizes");
+  if (parts.size() != 3) return expander.refuse("does not name three sizes");
   const std::vector<ValueId> qkv = expander.add(
       {.op = "Split", .inputs = {projected_rows(expander, at), expander.ints(parts)}, .attributes = {{"axis", int64_t{-1}}}}, 3);
   std::vector<ValueId> inputs = {qkv[0], qkv[1], qkv[2], expander.input(at.score_mask)};
@@ -137,28 +138,33 @@ std::vector<ValueId> unpacked(NodeExpander& expander, int i, int64_t n) {
   return result;
 }
 
-bool multi_head_attention(NodeExpander& expander) {
+Expected<bool> multi_head_attention(NodeExpander& expander) {
   const onnx::AttentionOperator& at = signature_of(expander);
   const bool packed = !expander.has(at.key) && !expander.has(at.value), packed_kv = expander.has(at.key) && !expander.has(at.value);
   if (!packed && !packed_kv && !expander.has(at.bias) && !expander.has(at.padding_mask)) return false;
-  expander.require_open_mask(at.padding_mask);
+  KVIK_CHECK(expander.require_open_mask(at.padding_mask));
   std::vector<ValueId> inputs = expander.node().inputs;
   inputs.resize(std::max<size_t>(inputs.size(), 3), kNoValue);
   if (packed) {
-    if (expander.rank(at.query) != 5) expander.refuse("has neither keys nor values, nor queries with them packed inside");
+    KVIK_TRY(const size_t rank, expander.rank(at.query));
+    if (rank != 5) return expander.refuse("has neither keys nor values, nor queries with them packed inside");
     const std::vector<ValueId> qkv = unpacked(expander, at.query, 3);
     std::copy(qkv.begin(), qkv.end(), inputs.begin());
   } else if (packed_kv) {
-    if (expander.rank(at.key) != 5) expander.refuse("has no values, nor keys with them packed inside");
+    KVIK_TRY(const size_t rank, expander.rank(at.key));
+    if (rank != 5) return expander.refuse("has no values, nor keys with them packed inside");
     const std::vector<ValueId> kv = unpacked(expander, at.key, 2);
     std::copy(kv.begin(), kv.end(), inputs.begin() + 1);
   }
   if (expander.has(at.bias)) {
-    if (packed || packed_kv) expander.refuse("adds a bias to packed rows");
+    if (packed || packed_kv) return expander.refuse("adds a bias to packed rows");
     // Keys and values by heads are a finished cache: their bias is in it already.
-    const bool cached = expander.rank(at.key) == 4;
-    const int64_t q = expander.last_size(at.query), rest = expander.last_size(at.bias) - q;
-    if (rest <= (cached ? 0 : q)) expander.refuse("adds a bias that is too short");
+    KVIK_TRY(const size_t rank, expander.rank(at.key));
+    const bool cached = rank == 4;
+    KVIK_TRY(const int64_t q, expander.last_size(at.query));
+    KVIK_TRY(const int64_t all, expander.last_size(at.bias));
+    const int64_t rest = all - q;
+    if (rest <= (cached ? 0 : q)) return expander.refuse("adds a bias that is too short");
     const std::vector<int64_t> sizes = cached ? std::vector{q, rest} : std::vector{q, q, rest - q};
     const std::vector<ValueId> parts = expander.add(
         {.op = "Split", .inputs = {expander.input(at.bias), expander.ints(sizes)}, .attributes = {{"axis", int64_t{0}}}}, sizes.size());
@@ -173,19 +179,20 @@ bool multi_head_attention(NodeExpander& expander) {
 
 // Queries, keys and values in one tensor are parted; positions that are rotated in are rotated in before. How the caller's cache is kept
 // (sliding_window_cache: only the newest positions) changes nothing about what is computed.
-bool group_query_attention(NodeExpander& expander) {
+Expected<bool> group_query_attention(NodeExpander& expander) {
   const onnx::AttentionOperator& at = signature_of(expander);
   const bool rotates = expander.node().int_or("do_rotary", 0) != 0, packed = !expander.has(at.key) || !expander.has(at.value);
   const bool windowed = expander.node().int_or("sliding_window_cache", 0) != 0;
   if (!rotates && !packed && !windowed) return false;
-  expander.require_equal(
-      at.last_key, [](const Sizes& sizes) { return sizes.total() - 1; }, "keys less one");
-  expander.require_equal(
-      at.total_length, [](const Sizes& sizes) { return sizes.total(); }, "number of keys");
+  KVIK_CHECK(expander.require_equal(
+      at.last_key, [](const Sizes& sizes) { return sizes.total() - 1; }, "keys less one"));
+  KVIK_CHECK(expander.require_equal(
+      at.total_length, [](const Sizes& sizes) { return sizes.total(); }, "number of keys"));
   const int64_t n_heads = expander.node().int_or(at.query_heads, 0), n_kv = expander.node().int_or(at.kv_heads, 0);
-  if (n_heads < 1 || n_kv < 1) expander.refuse("does not say how many heads there are");
+  if (n_heads < 1 || n_kv < 1) return expander.refuse("does not say how many heads there are");
   std::vector<ValueId> inputs = expander.node().inputs;
-  const int64_t size = expander.last_size(at.query) / (packed ? n_heads + 2 * n_kv : n_heads);
+  KVIK_TRY(const int64_t width, expander.last_size(at.query));
+  const int64_t size = width / (packed ? n_heads + 2 * n_kv : n_heads);
   if (packed) {
     const std::vector<ValueId> parts =
         expander.add({.op = "Split",
@@ -195,7 +202,8 @@ bool group_query_attention(NodeExpander& expander) {
     std::copy(parts.begin(), parts.end(), inputs.begin());
   }
   if (rotates) {
-    const int64_t rotated = expander.last_size(at.cosines) * 2;
+    KVIK_TRY(const int64_t n_angles, expander.last_size(at.cosines));
+    const int64_t rotated = 2 * n_angles;
     const ValueId positions = expander.has(at.positions) ? expander.input(at.positions) : expander.positions();
     for (const int operand : {at.query, at.key}) {
       ValueId& rows = inputs[static_cast<size_t>(operand)];
@@ -222,7 +230,7 @@ bool group_query_attention(NodeExpander& expander) {
 }
 
 // A factor inside a product of rows with rows is a factor behind it, where an attention's probe sees it.
-bool factor_of_product(NodeExpander& expander) {
+Expected<bool> factor_of_product(NodeExpander& expander) {
   const float alpha = expander.node().float_or("alpha", 1.0f);
   const bool adds = expander.node().op == "Gemm" && expander.has(2);
   if (!expander.is_row(0) || !expander.is_row(1) || (alpha == 1.0f && !adds)) return false;
@@ -247,7 +255,7 @@ bool factor_of_product(NodeExpander& expander) {
 }
 
 // A product of codes of rows with codes of rows: the same of the numbers that they stand for, which an attention's probe sees.
-bool product_of_codes(NodeExpander& expander) {
+Expected<bool> product_of_codes(NodeExpander& expander) {
   constexpr int kA = 0, kB = 3, kResult = 6;  // each followed by its scale and zero point
   if (!expander.is_row(kA) || !expander.is_row(kB)) return false;
   const auto numbers = [&](int i) {
@@ -259,20 +267,22 @@ bool product_of_codes(NodeExpander& expander) {
 }
 
 // A tensor without elements adds nothing to what is concatenated.
-bool has_no_elements(NodeExpander& expander, int i) {
+Expected<bool> has_no_elements(NodeExpander& expander, int i) {
   const Label& label = expander.label(i);
   if (label.kind == Label::Kind::kRow) return label.is_empty;
   if (label.kind == Label::Kind::kConstant) return checked_elements(label.dims) == 0;
-  return std::ranges::all_of(expander.state().at_sizes(expander.input(i)), [](const Tensor& tensor) { return tensor.size() == 0; });
+  KVIK_TRY(const std::vector<Tensor> tensors, expander.state().at_sizes(expander.input(i)));
+  return std::ranges::all_of(tensors, [](const Tensor& tensor) { return tensor.size() == 0; });
 }
 
-bool drop_empty_inputs(NodeExpander& expander) {
+Expected<bool> drop_empty_inputs(NodeExpander& expander) {
   std::vector<ValueId> kept;
   bool any_rows = false;
   const std::vector<ValueId>& inputs = expander.node().inputs;
   for (int i = 0; static_cast<size_t>(i) < inputs.size(); ++i) any_rows = any_rows || expander.is_row(i);
   for (int i = 0; any_rows && static_cast<size_t>(i) < inputs.size(); ++i) {
-    if (!has_no_elements(expander, i)) kept.push_back(expander.input(i));
+    KVIK_TRY(const bool is_empty, has_no_elements(expander, i));
+    if (!is_empty) kept.push_back(expander.input(i));
   }
   if (kept.empty() || kept.size() == inputs.size()) return false;
   rewrite(expander, std::move(kept), expander.node().attributes);
@@ -281,9 +291,9 @@ bool drop_empty_inputs(NodeExpander& expander) {
 
 }  // namespace
 
-bool expand_composite_op(CompileState& state, onnx::NodeId id) {
+Expected<bool> expand_composite_op(CompileState& state, onnx::NodeId id) {
   const onnx::Node& node = state.node(id);
-  using Spell = bool (*)(NodeExpander&);
+  using Spell = Expected<bool> (*)(NodeExpander&);
   static const std::map<std::pair<std::string_view, std::string_view>, Spell> known = {
       {{kMicrosoft, "EmbedLayerNormalization"}, embed_layer_norm},
       {{kMicrosoft, "Attention"}, projected_attention},

@@ -6,6 +6,6 @@ namespace kvik::native {
 
 // Replaces a composite operator (an embedding with its norm, an attention with its projection, a rotary inside it) with primitive nodes;
 // they are appended to the graph and compute its outputs from now on. False for all other nodes. Its inputs are labelled. May refuse.
-bool expand_composite_op(CompileState& state, onnx::NodeId node);
+Expected<bool> expand_composite_op(CompileState& state, onnx::NodeId node);
 
 }  // namespace kvik::native

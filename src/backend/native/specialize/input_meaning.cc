@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "backend/graph/feeds.h"
-#include "backend/native/graph/refuse.h"
 #include "backend/native/probe/evaluation.h"
 
 namespace kvik::native {
@@ -15,22 +14,22 @@ using analysis::State;
 
 constexpr int64_t kLargestAxis = int64_t{1} << 31;
 
-[[noreturn]] void refuse_input(const Port& port, std::string_view why) {
-  native::refuse(fmt::format("input '{}' ({}) {}", port.name, analysis::role_name(port.role), why));
+Refusal refuse_input(const Port& port, std::string_view why) {
+  return refuse(fmt::format("input '{}' ({}) {}", port.name, analysis::role_name(port.role), why));
 }
 
-Axis declared(const Port& port, size_t axis, int64_t told = 0) {
+Expected<Axis> declared(const Port& port, size_t axis, int64_t told = 0) {
   const int64_t size = axis < port.dims.size() && port.dims[axis].value > 0 ? port.dims[axis].value : told;
-  if (size > kLargestAxis) refuse_input(port, fmt::format("declares an axis of {}", size));
-  if (size <= 0) return {factor(Symbol::kUnknown)};
+  if (size > kLargestAxis) return refuse_input(port, fmt::format("declares an axis of {}", size));
+  if (size <= 0) return Axis{factor(Symbol::kUnknown)};
   return canonical({factor(size)});
 }
 
-Axes token_axes(const Port& port) {
+Expected<Axes> token_axes(const Port& port) {
   const size_t rank = port.has_shape ? port.dims.size() : 2;
-  if (rank == 1) return {{factor(Symbol::kNew)}};
-  if (rank != 2) refuse_input(port, fmt::format("has {} axes; [batch, sequence] was expected", rank));
-  return {{factor(Symbol::kBatch)}, {factor(Symbol::kNew)}};
+  if (rank == 1) return Axes{{factor(Symbol::kNew)}};
+  if (rank != 2) return refuse_input(port, fmt::format("has {} axes; [batch, sequence] was expected", rank));
+  return Axes{{factor(Symbol::kBatch)}, {factor(Symbol::kNew)}};
 }
 
 // The width of the first matrix that an input meets, where the file does not declare its own.
@@ -43,21 +42,26 @@ int64_t width_by_use(const FlatGraph& flat, onnx::ValueId input) {
   return 0;
 }
 
-Axes feature_axes(const FlatGraph& flat, const FlatGraph::Input& input, Symbol sequence) {
+Expected<Axes> feature_axes(const FlatGraph& flat, const FlatGraph::Input& input, Symbol sequence) {
   const Port& port = *input.port;
   const int64_t width = width_by_use(flat, input.value);
-  if (!port.has_shape || port.dims.size() == 3) return {{factor(Symbol::kBatch)}, {factor(sequence)}, declared(port, 2, width)};
-  if (port.dims.size() == 2) return {{factor(sequence)}, declared(port, 1, width)};
-  refuse_input(port, fmt::format("has {} axes; [batch, sequence, features] was expected", port.dims.size()));
+  const bool batched = !port.has_shape || port.dims.size() == 3;
+  if (!batched && port.dims.size() != 2)
+    return refuse_input(port, fmt::format("has {} axes; [batch, sequence, features] was expected", port.dims.size()));
+  KVIK_TRY(const Axis features, declared(port, batched ? 2 : 1, width));
+  return batched ? Axes{{factor(Symbol::kBatch)}, {factor(sequence)}, features} : Axes{{factor(sequence)}, features};
 }
 
-Axes state_axes(const Port& port, const State& state) {
-  if (!port.has_shape) refuse_input(port, "declares no shape");
+Expected<Axes> state_axes(const Port& port, const State& state, bool is_cut) {
+  if (!port.has_shape) return refuse_input(port, "declares no shape");
   Axes axes;
   for (size_t i = 0; i < port.dims.size(); ++i) {
     const int axis = static_cast<int>(i);
     const bool is_batch = axis == state.batch_axis, is_heads = axis == state.head_axis;
-    if (axis == state.position_axis) {
+    if (axis == state.position_axis && is_cut) {
+      KVIK_TRY(Axis capacity, declared(port, i, state.capacity));
+      axes.push_back(std::move(capacity));
+    } else if (axis == state.position_axis) {
       axes.push_back({factor(state.cross ? Symbol::kSource : Symbol::kPast)});
     } else if (is_batch && is_heads) {
       axes.push_back(canonical({factor(Symbol::kBatch), state.n_heads > 0 ? factor(state.n_heads) : factor(Symbol::kUnknown)}));
@@ -65,7 +69,8 @@ Axes state_axes(const Port& port, const State& state) {
       axes.push_back({factor(Symbol::kBatch)});
     } else {
       const bool whole_features = axis == state.feature_axis && state.holds != State::Holds::kKeyValue;
-      axes.push_back(declared(port, i, is_heads ? state.n_heads : whole_features ? state.head_dim : 0));
+      KVIK_TRY(Axis axis_declared, declared(port, i, is_heads ? state.n_heads : whole_features ? state.head_dim : 0));
+      axes.push_back(std::move(axis_declared));
     }
   }
   return axes;
@@ -86,11 +91,13 @@ Label row(const Port& port, Axes axes) {
   return label;
 }
 
-Label state_label(const FlatGraph& flat, const FlatGraph::Input& input) {
+Expected<Label> state_label(const FlatGraph& flat, const FlatGraph::Input& input) {
   const Port& port = *input.port;
-  if (input.state == nullptr) refuse_input(port, "is not a state that a step returns");
-  if (!flat.has_past && !input.state->cross) refuse_input(port, "is read by the graph of the first step, which has no past");
-  Label label = row(port, state_axes(port, *input.state));
+  if (input.state == nullptr) return refuse_input(port, "is not a state that a step returns");
+  if (!flat.has_past && !input.state->cross) return refuse_input(port, "is read by the graph of the first step, which has no past");
+  const bool is_cut = flat.cut_buffer && input.state->growth == analysis::Growth::kFixed && !input.state->cross;
+  KVIK_TRY(Axes axes, state_axes(port, *input.state, is_cut));
+  Label label = row(port, std::move(axes));
   if (input.state->cross) {
     label.on_past = false;
     label.on_source = true;
@@ -98,25 +105,28 @@ Label state_label(const FlatGraph& flat, const FlatGraph::Input& input) {
   return label;
 }
 
-Label label_by_role(const FlatGraph& flat, const FlatGraph::Input& input) {
+Expected<Label> new_rows_label(const Port& port, Expected<Axes> axes) {
+  KVIK_TRY(Axes known, std::move(axes));
+  Label label = row(port, std::move(known));
+  label.on_past = false;
+  label.on_tokens = true;
+  return label;
+}
+
+Expected<Label> source_label(const Port& port, Expected<Axes> axes) {
+  KVIK_TRY(Axes known, std::move(axes));
+  Label label = row(port, std::move(known));
+  label.on_past = false;
+  label.on_source = true;
+  return label;
+}
+
+Expected<Label> label_by_role(const FlatGraph& flat, const FlatGraph::Input& input) {
   const Port& port = *input.port;
-  Label label;
   switch (port.role) {
-    case Role::kTokenIds:
-      label = row(port, token_axes(port));
-      label.on_past = false;
-      label.on_tokens = true;
-      return label;
-    case Role::kInputsEmbeds:
-      label = row(port, feature_axes(flat, input, Symbol::kNew));
-      label.on_past = false;
-      label.on_tokens = true;
-      return label;
-    case Role::kEncoderHiddenStates:
-      label = row(port, feature_axes(flat, input, Symbol::kSource));
-      label.on_past = false;
-      label.on_source = true;
-      return label;
+    case Role::kTokenIds: return new_rows_label(port, token_axes(port));
+    case Role::kInputsEmbeds: return new_rows_label(port, feature_axes(flat, input, Symbol::kNew));
+    case Role::kEncoderHiddenStates: return source_label(port, feature_axes(flat, input, Symbol::kSource));
     case Role::kPastKey:
     case Role::kPastValue:
     case Role::kPastKeyValue:
@@ -125,16 +135,16 @@ Label label_by_role(const FlatGraph& flat, const FlatGraph::Input& input) {
     case Role::kRecurrentState: return state_label(flat, input);
     default: break;
   }
-  if (!backend::is_shape_role(port.role) && port.role != Role::kEncoderAttentionMask) refuse_input(port, "cannot be given row by row");
-  label.kind = Label::Kind::kAuxiliary;
-  return label;
+  if (!backend::is_shape_role(port.role) && port.role != Role::kEncoderAttentionMask)
+    return refuse_input(port, "cannot be given row by row");
+  return Label{.kind = Label::Kind::kAuxiliary};
 }
 
 }  // namespace
 
-Label input_label(const Labels& labels, const FlatGraph::Input& input, const Hints& hints) {
-  if (input.port == nullptr) return {.kind = Label::Kind::kAuxiliary};
-  Label label = label_by_role(*labels.flat, input);
+Expected<Label> input_label(const Labels& labels, const FlatGraph::Input& input, const Hints& hints) {
+  if (input.port == nullptr) return Label{.kind = Label::Kind::kAuxiliary};
+  KVIK_TRY(Label label, label_by_role(*labels.flat, input));
   if (label.kind != Label::Kind::kRow) return label;
   if (const auto known = hints.past_axes.find(input.value); known != hints.past_axes.end()) label.axes = known->second;
   if (labels.one_token || labels.one_sequence) label.axes = without_rows(std::move(label.axes), labels.one_token);

@@ -16,13 +16,14 @@ using onnx::ValueId;
 bool is_if(const Node& node) { return node.domain.empty() && node.op == "If" && !node.inputs.empty(); }
 
 // The condition at the three sizes, where it must be one and the same.
-bool condition_of(CompileState& state, const Node& node) {
+Expected<bool> condition_of(CompileState& state, const Node& node) {
   const ValueId condition = node.inputs[0];
-  if (state.labels[condition].kind == Label::Kind::kRow) refuse(node, "the condition depends on the contents of rows");
+  if (state.labels[condition].kind == Label::Kind::kRow) return refuse(node, "the condition depends on the contents of rows");
   std::optional<bool> first;
-  for (const Tensor& tensor : state.at_sizes(condition)) {
-    if (tensor.size() != 1 || tensor.dtype() != DType::kBool) refuse(node, "the condition is not a single boolean");
-    if (first.value_or(tensor.data<bool>()[0]) != tensor.data<bool>()[0]) refuse(node, "the condition depends on the sizes");
+  KVIK_TRY(const std::vector<Tensor> tensors, state.at_sizes(condition));
+  for (const Tensor& tensor : tensors) {
+    if (tensor.size() != 1 || tensor.dtype() != DType::kBool) return refuse(node, "the condition is not a single boolean");
+    if (first.value_or(tensor.data<bool>()[0]) != tensor.data<bool>()[0]) return refuse(node, "the condition depends on the sizes");
     first = tensor.data<bool>()[0];
   }
   return *first;
@@ -34,32 +35,37 @@ class LengthScan {
   LengthScan(CompileState& state, const Node& node, bool at_first) : state_(state), node_(node), at_first_(at_first) {}
 
   // The number of tokens after which the condition is the other one; nothing if it never is. Refuses one that changes twice.
-  std::optional<int64_t> run() {
+  Expected<std::optional<int64_t>> run() {
     int64_t same = 0;
     bool changed = false;
     for (Sizes sizes : long_sizes(state_.labels, state_.options.context)) {
       // Not one token alone: a step that is only skipped there does not change the behavior.
       if (state_.flat->has_past && !state_.labels.one_token) sizes.fresh = 2, --sizes.past;
-      const std::optional<bool> other = differs(sizes);
+      KVIK_TRY(const std::optional<bool> other, differs(sizes));
       if (!other) break;  // the graph has no such length
       if (!*other) {
-        if (changed) refuse(node_, "the condition changes with the number of tokens more than once");
+        if (changed) return refuse(node_, "the condition changes with the number of tokens more than once");
         same = sizes.total();
         continue;
       }
-      if (!changed)
-        same = bisect(same, sizes.total(), [&](int64_t total) { return !differs(sizes_of(total, sizes.fresh)).value_or(true); });
+      if (!changed) {
+        const auto is_same = [&](int64_t total) -> Expected<bool> {
+          KVIK_TRY(const std::optional<bool> differs_there, differs(sizes_of(total, sizes.fresh)));
+          return !differs_there.value_or(true);
+        };
+        KVIK_TRY(same, bisect(same, sizes.total(), is_same));
+      }
       changed = true;
     }
     if (!changed) return std::nullopt;
-    if (same < 2) refuse(node_, "the condition depends on the number of tokens");
+    if (same < 2) return refuse(node_, "the condition depends on the number of tokens");
     return same;
   }
 
  private:
   // Nothing where the graph does not define it.
-  std::optional<bool> differs(const Sizes& sizes) {
-    const Evaluated<Tensor> found = state_.probes.at(sizes).try_get(node_.inputs[0]);
+  Expected<std::optional<bool>> differs(const Sizes& sizes) {
+    KVIK_TRY(const Evaluated<Tensor> found, state_.probes.at(sizes).try_get(node_.inputs[0]));
     if (!found) return std::nullopt;
     return found->data<bool>()[0] != at_first_;
   }
@@ -77,7 +83,7 @@ class LengthScan {
 // Inputs alone: conditions that need more are not looked at.
 void label_inputs(CompileState& state) {
   for (const FlatGraph::Input& input : state.flat->inputs) {
-    const Outcome<Label> label = outcome_of(nullptr, [&] { return input_label(state.labels, input, {}); });
+    const Expected<Label> label = input_label(state.labels, input, {});
     if (label) state.labels[input.value] = *label;
   }
 }
@@ -92,7 +98,7 @@ std::optional<int64_t> switch_of(const analysis::File& file, const CompileOption
     const Outcome<bool> branch = resolve_if(state, id);
     if (const Switch* change = branch.length_switch()) return change->length;
     if (!branch) continue;
-    inline_branch(*state.flat, id, *branch);  // which may hold further conditions
+    if (!inline_branch(*state.flat, id, *branch)) continue;  // what it holds may be further conditions
     state.labels.of_value.resize(state.flat->graph.values.size());
   }
   return std::nullopt;
@@ -102,14 +108,13 @@ std::optional<int64_t> switch_of(const analysis::File& file, const CompileOption
 
 Outcome<bool> resolve_if(CompileState& state, onnx::NodeId id) {
   const Node node = state.node(id);
-  const auto outcome = outcome_of(&node, [&] {
-    const bool at_first = condition_of(state, node);
-    return std::pair(at_first, LengthScan(state, node, at_first).run());
-  });
-  if (!outcome) return outcome.stop();
-  const auto& [at_first, length] = *outcome;
-  if (!length) return at_first;
-  if (state.options.beyond == *length) return !at_first;
+  Expected<bool> at_first = condition_of(state, node);
+  if (!at_first) return std::move(at_first).refusal().about(node);
+  Expected<std::optional<int64_t>> scanned = LengthScan(state, node, *at_first).run();
+  if (!scanned) return std::move(scanned).refusal().about(node);
+  const std::optional<int64_t> length = *scanned;
+  if (!length) return *at_first;
+  if (state.options.beyond == *length) return !*at_first;
   return Switch{*length,
                 {node.describe(), fmt::format("the condition changes after {} tokens; with --context {} it never does", *length, *length)}};
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "analysis/signature.h"
+#include "backend/native/graph/outcome.h"
 #include "backend/native/probe/compile_state.h"
 
 // Conditions that change with the length of the sequence (LongRoPE: a second set of position tables past a threshold). Everything that is

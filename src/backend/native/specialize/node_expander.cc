@@ -8,7 +8,7 @@ namespace {
 
 using onnx::ValueId;
 
-std::vector<double> numbers(const Tensor& tensor) {
+Expected<std::vector<double>> numbers(const Tensor& tensor) {
   std::vector<double> result;
   const auto copy = [&](auto elements) { result.assign(elements.begin(), elements.end()); };
   switch (tensor.dtype()) {
@@ -16,7 +16,7 @@ std::vector<double> numbers(const Tensor& tensor) {
     case DType::kI32: copy(tensor.data<int32_t>()); break;
     case DType::kF32: copy(tensor.data<float>()); break;
     case DType::kBool: copy(tensor.data<bool>()); break;
-    default: refuse(fmt::format("a length or mask of {} is not known", dtype_name(tensor.dtype())));
+    default: return refuse(fmt::format("a length or mask of {} is not known", dtype_name(tensor.dtype())));
   }
   return result;
 }
@@ -25,18 +25,22 @@ std::vector<double> numbers(const Tensor& tensor) {
 
 const Label& NodeExpander::label(int i) const { return state_.labels[input(i)]; }
 
-size_t NodeExpander::rank(int i) {
-  if (label(i).kind == Label::Kind::kAuxiliary) return state_.at_sizes(input(i)).front().dims().size();
+Expected<size_t> NodeExpander::rank(int i) {
+  if (label(i).kind == Label::Kind::kAuxiliary) {
+    KVIK_TRY(const std::vector<Tensor> tensors, state_.at_sizes(input(i)));
+    return tensors.front().dims().size();
+  }
   return label(i).kind == Label::Kind::kRow ? label(i).axes.size() : label(i).dims.size();
 }
 
-int64_t NodeExpander::last_size(int i) {
-  if (!has(i) || rank(i) == 0) refuse(fmt::format("input {} is missing or a scalar", i));
+Expected<int64_t> NodeExpander::last_size(int i) {
+  KVIK_TRY(const size_t n_axes, has(i) ? rank(i) : Expected<size_t>(size_t{0}));
+  if (n_axes == 0) return refuse(fmt::format("input {} is missing or a scalar", i));
   if (label(i).kind != Label::Kind::kAuxiliary) return is_row(i) ? row_size(label(i).axes.back()) : label(i).dims.back();
-  const std::vector<Tensor>& tensors = state_.at_sizes(input(i));
+  KVIK_TRY(const std::vector<Tensor> tensors, state_.at_sizes(input(i)));
   for (const Tensor& tensor : tensors) {
     if (tensor.rank() == 0 || tensor.dim(-1) != tensors.front().dim(-1))
-      refuse(fmt::format("the width of input {} varies with the sizes", i));
+      return refuse(fmt::format("the width of input {} varies with the sizes", i));
   }
   return tensors.front().dim(-1);
 }
@@ -91,27 +95,31 @@ ValueId NodeExpander::positions() {
   return value;
 }
 
-void NodeExpander::require_equal(int i, const std::function<int64_t(const Sizes&)>& expected, std::string_view what) {
-  if (!has(i)) return;
-  if (is_row(i)) refuse(fmt::format("input {} ({}) depends on the contents of rows", i, what));
-  const std::vector<Tensor>& tensors = state_.at_sizes(input(i));
+Expected<> NodeExpander::require_equal(int i, const std::function<int64_t(const Sizes&)>& expected, std::string_view what) {
+  if (!has(i)) return {};
+  if (is_row(i)) return refuse(fmt::format("input {} ({}) depends on the contents of rows", i, what));
+  KVIK_TRY(const std::vector<Tensor> tensors, state_.at_sizes(input(i)));
   const std::array<Sizes, 3> sizes = size_triple(state_.labels);
   for (size_t s = 0; s < tensors.size(); ++s) {
     const auto wanted = static_cast<double>(expected(sizes[s]));
-    for (const double number : numbers(tensors[s])) {
-      if (number != wanted) refuse(fmt::format("input {} ({}) is {} where {} follows from the rows", i, what, number, wanted));
+    KVIK_TRY(const std::vector<double> all, numbers(tensors[s]));
+    for (const double number : all) {
+      if (number != wanted) return refuse(fmt::format("input {} ({}) is {} where {} follows from the rows", i, what, number, wanted));
     }
   }
+  return {};
 }
 
-void NodeExpander::require_open_mask(int i) {
-  if (!has(i)) return;
-  if (is_row(i)) refuse(fmt::format("input {} is a mask that depends on the contents of rows", i));
-  for (const Tensor& tensor : state_.at_sizes(input(i))) {
-    const std::vector<double> all = numbers(tensor);
+Expected<> NodeExpander::require_open_mask(int i) {
+  if (!has(i)) return {};
+  if (is_row(i)) return refuse(fmt::format("input {} is a mask that depends on the contents of rows", i));
+  KVIK_TRY(const std::vector<Tensor> tensors, state_.at_sizes(input(i)));
+  for (const Tensor& tensor : tensors) {
+    KVIK_TRY(const std::vector<double> all, numbers(tensor));
     if (tensor.rank() != 2 || std::find(all.begin(), all.end(), 0.0) != all.end())
-      refuse(fmt::format("input {} is a mask that hides keys, or of a form that is not known", i));
+      return refuse(fmt::format("input {} is a mask that hides keys, or of a form that is not known", i));
   }
+  return {};
 }
 
 }  // namespace kvik::native

@@ -29,8 +29,8 @@ class NodeExpander {
   bool has(int i) const { return input(i) != onnx::kNoValue; }
   const Label& label(int i) const;
   bool is_row(int i) const { return has(i) && label(i).kind == Label::Kind::kRow; }
-  int64_t last_size(int i);  // of the last axis of rows, or of a tensor at every size
-  size_t rank(int i);
+  Expected<int64_t> last_size(int i);  // of the last axis of rows, or of a tensor at every size
+  Expected<size_t> rank(int i);
 
   onnx::ValueId ints(std::vector<int64_t> values);  // a constant list
   onnx::ValueId scalar(int64_t value);
@@ -42,11 +42,11 @@ class NodeExpander {
   // Positions [batch, new] of rows: an input that no file declares.
   onnx::ValueId positions();
 
-  // An auxiliary input that must be what a runtime of rows implies; refuses where it is not.
-  void require_equal(int i, const std::function<int64_t(const Sizes&)>& expected, std::string_view what);
-  void require_open_mask(int i);
+  // An auxiliary input that must be what a runtime of rows implies; refuses one that is not.
+  Expected<> require_equal(int i, const std::function<int64_t(const Sizes&)>& expected, std::string_view what);
+  Expected<> require_open_mask(int i);
 
-  [[noreturn]] void refuse(const std::string& reason) const { native::refuse(node_, reason); }
+  Refusal refuse(std::string reason) const { return native::refuse(node_, std::move(reason)); }
 
  private:
   static onnx::ValueId at(const std::vector<onnx::ValueId>& values, int i) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "backend/native/graph/refuse.h"
-
 namespace kvik::native {
 namespace {
 
@@ -26,35 +24,38 @@ onnx::Node widened(onnx::Node node) {
   return node;
 }
 
-void bind_inputs(FlatGraph& flat) {
+Expected<> bind_inputs(FlatGraph& flat) {
   const analysis::File& file = *flat.file;
   if (file.inputs.size() != flat.graph.inputs.size()) {
-    throw Error(Code::kBadModel, fmt::format("{}: the graph has {} inputs, its analysis {}", file.path.string(), flat.graph.inputs.size(),
-                                             file.inputs.size()));
+    return refuse(
+        fmt::format("{}: the graph has {} inputs, its analysis {}", file.path.string(), flat.graph.inputs.size(), file.inputs.size()));
   }
   for (size_t i = 0; i < file.inputs.size(); ++i) {
     const auto state =
         std::find_if(file.states.begin(), file.states.end(), [&](const analysis::State& one) { return one.input == static_cast<int>(i); });
     flat.inputs.push_back({flat.graph.inputs[i], &file.inputs[i], state == file.states.end() ? nullptr : &*state});
   }
+  return {};
 }
 
-Tensor flag_tensor(const analysis::Port& port, bool value) {
+Expected<Tensor> flag_tensor(const analysis::Port& port, bool value) {
   Dims dims(port.has_shape ? port.dims.size() : 1, 1);
   if (port.dtype == DType::kBool) return Tensor::of<bool>(dims, {value});
   if (port.dtype == DType::kI64) return Tensor::of<int64_t>(dims, {value ? 1 : 0});
   if (port.dtype == DType::kI32) return Tensor::of<int32_t>(dims, {value ? 1 : 0});
-  refuse(fmt::format("input '{}' chooses a branch but has the type {}", port.name, dtype_name(port.dtype)));
+  return refuse(fmt::format("input '{}' chooses a branch but has the type {}", port.name, dtype_name(port.dtype)));
 }
 
 // The flag is not an input any more: every If that reads it has a constant condition.
-void fix_flags(FlatGraph& flat, bool cached_branch) {
+Expected<> fix_flags(FlatGraph& flat, bool cached_branch) {
   for (const FlatGraph::Input& input : flat.inputs) {
     if (input.port->role != analysis::Role::kUseCacheBranch) continue;
-    const ValueId constant = flat.add_constant(input.port->name, flag_tensor(*input.port, cached_branch));
+    KVIK_TRY(Tensor flag, flag_tensor(*input.port, cached_branch));
+    const ValueId constant = flat.add_constant(input.port->name, std::move(flag));
     flat.graph.values[static_cast<size_t>(input.value)].initializer = flat.graph.value(constant).initializer;
   }
   std::erase_if(flat.inputs, [](const FlatGraph::Input& input) { return input.port->role == analysis::Role::kUseCacheBranch; });
+  return {};
 }
 
 // TensorScatter says itself what it writes, so that what a buffer has room for does not matter.
@@ -117,31 +118,26 @@ std::vector<ValueId> adopt_values(FlatGraph& flat, const onnx::Graph& branch) {
   return numbers;
 }
 
-std::shared_ptr<FlatGraph> flat_graph_of(const analysis::File& file, bool cached_branch) {
+}  // namespace
+
+Outcome<std::shared_ptr<FlatGraph>> specialize(const analysis::File& file, bool cached_branch) {
   auto flat = std::make_shared<FlatGraph>();
   flat->file = &file;
   flat->model = file.model;
   flat->graph = *file.model->graph;
   for (onnx::Node& node : flat->graph.nodes) node = widened(std::move(node));
-  bind_inputs(*flat);
-  fix_flags(*flat, cached_branch);
+  KVIK_CHECK(bind_inputs(*flat));
+  KVIK_CHECK(fix_flags(*flat, cached_branch));
   flat->buffer = buffer_of(*flat);
   flat->has_past = reads_past(file) && (file.stage != analysis::Stage::kDecoderMerged || cached_branch);
   return flat;
 }
 
-}  // namespace
-
-Outcome<std::shared_ptr<FlatGraph>> specialize(const analysis::File& file, bool cached_branch) {
-  return outcome_of(nullptr, [&] { return flat_graph_of(file, cached_branch); });
-}
-
-void inline_branch(FlatGraph& flat, onnx::NodeId id, bool condition) {
+Expected<> inline_branch(FlatGraph& flat, onnx::NodeId id, bool condition) {
   const onnx::Node node = flat.graph.nodes[static_cast<size_t>(id)];
   const onnx::Graph& branch = node.graph(condition ? "then_branch" : "else_branch");
   if (branch.outputs.size() < node.outputs.size())
-    throw Error(Code::kBadModel,
-                fmt::format("{}: a branch gives {} values, {} are wanted", node.describe(), branch.outputs.size(), node.outputs.size()));
+    return refuse(node, fmt::format("a branch gives {} values, {} are wanted", branch.outputs.size(), node.outputs.size()));
   const std::vector<ValueId> numbers = adopt_values(flat, branch);
   for (const onnx::Node& inner : branch.nodes) {
     onnx::Node copy = widened(inner);
@@ -153,6 +149,7 @@ void inline_branch(FlatGraph& flat, onnx::NodeId id, bool condition) {
     const ValueId from = numbers[static_cast<size_t>(branch.outputs[i])];
     flat.add_node({.op = "Identity", .name = node.name, .opset = node.opset, .inputs = {from}, .outputs = {node.outputs[i]}});
   }
+  return {};
 }
 
 }  // namespace kvik::native

@@ -18,7 +18,8 @@ namespace kvik::native {
 
 Outcome<std::shared_ptr<FlatGraph>> specialize(const analysis::File& file, bool cached_branch);
 
-// Puts the branch in the place of an If: its nodes are appended, and the outputs of the If are computed by them from now on.
-void inline_branch(FlatGraph& flat, onnx::NodeId node, bool condition);
+// Puts the branch in the place of an If: its nodes are appended, and the outputs of the If are computed by them from now on. Refuses a
+// branch that gives too little.
+Expected<> inline_branch(FlatGraph& flat, onnx::NodeId node, bool condition);
 
 }  // namespace kvik::native

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <unordered_map>
 
-#include "backend/native/graph/refuse.h"
-
 namespace kvik::native {
 namespace {
 
@@ -31,14 +29,18 @@ class Extraction {
     return true;
   }
 
-  template <class IsKnown, class Missing>
-  std::shared_ptr<const OwnedGraph> run(ValueId target, const IsKnown& is_known, const Missing& missing) {
+  // Refuses a target that depends on what is neither known nor computed; `what` names it.
+  template <class IsKnown>
+  Expected<std::shared_ptr<const OwnedGraph>> run(ValueId target, std::string_view what, const IsKnown& is_known) {
     const auto known = [&](ValueId id) { return has(id) || add_initializer(id) || is_known(id); };
-    for (const onnx::NodeId n : nodes_needed(from_, target, known, missing)) {
+    std::vector<ValueId> missing;
+    const std::vector<onnx::NodeId> nodes = nodes_needed(from_, target, known, &missing);
+    if (!missing.empty()) return refuse(fmt::format("{} depends on '{}'", what, from_.name_of(missing.front())));
+    for (const onnx::NodeId n : nodes) {
       to_->add_node(from_.nodes[static_cast<size_t>(n)], [this](ValueId id) { return number(id); });
     }
     to_->graph().outputs = {number(target)};
-    return to_;
+    return std::shared_ptr<const OwnedGraph>(to_);
   }
 
  private:
@@ -65,15 +67,15 @@ class RecipeMaker {
   RecipeMaker(const Program& program, Constants& constants)
       : flat_(*program.flat), labels_(*program.labels), constants_(constants), extraction_(flat_.graph) {}
 
-  PositionRecipe make(const PositionTable& table) {
+  Expected<PositionRecipe> make(const PositionTable& table) {
     recipe_.axes = table.axes;
     recipe_.dtype = table.dtype;
     recipe_.form = call_form(labels_);
     recipe_.encodes = feed_form(flat_).encodes;
     recipe_.vocab = flat_.file->vocab.value_or(1);
-    const auto missing = [&](ValueId id) { refuse(fmt::format("the table '{}' depends on '{}'", table.name, flat_.graph.name_of(id))); };
-    recipe_.graph = extraction_.run(
-        table.value, [this](ValueId id) { return from_constant(id) || from_input(id) || from_axes(id); }, missing);
+    const auto is_known = [this](ValueId id) { return from_constant(id) || from_input(id) || from_axes(id); };
+    KVIK_TRY(recipe_.graph, extraction_.run(table.value, fmt::format("the table '{}'", table.name), is_known));
+    if (refusal_) return *refusal_;
     return std::move(recipe_);
   }
 
@@ -86,9 +88,10 @@ class RecipeMaker {
   bool from_constant(ValueId id) {
     const Label* label = label_of(id);
     if (label == nullptr || label->kind != Label::Kind::kConstant || element_count(label->dims) > kMostInPlan) return false;
-    Tensor tensor = constants_.get(id);
-    if (tensor.dtype() == DType::kString) return false;
-    extraction_.set(id, extraction_.graph().add_initializer(flat_.graph.name_of(id), stored_in_memory(std::move(tensor))));
+    Expected<Tensor> tensor = constants_.get(id);
+    if (!tensor) refusal_ = tensor.refusal();
+    if (!tensor || tensor->dtype() == DType::kString) return false;
+    extraction_.set(id, extraction_.graph().add_initializer(flat_.graph.name_of(id), stored_in_memory(std::move(*tensor))));
     return true;
   }
 
@@ -139,20 +142,17 @@ class RecipeMaker {
   Constants& constants_;
   Extraction extraction_;
   PositionRecipe recipe_;
+  std::optional<Refusal> refusal_;  // of a constant that cannot be evaluated
 };
 
 }  // namespace
 
-PositionRecipe extract_recipe(const Program& program, const PositionTable& table, Constants& constants) {
+Expected<PositionRecipe> extract_recipe(const Program& program, const PositionTable& table, Constants& constants) {
   return RecipeMaker(program, constants).make(table);
 }
 
-std::shared_ptr<const OwnedGraph> extract_constant(const onnx::Graph& graph, ValueId value) {
-  const auto missing = [&](ValueId id) {
-    refuse(fmt::format("'{}' is not constant: it depends on '{}'", graph.name_of(value), graph.name_of(id)));
-  };
-  return Extraction(graph).run(
-      value, [](ValueId) { return false; }, missing);
+Expected<std::shared_ptr<const OwnedGraph>> extract_constant(const onnx::Graph& graph, ValueId value) {
+  return Extraction(graph).run(value, fmt::format("'{}' is not constant: it", graph.name_of(value)), [](ValueId) { return false; });
 }
 
 }  // namespace kvik::native

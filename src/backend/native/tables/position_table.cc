@@ -24,7 +24,11 @@ enum class Along { kRows, kKeys, kOneToken };
 // Evaluates a value that is claimed to depend on the position alone.
 class PositionRows {
  public:
-  PositionRows(const Labels& labels, ValueId value, Axes axes) : labels_(labels), value_(value), axes_(std::move(axes)), along_(along()) {}
+  static Expected<PositionRows> of(const Labels& labels, ValueId value, Axes axes) {
+    PositionRows rows(labels, value, std::move(axes));
+    KVIK_TRY(rows.along_, rows.along());
+    return rows;
+  }
 
   int64_t row_elements() const { return native::row_elements(axes_); }
   Along along_which() const { return along_; }
@@ -32,40 +36,43 @@ class PositionRows {
   const Axes& axes() const { return axes_; }
 
   // [batch][positions][elements] as computed at these sizes; the first position is first_position(sizes).
-  Evaluated<std::vector<float>> at(Probe& probe) const {
+  Expected<Evaluated<std::vector<float>>> at(Probe& probe) const {
     const std::array<Symbol, 2> front = {Symbol::kBatch, along_ == Along::kKeys ? Symbol::kTotal : Symbol::kNew};
-    const Evaluated<Tensor> found = probe.try_get(value_);
-    if (!found) return {{}, found.failure};
+    KVIK_TRY(const Evaluated<Tensor> found, probe.try_get(value_));
+    if (!found) return Evaluated<std::vector<float>>{{}, found.failure};
     // A slice of a table that ends before these positions is shorter, not wrong.
     if (found->dims() != probe.sizes().of(axes_))
-      return {{}, fmt::format("{} has the shape {} there", name(), kvik::to_string(found->dims()))};
-    return evaluated(arrange(*found, axes_, probe.sizes(), front));
+      return Evaluated<std::vector<float>>{{}, fmt::format("{} has the shape {} there", name(), kvik::to_string(found->dims()))};
+    KVIK_TRY(std::vector<float> rows, arrange(*found, axes_, probe.sizes(), front));
+    return evaluated(std::move(rows));
   }
   int64_t first_position(const Sizes& sizes) const { return along_ == Along::kKeys ? 0 : sizes.past; }
   int64_t n_positions(const Sizes& sizes) const { return along_ == Along::kKeys ? sizes.total() : sizes.fresh; }
   bool has_batch() const { return holds(axes_, Symbol::kBatch); }
 
  private:
-  Along along() const {
+  PositionRows(const Labels& labels, ValueId value, Axes axes) : labels_(&labels), value_(value), axes_(std::move(axes)) {}
+
+  Expected<Along> along() const {
     for (const Axis& axis : axes_) {
       for (const Factor& factor : axis) {
         const bool known =
             !factor.is_symbol() || factor.symbol == Symbol::kBatch || factor.symbol == Symbol::kNew || factor.symbol == Symbol::kTotal;
-        if (!known) refuse(fmt::format("{} of axes {} does not depend on the row's position alone", name(), to_string(axes_)));
+        if (!known) return refuse(fmt::format("{} of axes {} does not depend on the row's position alone", name(), to_string(axes_)));
       }
     }
     const bool rows = holds(axes_, Symbol::kNew), keys = holds(axes_, Symbol::kTotal);
-    if (rows && keys) refuse(fmt::format("{} relates rows to keys outside of attention", name()));
-    if (!rows && !keys && !labels_.one_token) refuse(fmt::format("{} has no axis of positions", name()));
+    if (rows && keys) return refuse(fmt::format("{} relates rows to keys outside of attention", name()));
+    if (!rows && !keys && !labels_->one_token) return refuse(fmt::format("{} has no axis of positions", name()));
     return rows ? Along::kRows : keys ? Along::kKeys : Along::kOneToken;
   }
 
-  std::string name() const { return fmt::format("the auxiliary value '{}'", labels_.flat->graph.name_of(value_)); }
+  std::string name() const { return fmt::format("the auxiliary value '{}'", labels_->flat->graph.name_of(value_)); }
 
-  const Labels& labels_;
+  const Labels* labels_;
   ValueId value_;
   Axes axes_;
-  Along along_;
+  Along along_ = Along::kRows;
 };
 
 bool same_number(float a, float b) {
@@ -79,14 +86,15 @@ class Refutation {
   Refutation(CompileState& state, const PositionRows& rows) : state_(state), rows_(rows) {}
 
   // The number of positions the value is defined for, up to the context's; nothing: no end was found.
-  std::optional<int64_t> run() {
-    const std::optional<int64_t> limit = find_limit();
+  Expected<std::optional<int64_t>> run() {
+    KVIK_TRY(const std::optional<int64_t> limit, find_limit());
     constexpr std::array<std::array<int64_t, 2>, 8> kSizes = {{{0, 6}, {5, 1}, {3, 4}, {11, 5}, {40, 1}, {30, 9}, {0, 1}, {0, 41}}};
     const int64_t last = std::min(wanted(), limit.value_or(wanted()));
     for (const auto& [past, fresh] : kSizes) {
-      if (past + fresh <= last) compare(sizes_at(state_.labels, {.past = past, .fresh = fresh, .batch = 2}));
+      if (past + fresh > last) continue;
+      KVIK_CHECK(compare({.past = past, .fresh = fresh, .batch = 2}));
     }
-    compare_far(limit);
+    KVIK_CHECK(compare_far(limit));
     return limit;
   }
 
@@ -95,9 +103,10 @@ class Refutation {
 
   int64_t many() const { return std::max(kFewestPositions, kMostNumbersAtOnce / std::max<int64_t>(1, rows_.row_elements())); }
 
-  bool can_be_evaluated(int64_t total) {
+  Expected<bool> can_be_evaluated(int64_t total) {
     if (!fits_buffer(state_.labels, total)) return false;
-    const auto found = rows_.at(state_.probes.at(sizes_at(state_.labels, {.past = total - 1})));
+    KVIK_TRY(const Sizes sizes, sizes_at(state_.labels, {.past = total - 1}));
+    KVIK_TRY(const auto found, rows_.at(state_.probes.at(sizes)));
     if (!found) failure_ = found.failure;
     return found.value.has_value();
   }
@@ -108,51 +117,58 @@ class Refutation {
     return together ? std::min(wanted(), many()) : wanted();
   }
 
-  std::optional<int64_t> find_limit() {
+  Expected<std::optional<int64_t>> find_limit() {
     int64_t bad = largest_tried();
-    if (can_be_evaluated(bad)) return bad < wanted() ? std::optional(bad) : std::nullopt;
+    KVIK_TRY(const bool has_no_end, can_be_evaluated(bad));
+    if (has_no_end) return bad < wanted() ? std::optional(bad) : std::nullopt;
     int64_t good = 0;
-    for (int64_t step = 1; step < bad && good == 0; step *= 2) good = can_be_evaluated(bad / (2 * step) + 1) ? bad / (2 * step) + 1 : 0;
-    if (good == 0) refuse(fmt::format("the auxiliary value '{}' cannot be evaluated at any position ({})", name(), failure_));
-    return bisect(good, bad, [&](int64_t total) { return can_be_evaluated(total); });
+    for (int64_t step = 1; step < bad && good == 0; step *= 2) {
+      KVIK_TRY(const bool is_good, can_be_evaluated(bad / (2 * step) + 1));
+      if (is_good) good = bad / (2 * step) + 1;
+    }
+    if (good == 0) return refuse(fmt::format("the auxiliary value '{}' cannot be evaluated at any position ({})", name(), failure_));
+    KVIK_TRY(const int64_t last, bisect(good, bad, [&](int64_t total) { return can_be_evaluated(total); }));
+    return last;
   }
 
   // A table whose numbers change with the total length shows it where early positions are computed beside late ones.
-  void compare_far(std::optional<int64_t> limit) {
+  Expected<> compare_far(std::optional<int64_t> limit) {
     const int64_t last = std::min(wanted(), limit.value_or(wanted()));
     const int64_t most = many();
-    if (!state_.labels.one_token) compare(sizes_at(state_.labels, {.fresh = std::min(last, most)}));
-    if (last > most && state_.labels.flat->has_past && !state_.labels.one_token)
-      compare(sizes_at(state_.labels, {.past = last - 64, .fresh = 64}));
-    compare(sizes_at(state_.labels, {.past = last - 1}));
+    if (!state_.labels.one_token) KVIK_CHECK(compare({.fresh = std::min(last, most)}));
+    if (last > most && state_.labels.flat->has_past && !state_.labels.one_token) KVIK_CHECK(compare({.past = last - 64, .fresh = 64}));
+    return compare({.past = last - 1});
   }
 
-  void compare(const Sizes& sizes) {
-    const auto evaluation = rows_.at(state_.probes.at(sizes));
-    if (!evaluation) refuse(evaluation.failure);
+  Expected<> compare(const Positions& positions) {
+    KVIK_TRY(const Sizes sizes, sizes_at(state_.labels, positions));
+    KVIK_TRY(const auto evaluation, rows_.at(state_.probes.at(sizes)));
+    if (!evaluation) return refuse(evaluation.failure);
     const std::vector<float>& found = *evaluation;
     const int64_t n = rows_.n_positions(sizes), width = rows_.row_elements(), first = rows_.first_position(sizes);
     const int64_t batch = rows_.has_batch() ? sizes.batch : 1;
     for (int64_t b = 0; b < batch; ++b) {
-      for (int64_t i = 0; i < n; ++i) compare_row(found.data() + (b * n + i) * width, first + i, sizes);
+      for (int64_t i = 0; i < n; ++i) KVIK_CHECK(compare_row(found.data() + (b * n + i) * width, first + i, sizes));
     }
+    return {};
   }
 
-  void compare_row(const float* row, int64_t position, const Sizes& sizes) {
+  Expected<> compare_row(const float* row, int64_t position, const Sizes& sizes) {
     const int64_t width = rows_.row_elements();
     const auto [place, is_new] = place_of_.try_emplace(position, known_.size());
     if (is_new) {
       known_.insert(known_.end(), row, row + width);
-      return;
+      return {};
     }
     const float* known = known_.data() + place->second;
     for (int64_t i = 0; i < width; ++i) {
       if (same_number(row[i], known[i])) continue;
-      refuse(fmt::format(
+      return refuse(fmt::format(
           "the auxiliary value '{}' does not depend on the position alone: at position {} it is {} and {} (with {} tokens before "
           "and {} new)",
           name(), position, known[i], row[i], sizes.past, sizes.fresh));
     }
+    return {};
   }
 
   std::string_view name() const { return state_.labels.flat->graph.name_of(rows_.value()); }
@@ -167,14 +183,17 @@ class Refutation {
 
 }  // namespace
 
-PositionTable make_table(CompileState& state, ValueId value, const Axes& axes) {
+Expected<PositionTable> make_table(CompileState& state, ValueId value, const Axes& axes) {
   PositionTable table;
   table.name = state.labels.flat->graph.name_of(value);
   table.dims = row_dims(axes);
-  table.dtype = state.probes.triple()[0]->get(value).dtype();
+  KVIK_TRY(const Tensor sample, state.probes.triple()[0]->get(value));
+  table.dtype = sample.dtype();
   table.value = value;
   table.axes = axes;
-  table.limit = Refutation(state, PositionRows(state.labels, value, axes)).run().value_or(0);
+  KVIK_TRY(const PositionRows rows, PositionRows::of(state.labels, value, axes));
+  KVIK_TRY(const std::optional<int64_t> limit, Refutation(state, rows).run());
+  table.limit = limit.value_or(0);
   return table;
 }
 

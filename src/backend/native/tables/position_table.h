@@ -8,6 +8,6 @@ namespace kvik::native {
 // Makes a table out of an auxiliary value with one sequence axis (new, or total on the key side; none in a program for one token at a
 // time), as fitted to the operand it meets, and tries to refute that it is a function of the position alone, at every probe size and for
 // every batch entry. May refuse.
-PositionTable make_table(CompileState& state, onnx::ValueId value, const Axes& axes);
+Expected<PositionTable> make_table(CompileState& state, onnx::ValueId value, const Axes& axes);
 
 }  // namespace kvik::native

@@ -18,8 +18,8 @@ constexpr int64_t kMostRows = 4096;  // and at most, so that the step that asks 
 Tensor feed_of(const PositionRecipe& recipe, const PositionFeed& feed, const Sizes& sizes) {
   const FeedForm form{recipe.encodes, recipe.form.has_past, recipe.form.one_position};
   switch (feed.kind) {
-    case PositionFeed::Kind::kPositions: return auxiliary_feed(form, nullptr, sizes);
-    case PositionFeed::Kind::kPort: return auxiliary_feed(form, &feed.port, sizes);
+    case PositionFeed::Kind::kPositions: return take(auxiliary_feed(form, nullptr, sizes));
+    case PositionFeed::Kind::kPort: return take(auxiliary_feed(form, &feed.port, sizes));
     case PositionFeed::Kind::kTokens: return as_declared(feed.port, ordinary_tokens(recipe.vocab, sizes, 1));
     case PositionFeed::Kind::kSize: return Tensor::scalar(element_count(sizes.of(feed.axes)));
     case PositionFeed::Kind::kShape: break;
@@ -46,7 +46,7 @@ class RecipeCall {
     if (made.dims() != sizes_.of(recipe_.axes))
       throw Error(Code::kTooLarge, fmt::format("a position table has the shape {} there", kvik::to_string(made.dims())));
     const std::array<Symbol, 2> front = {Symbol::kBatch, by_key_ ? Symbol::kTotal : Symbol::kNew};
-    return arrange(made, recipe_.axes, sizes_, front);
+    return take(arrange(made, recipe_.axes, sizes_, front));
   }
 
  private:
@@ -76,16 +76,16 @@ Tensor typed(const std::vector<float>& numbers, Dims dims, DType dtype) {
 Tensor recipe_rows(const PositionRecipe& recipe, int64_t first, int64_t count) {
   const int64_t width = row_elements(recipe.axes);
   std::vector<float> numbers;
-  const auto take = [&](int64_t from, int64_t n) {
-    const RecipeCall call(recipe, sizes_at(recipe.form, {.past = from, .fresh = n}));
+  const auto append = [&](int64_t from, int64_t n) {
+    const RecipeCall call(recipe, take(sizes_at(recipe.form, {.past = from, .fresh = n})));
     const std::vector<float> all = call.run();
     const auto begin = all.begin() + (from - call.first_position()) * width;
     numbers.insert(numbers.end(), begin, begin + n * width);
   };
   if (recipe.form.one_token && !holds(recipe.axes, Symbol::kTotal)) {
-    for (int64_t i = 0; i < count; ++i) take(first + i, 1);
+    for (int64_t i = 0; i < count; ++i) append(first + i, 1);
   } else if (count > 0) {
-    take(first, count);
+    append(first, count);
   }
   return typed(numbers, {count, width}, recipe.dtype);
 }

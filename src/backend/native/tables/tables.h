@@ -1,5 +1,6 @@
 #pragma once
 
+#include "backend/native/graph/outcome.h"
 #include "backend/native/label/emitter.h"
 #include "backend/native/probe/compile_state.h"
 

@@ -11,20 +11,19 @@ bool all_are(const std::vector<int64_t>& values, int64_t wanted) {
   return std::all_of(values.begin(), values.end(), [&](int64_t one) { return one == wanted; });
 }
 
-void convolution(NodeLabeler& op) {
-  Axes axes = op.axes(0);
+Expected<> convolution(NodeLabeler& op) {
+  KVIK_TRY(Axes axes, op.axes(0));
   const Dims kernel = op.has(1) && !op.is_row(1) ? op.label(1).dims : Dims();
-  if (kernel.size() < 3 || kernel.size() != axes.size()) op.refuse("convolves by no constant kernel");
+  if (kernel.size() < 3 || kernel.size() != axes.size()) return op.refuse("convolves by no constant kernel");
   const bool rows_apart = std::all_of(axes.begin() + 2, axes.end(), [](const Axis& axis) { return has_symbol(axis) || axis.empty(); });
   const bool one_wide = all_are(std::vector<int64_t>(kernel.begin() + 2, kernel.end()), 1);
   const bool plain = all_are(op.node().ints_or("pads", {}), 0) && all_are(op.node().ints_or("strides", {}), 1);
   if (!one_wide || !plain || !rows_apart || op.node().string_or("auto_pad", "NOTSET") != "NOTSET")
-    op.refuse("convolves along an axis of rows: " + to_string(axes));
+    return op.refuse("convolves along an axis of rows: " + to_string(axes));
   const int64_t group = op.node().int_or("group", 1);
-  if (has_symbol(axes[1]) || row_size(axes[1]) != kernel[1] * group) op.refuse("has other channels than its kernel");
+  if (has_symbol(axes[1]) || row_size(axes[1]) != kernel[1] * group) return op.refuse("has other channels than its kernel");
   axes[1] = canonical({factor(std::max<int64_t>(1, kernel[0]))});
-  op.set_output(0, std::move(axes), op.dtype(0));
-  op.emit();
+  return op.emit_with(std::move(axes), op.dtype(0));
 }
 
 }  // namespace

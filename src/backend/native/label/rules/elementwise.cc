@@ -7,58 +7,74 @@
 namespace kvik::native {
 namespace {
 
-Axes line_up(NodeLabeler& op) {
+// What is added to scores may line up with them only where there is no past, or one new token: a mask among new tokens. Probing finds out
+// at which sizes the graph defines it.
+bool fits_without_past(NodeLabeler& op, const Axes& fitted, const Axes& scores) {
+  const FlatGraph& flat = op.labeler().flat();
+  if (!op.any_score() || op.one_token() || !flat.has_past || flat.buffer > 0 || fitted.size() > scores.size()) return false;
+  bool is_among_new = false;
+  for (size_t i = 0; i < fitted.size(); ++i) {
+    const Axis& axis = fitted[i];
+    const Axis& scored = scores[scores.size() - fitted.size() + i];
+    const bool new_for_total = axis == Axis{factor(Symbol::kNew)} && scored == Axis{factor(Symbol::kTotal)};
+    if (!axis.empty() && axis != scored && !new_for_total) return false;
+    is_among_new = is_among_new || new_for_total;
+  }
+  return is_among_new;
+}
+
+Expected<Axes> line_up(NodeLabeler& op) {
   std::vector<Axes> rows;
   for (size_t i = 0; i < op.n_inputs(); ++i) {
-    if (op.is_row(i)) rows.push_back(op.axes(i));
+    if (op.is_row(i)) rows.push_back(op.label(i).axes);
   }
-  const Axes like = op.broadcast(rows);
+  KVIK_TRY(const Axes like, op.broadcast(rows));
   std::vector<Axes> all;
   for (size_t i = 0; i < op.n_inputs(); ++i) {
-    if (op.has(i)) all.push_back(op.fitted(i, like));
+    if (!op.has(i)) continue;
+    KVIK_TRY(Axes fitted, op.fitted(i, like));
+    if (!op.is_row(i) && fits_without_past(op, fitted, like)) continue;
+    all.push_back(std::move(fitted));
   }
   return op.broadcast(all);
 }
 
-void set_all(NodeLabeler& op, DType dtype) {
-  const Axes axes = line_up(op);
-  for (size_t i = 0; i < op.node().outputs.size(); ++i) op.set_output(i, axes, dtype);
+Expected<> set_all(NodeLabeler& op, const Expected<DType>& dtype) {
+  KVIK_TRY(const Axes axes, line_up(op));
+  for (size_t i = 0; i < op.node().outputs.size(); ++i) KVIK_CHECK(op.set_output(i, axes, dtype));
   op.emit();
+  return {};
 }
 
-void same_type(NodeLabeler& op) { set_all(op, op.dtype(0)); }
-void gives_bool(NodeLabeler& op) { set_all(op, DType::kBool); }
-void selects(NodeLabeler& op) { set_all(op, op.dtype(1)); }
-void cast(NodeLabeler& op) { set_all(op, static_cast<DType>(op.node().int_or("to", 1))); }
-void like_second(NodeLabeler& op) {
-  op.set_output(0, op.axes(0), op.dtype(1));
-  op.emit();
-}
+Expected<> same_type(NodeLabeler& op) { return set_all(op, op.dtype(0)); }
+Expected<> gives_bool(NodeLabeler& op) { return set_all(op, DType::kBool); }
+Expected<> selects(NodeLabeler& op) { return set_all(op, op.dtype(1)); }
+Expected<> cast(NodeLabeler& op) { return set_all(op, static_cast<DType>(op.node().int_or("to", 1))); }
+Expected<> like_second(NodeLabeler& op) { return op.emit_with(op.axes(0), op.dtype(1)); }
 
 // Gate and value are not broadcast.
-void gated(NodeLabeler& op) {
-  const Axes axes = line_up(op);
+Expected<> gated(NodeLabeler& op) {
+  KVIK_TRY(const Axes axes, line_up(op));
   for (const size_t i : {size_t{0}, size_t{1}}) {
-    if (op.fitted(i, axes) != axes) op.refuse(fmt::format("gate and value have different axes; together they have {}", to_string(axes)));
+    KVIK_TRY(const Axes fitted, op.fitted(i, axes));
+    if (fitted != axes) return op.refuse(fmt::format("gate and value have different axes; together they have {}", to_string(axes)));
   }
-  op.set_output(0, axes, op.dtype(0));
-  op.emit();
+  return op.emit_with(axes, op.dtype(0));
 }
 
 // Only the first output is the value; where it is trained, a mask drops elements at random.
-void dropout(NodeLabeler& op) {
-  if (op.has(2)) op.refuse("may drop elements at random");
-  op.set_output(0, op.axes(0), op.dtype(0));
-  op.set_output(1, op.axes(0), DType::kBool);
-  op.emit();
+Expected<> dropout(NodeLabeler& op) {
+  if (op.has(2)) return op.refuse("may drop elements at random");
+  KVIK_CHECK(op.set_output(1, op.axes(0), DType::kBool));
+  return op.emit_with(op.axes(0), op.dtype(0));
 }
 
 // Bounds are single numbers.
-void clip(NodeLabeler& op) {
+Expected<> clip(NodeLabeler& op) {
   for (size_t i = 1; i < op.n_inputs(); ++i) {
-    if (op.is_row(i)) op.refuse("bounds depend on rows");
+    if (op.is_row(i)) return op.refuse("bounds depend on rows");
   }
-  same_type(op);
+  return same_type(op);
 }
 
 constexpr std::string_view kSameType[] = {

@@ -6,18 +6,18 @@
 namespace kvik::native {
 namespace {
 
-void mixture(NodeLabeler& op) {
-  const Axes &rows = op.axes(0), &router = op.axes(1);
-  if (rows.size() < 2 || has_symbol(rows.back())) op.refuse("has rows of no features");
+Expected<> mixture(NodeLabeler& op) {
+  KVIK_TRY(const Axes rows, op.axes(0));
+  KVIK_TRY(const Axes router, op.axes(1));
+  if (rows.size() < 2 || has_symbol(rows.back())) return op.refuse("has rows of no features");
   Axis flat;
   for (size_t i = 0; i + 1 < rows.size(); ++i) flat.insert(flat.end(), rows[i].begin(), rows[i].end());
   if (router.size() != 2 || router[0] != canonical(flat) || has_symbol(router[1]))
-    op.refuse(fmt::format("the router has {} for rows of {}", to_string(router), to_string(rows)));
+    return op.refuse(fmt::format("the router has {} for rows of {}", to_string(router), to_string(rows)));
   for (size_t i = 2; i < op.n_inputs(); ++i) {
-    if (op.is_row(i)) op.refuse(fmt::format("input {} depends on rows", i));
+    if (op.is_row(i)) return op.refuse(fmt::format("input {} depends on rows", i));
   }
-  op.set_output(0, rows, op.dtype(0));
-  op.emit();
+  return op.emit_with(rows, op.dtype(0));
 }
 
 }  // namespace

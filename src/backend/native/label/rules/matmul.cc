@@ -18,11 +18,13 @@ struct Product {
   Axes batch_a, batch_b;
 };
 
-Product product_of(NodeLabeler& op, bool swap_a, bool swap_b) {
-  Product product{op.fitted(0, {}), op.fitted(1, {})};
+Expected<Product> product_of(NodeLabeler& op, bool swap_a, bool swap_b) {
+  Product product;
+  KVIK_TRY(product.a, op.fitted(0, {}));
+  KVIK_TRY(product.b, op.fitted(1, {}));
   Axes &a = product.a, &b = product.b;
-  if (a.empty() || b.empty()) op.refuse("multiplies a scalar");
-  if ((swap_a && a.size() < 2) || (swap_b && b.size() < 2)) op.refuse("transposes a vector");
+  if (a.empty() || b.empty()) return op.refuse("multiplies a scalar");
+  if ((swap_a && a.size() < 2) || (swap_b && b.size() < 2)) return op.refuse("transposes a vector");
   if (swap_a) std::swap(a[a.size() - 1], a[a.size() - 2]);
   if (swap_b) std::swap(b[b.size() - 1], b[b.size() - 2]);
   product.inner_a = a.back();
@@ -38,53 +40,54 @@ Product product_of(NodeLabeler& op, bool swap_a, bool swap_b) {
   return product;
 }
 
-Axes result_of(NodeLabeler& op, const Product& product) {
-  Axes result = op.broadcast(std::vector<Axes>{product.batch_a, product.batch_b});
+Expected<Axes> result_of(NodeLabeler& op, const Product& product) {
+  KVIK_TRY(Axes result, op.broadcast(std::vector<Axes>{product.batch_a, product.batch_b}));
   result.insert(result.end(), product.m.begin(), product.m.end());
   result.insert(result.end(), product.n.begin(), product.n.end());
   return result;
 }
 
-DType product_dtype(const NodeLabeler& op) { return op.is("MatMulInteger") ? DType::kI32 : op.dtype(0); }
+Expected<DType> product_dtype(NodeLabeler& op) { return op.is("MatMulInteger") ? DType::kI32 : op.dtype(0); }
 
-void by_weight(NodeLabeler& op, const Product& product) {
+Expected<> by_weight(NodeLabeler& op, const Product& product) {
   if (has_symbol(product.inner_a) || has_symbol(product.inner_b))
-    op.refuse(fmt::format("sums over rows: {} by {}", to_string(product.a), to_string(product.b)));
-  if (product.inner_a != product.inner_b) op.refuse(fmt::format("inner axes differ: {} by {}", to_string(product.a), to_string(product.b)));
-  op.set_output(0, result_of(op, product), product_dtype(op));
-  op.emit();
+    return op.refuse(fmt::format("sums over rows: {} by {}", to_string(product.a), to_string(product.b)));
+  if (product.inner_a != product.inner_b)
+    return op.refuse(fmt::format("inner axes differ: {} by {}", to_string(product.a), to_string(product.b)));
+  return op.emit_with(result_of(op, product), product_dtype(op));
 }
 
 // Keys of a graph without a past are the rows of the call themselves; from the product on they are another axis than the queries.
-void tell_keys_from_queries(NodeLabeler& op, Product& product) {
-  if (product.n.empty() || !holds(product.n[0], kNew) || op.one_token()) return;
+Expected<> tell_keys_from_queries(NodeLabeler& op, Product& product) {
+  if (product.n.empty() || !holds(product.n[0], kNew) || op.one_token()) return {};
   Axes queries = product.batch_a;
-  if (holds(queries, kNew)) return;  // each row by itself
+  if (holds(queries, kNew)) return {};  // each row by itself
   queries.insert(queries.end(), product.m.begin(), product.m.end());
-  if (!holds(queries, kNew)) return;
-  if (op.labeler().flat().has_past) op.refuse("multiplies new rows with new rows outside a cache");
+  if (!holds(queries, kNew)) return {};
+  if (op.labeler().flat().has_past) return op.refuse("multiplies new rows with new rows outside a cache");
   for (Factor& one : op.labeler().labels().keys_on_left ? product.m[0] : product.n[0]) {
     if (one == factor(kNew)) one.symbol = kTotal;
   }
+  return {};
 }
 
-void of_features(NodeLabeler& op, Product product) {
-  if (product.inner_a != product.inner_b) op.refuse(fmt::format("inner axes differ: {} by {}", to_string(product.a), to_string(product.b)));
-  if (op.any_score()) op.refuse("multiplies attention scores over an axis of features");
-  tell_keys_from_queries(op, product);
-  const Axes result = result_of(op, product);
+Expected<> of_features(NodeLabeler& op, Product product) {
+  if (product.inner_a != product.inner_b)
+    return op.refuse(fmt::format("inner axes differ: {} by {}", to_string(product.a), to_string(product.b)));
+  if (op.any_score()) return op.refuse("multiplies attention scores over an axis of features");
+  KVIK_CHECK(tell_keys_from_queries(op, product));
+  KVIK_TRY(const Axes result, result_of(op, product));
   const bool pairs = holds(result, kNew) && on_keys(result);
   Axes right = product.b;
   right.insert(right.end(), product.n.begin(), product.n.end());
   const bool one_side = op.one_token() && on_keys(product.a) != on_keys(right);
   if (pairs || one_side) {
     if (!op.is("MatMul") && !op.is("FusedMatMul") && !op.is("TransposeMatMul") && !op.is("Gemm"))
-      op.refuse("multiplies queries and keys as integers");
+      return op.refuse("multiplies queries and keys as integers");
     op.labeler().labels().query_key[op.node().outputs[0]] = op.id();
     op.mark_score();
   }
-  op.set_output(0, result, product_dtype(op));
-  op.emit();
+  return op.emit_with(result, product_dtype(op));
 }
 
 bool same_keys(NodeLabeler& op, const Product& product) {
@@ -96,37 +99,40 @@ bool same_keys(NodeLabeler& op, const Product& product) {
   return (a == fresh && b == total) || (a == total && b == fresh);
 }
 
-void of_weights_and_values(NodeLabeler& op, const Product& product) {
+Expected<> of_weights_and_values(NodeLabeler& op, const Product& product) {
   const bool left = op.label(0).is_score, right = op.label(1).is_score;
-  if (left == right) op.refuse(fmt::format("sums over rows: {} by {}", to_string(product.a), to_string(product.b)));
-  if (!same_keys(op, product)) op.refuse(fmt::format("sums over {} and {}", to_string(product.inner_a), to_string(product.inner_b)));
-  op.set_attended_output(0, result_of(op, product), op.dtype(0));
+  if (left == right) return op.refuse(fmt::format("sums over rows: {} by {}", to_string(product.a), to_string(product.b)));
+  if (!same_keys(op, product)) return op.refuse(fmt::format("sums over {} and {}", to_string(product.inner_a), to_string(product.inner_b)));
+  KVIK_CHECK(op.set_attended_output(0, result_of(op, product), op.dtype(0)));
   op.add_attention(left ? 0 : 1);
+  return {};
 }
 
-void multiply(NodeLabeler& op, bool swap_a, bool swap_b) {
-  const Product product = product_of(op, swap_a, swap_b);
+Expected<> multiply(NodeLabeler& op, bool swap_a, bool swap_b) {
+  KVIK_TRY(const Product product, product_of(op, swap_a, swap_b));
   if (!op.is_row(0) || !op.is_row(1)) return by_weight(op, product);
   if (!has_symbol(product.inner_a) && !has_symbol(product.inner_b)) return of_features(op, product);
-  of_weights_and_values(op, product);
+  return of_weights_and_values(op, product);
 }
 
-void matmul(NodeLabeler& op) { multiply(op, false, false); }
+Expected<> matmul(NodeLabeler& op) { return multiply(op, false, false); }
 
-void fused_matmul(NodeLabeler& op) {
-  if (op.node().int_or("transBatchA", 0) != 0 || op.node().int_or("transBatchB", 0) != 0) op.refuse("transposes batches");
-  multiply(op, op.node().int_or("transA", 0) != 0, op.node().int_or("transB", 0) != 0);
+Expected<> fused_matmul(NodeLabeler& op) {
+  if (op.node().int_or("transBatchA", 0) != 0 || op.node().int_or("transBatchB", 0) != 0) return op.refuse("transposes batches");
+  return multiply(op, op.node().int_or("transA", 0) != 0, op.node().int_or("transB", 0) != 0);
 }
 
-void gemm(NodeLabeler& op) {
+Expected<> gemm(NodeLabeler& op) {
   const bool swap_a = op.node().int_or("transA", 0) != 0, swap_b = op.node().int_or("transB", 0) != 0;
-  const Product product = product_of(op, swap_a, swap_b);
-  if (product.a.size() != 2 || product.b.size() != 2) op.refuse("multiplies what is not a matrix");
+  KVIK_TRY(const Product product, product_of(op, swap_a, swap_b));
+  if (product.a.size() != 2 || product.b.size() != 2) return op.refuse("multiplies what is not a matrix");
   if (op.has(2)) {
     const Axes result = {product.m[0], product.n[0]};
-    if (op.broadcast(std::vector<Axes>{result, op.fitted(2, result)}) != result) op.refuse("adds more than it multiplies");
+    KVIK_TRY(const Axes added, op.fitted(2, result));
+    KVIK_TRY(const Axes sum, op.broadcast(std::vector<Axes>{result, added}));
+    if (sum != result) return op.refuse("adds more than it multiplies");
   }
-  multiply(op, swap_a, swap_b);
+  return multiply(op, swap_a, swap_b);
 }
 
 }  // namespace

@@ -13,46 +13,46 @@ namespace {
 class Places {
  public:
   // `index` has the axes of input 1, `data` those of input 0; coordinates are along the first axes of data.
-  Places(NodeLabeler& op, Axes index, const Axes& data) : op_(op), index_(std::move(index)), data_(data) {
-    if (op_.any_score()) op_.refuse("picks among scores");
-    if (index_.empty() || has_symbol(index_.back())) op_.refuse("its index has no coordinates");
-    n_ = static_cast<size_t>(row_size(index_.back()));
-    if (n_ > data_.size()) op_.refuse(fmt::format("names {} coordinates of {} axes", n_, data_.size()));
-    bind();
-  }
-
-  size_t n_coordinates() const { return n_; }
+  Places(NodeLabeler& op, Axes index, const Axes& data) : op_(op), index_(std::move(index)), data_(data) {}
 
   // The index of one row by itself, after it was checked at all sizes.
-  Tensor of_row() {
-    const std::vector<Tensor>& tensors = op_.labeler().at_sizes(op_.node().inputs[1]);
+  Expected<Tensor> of_row() {
+    KVIK_CHECK(bind());
+    KVIK_TRY(const std::vector<Tensor> tensors, op_.at_sizes(1));
     Tensor row(DType::kI64, row_dims(index_));
     std::vector<bool> known(static_cast<size_t>(row.size()));
-    for (size_t s = 0; s < tensors.size(); ++s) read(tensors[s], op_.sizes()[s], row.mutable_data<int64_t>(), known);
+    for (size_t s = 0; s < tensors.size(); ++s) KVIK_CHECK(read(tensors[s], op_.sizes()[s], row.mutable_data<int64_t>(), known));
     return row;
   }
 
+  size_t n_coordinates() const { return n_; }  // after of_row()
+
  private:
-  // Which axis of the index walks along each axis of rows in data.
-  void bind() {
+  // How many coordinates there are, and which axis of the index walks along each axis of rows in data.
+  Expected<> bind() {
+    if (op_.any_score()) return op_.refuse("picks among scores");
+    if (index_.empty() || has_symbol(index_.back())) return op_.refuse("its index has no coordinates");
+    n_ = static_cast<size_t>(row_size(index_.back()));
+    if (n_ > data_.size()) return op_.refuse(fmt::format("names {} coordinates of {} axes", n_, data_.size()));
     for (size_t c = 0; c < n_; ++c) {
       bound_.emplace_back();
       if (!has_symbol(data_[c])) continue;
       const auto end = index_.end() - 1;
       const auto same = std::find(index_.begin(), end, data_[c]);
       const bool only_rows = std::all_of(data_[c].begin(), data_[c].end(), [](const Factor& one) { return one.is_symbol(); });
-      if (same == end || !only_rows) op_.refuse("picks among rows: " + to_string(data_));
+      if (same == end || !only_rows) return op_.refuse("picks among rows: " + to_string(data_));
       bound_.back() = static_cast<size_t>(same - index_.begin());
     }
     for (size_t a = 0; a + 1 < index_.size(); ++a) {
       const auto walks = std::count(bound_.begin(), bound_.end(), std::optional(a));
-      if (has_symbol(index_[a]) ? walks != 1 : walks != 0) op_.refuse("several rows share a place: " + to_string(index_));
+      if (has_symbol(index_[a]) ? walks != 1 : walks != 0) return op_.refuse("several rows share a place: " + to_string(index_));
     }
+    return {};
   }
 
-  void read(const Tensor& tensor, const Sizes& sizes, std::span<int64_t> row, std::vector<bool>& known) {
+  Expected<> read(const Tensor& tensor, const Sizes& sizes, std::span<int64_t> row, std::vector<bool>& known) {
     const Dims dims = sizes.of(index_), row_shape = row_dims(index_);
-    if (tensor.dims() != dims) op_.refuse("its index has other axes at other sizes");
+    if (tensor.dims() != dims) return op_.refuse("its index has other axes at other sizes");
     const std::vector<int64_t> numbers = onnx::as_ints(tensor);
     std::vector<int64_t> at(dims.size());
     for (const int64_t number : numbers) {
@@ -61,21 +61,22 @@ class Places {
         to = to * static_cast<size_t>(row_shape[a]) + static_cast<size_t>(row_shape[a] == dims[a] ? at[a] : 0);
       }
       const auto c = static_cast<size_t>(at.back());
-      const int64_t one = bound_[c] ? at_own_row(number, at[*bound_[c]], sizes.of(data_[c])) : feature(number, data_[c]);
-      if (known[to] && row[to] != one) op_.refuse("picks other features for other rows");
+      KVIK_TRY(const int64_t one, bound_[c] ? at_own_row(number, at[*bound_[c]], sizes.of(data_[c])) : feature(number, data_[c]));
+      if (known[to] && row[to] != one) return op_.refuse("picks other features for other rows");
       row[to] = one, known[to] = true;
       for (size_t a = dims.size(); a-- > 0 && ++at[a] == dims[a];) at[a] = 0;
     }
+    return {};
   }
 
-  int64_t at_own_row(int64_t number, int64_t own, int64_t size) const {
-    if (number != own && number + size != own) op_.refuse(fmt::format("picks row {} where row {} stands", number, own));
-    return 0;
+  Expected<int64_t> at_own_row(int64_t number, int64_t own, int64_t size) const {
+    if (number != own && number + size != own) return op_.refuse(fmt::format("picks row {} where row {} stands", number, own));
+    return int64_t{0};
   }
 
-  int64_t feature(int64_t number, const Axis& axis) const {
+  Expected<int64_t> feature(int64_t number, const Axis& axis) const {
     const int64_t size = row_size(axis);
-    if (number < -size || number >= size) op_.refuse(fmt::format("picks element {} of {}", number, size));
+    if (number < -size || number >= size) return op_.refuse(fmt::format("picks element {} of {}", number, size));
     return number < 0 ? number + size : number;
   }
 
@@ -95,28 +96,28 @@ Axes joined(Axes front, const Axes& data, size_t from) {
 
 }  // namespace
 
-void gather_places(NodeLabeler& op) {
-  if (op.node().int_or("batch_dims", 0) != 0) op.refuse("picks in batches");
-  const Axes data = op.axes(0);
-  const Axes index = op.fitted(1, {});
+Expected<> gather_places(NodeLabeler& op) {
+  if (op.node().int_or("batch_dims", 0) != 0) return op.refuse("picks in batches");
+  KVIK_TRY(const Axes data, op.axes(0));
+  KVIK_TRY(const Axes index, op.fitted(1, {}));
   Places places(op, index, data);
-  op.replace_operand(1, places.of_row());
-  op.set_output(0, joined(without_last(index), data, places.n_coordinates()), op.dtype(0));
-  op.emit();
+  KVIK_TRY(Tensor places_of_row, places.of_row());
+  op.replace_operand(1, std::move(places_of_row));
+  return op.emit_with(joined(without_last(index), data, places.n_coordinates()), op.dtype(0));
 }
 
-void scatter_places(NodeLabeler& op) {
+Expected<> scatter_places(NodeLabeler& op) {
   if (op.node().string_or("reduction", "none") != "none" && op.node().string_or("reduction", "none") != "add")
-    op.refuse("combines what it writes with what is there");
-  const Axes index = op.fitted(1, {});
-  const Axes data = op.fitted(0, op.is_row(2) ? op.axes(2) : Axes());
+    return op.refuse("combines what it writes with what is there");
+  KVIK_TRY(const Axes index, op.fitted(1, {}));
+  KVIK_TRY(const Axes data, op.fitted(0, op.is_row(2) ? op.label(2).axes : Axes()));
   Places places(op, index, data);
+  KVIK_TRY(Tensor places_of_row, places.of_row());
   const Axes written = joined(without_last(index), data, places.n_coordinates());
-  if (op.fitted(2, written) != written)
-    op.refuse(fmt::format("writes {} where {} is named", to_string(op.fitted(2, written)), to_string(written)));
-  op.replace_operand(1, places.of_row());
-  op.set_output(0, data, op.dtype(0));
-  op.emit();
+  KVIK_TRY(const Axes updates, op.fitted(2, written));
+  if (updates != written) return op.refuse(fmt::format("writes {} where {} is named", to_string(updates), to_string(written)));
+  op.replace_operand(1, std::move(places_of_row));
+  return op.emit_with(data, op.dtype(0));
 }
 
 }  // namespace kvik::native

@@ -12,10 +12,12 @@ using enum Symbol;
 constexpr std::string_view kReductions[] = {"ReduceMean", "ReduceSum", "ReduceMax",       "ReduceMin",    "ReduceProd",
                                             "ReduceL1",   "ReduceL2",  "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"};
 
-void require_features(NodeLabeler& op, const std::vector<size_t>& over) {
+Expected<> require_features(NodeLabeler& op, const std::vector<size_t>& over) {
+  KVIK_TRY(const Axes axes, op.axes(0));
   for (const size_t at : over) {
-    if (has_symbol(op.axes(0)[at])) op.refuse(fmt::format("combines rows: it works over axis {} of {}", at, to_string(op.axes(0))));
+    if (has_symbol(axes[at])) return op.refuse(fmt::format("combines rows: it works over axis {} of {}", at, to_string(axes)));
   }
+  return {};
 }
 
 Axes without(const Axes& axes, const std::vector<size_t>& over, bool keep) {
@@ -28,128 +30,134 @@ Axes without(const Axes& axes, const std::vector<size_t>& over, bool keep) {
   return result;
 }
 
-std::vector<size_t> reduced_axes(NodeLabeler& op) {
-  const size_t rank = op.axes(0).size();
+Expected<std::vector<size_t>> reduced_axes(NodeLabeler& op, size_t rank) {
+  KVIK_TRY(const std::optional<std::vector<int64_t>> named, op.ints_of("axes", 1));
   std::vector<size_t> over;
-  for (const int64_t axis : op.ints_of("axes", 1).value_or(std::vector<int64_t>()))
-    over.push_back(static_cast<size_t>(op.axis_at(axis, rank)));
+  for (const int64_t axis : named.value_or(std::vector<int64_t>())) {
+    KVIK_TRY(const size_t at, op.axis_at(axis, rank));
+    over.push_back(at);
+  }
   if (over.empty() && op.node().int_or("noop_with_empty_axes", 0) == 0) {
     for (size_t i = 0; i < rank; ++i) over.push_back(i);
   }
   return over;
 }
 
-void reduce(NodeLabeler& op) {
-  const std::vector<size_t> over = reduced_axes(op);
+Expected<> reduce(NodeLabeler& op) {
+  KVIK_TRY(const Axes axes, op.axes(0));
+  KVIK_TRY(const std::vector<size_t> over, reduced_axes(op, axes.size()));
   const bool keeps = op.node().int_or("keepdims", 1) != 0;
   // Scores may be reduced over their keys: it is the attention's own affair, and is probed with it.
-  if (!(op.any_score() && keeps)) require_features(op, over);
-  op.set_output(0, without(op.axes(0), over, keeps), op.dtype(0));
-  op.emit();
+  if (!(op.any_score() && keeps)) KVIK_CHECK(require_features(op, over));
+  return op.emit_with(without(axes, over, keeps), op.dtype(0));
 }
 
 // Older opsets flatten everything from the axis on.
-std::vector<size_t> softmax_axes(NodeLabeler& op) {
-  const size_t rank = op.axes(0).size();
+Expected<std::vector<size_t>> softmax_axes(NodeLabeler& op, const Axes& axes) {
   const bool flattens = op.node().opset < 13;
-  const auto first = static_cast<size_t>(op.axis_at(op.node().int_or("axis", flattens ? 1 : -1), rank));
+  KVIK_TRY(const size_t first, op.axis_at(op.node().int_or("axis", flattens ? 1 : -1), axes.size()));
   std::vector<size_t> over = {first};
-  for (size_t i = first + 1; flattens && i < rank; ++i) {
-    if (!op.axes(0)[i].empty()) over.push_back(i);
+  for (size_t i = first + 1; flattens && i < axes.size(); ++i) {
+    if (!axes[i].empty()) over.push_back(i);
   }
   return over;
 }
 
-bool is_over_keys(NodeLabeler& op, const std::vector<size_t>& over) {
+bool is_over_keys(const NodeLabeler& op, const Axes& axes, const std::vector<size_t>& over) {
   if (!op.is("Softmax") || !op.any_score() || over.size() != 1) return false;
-  const Axis& axis = op.axes(0)[over.front()];
+  const Axis& axis = axes[over.front()];
   return axis == Axis{factor(kTotal)} || axis == Axis{factor(kSource)} || axis == Axis{factor(kTotalAndSink)};
 }
 
 // Scores of a graph without a past that are weighed along what was taken for the queries: it is the other way round.
-bool is_over_queries(NodeLabeler& op, const std::vector<size_t>& over) {
+bool is_over_queries(NodeLabeler& op, const Axes& axes, const std::vector<size_t>& over) {
   if (!op.is("Softmax") || !op.any_score() || over.size() != 1 || op.labeler().flat().has_past) return false;
-  return op.axes(0)[over.front()] == Axis{factor(kNew)} && !op.labeler().labels().keys_on_left;
+  return axes[over.front()] == Axis{factor(kNew)} && !op.labeler().labels().keys_on_left;
 }
 
-void softmax(NodeLabeler& op) {
-  const std::vector<size_t> over = softmax_axes(op);
-  if (is_over_queries(op, over)) {
+Expected<> softmax(NodeLabeler& op) {
+  KVIK_TRY(const Axes axes, op.axes(0));
+  KVIK_TRY(const std::vector<size_t> over, softmax_axes(op, axes));
+  if (is_over_queries(op, axes, over)) {
     op.labeler().hints.keys_on_left = true;
     op.labeler().learned = true;
   }
-  if (!is_over_keys(op, over)) require_features(op, over);
-  op.set_output(0, op.axes(0), op.dtype(0));
-  op.emit();
+  if (!is_over_keys(op, axes, over)) KVIK_CHECK(require_features(op, over));
+  return op.emit_with(axes, op.dtype(0));
 }
 
-void arg_reduce(NodeLabeler& op) {
-  const std::vector<size_t> over = {static_cast<size_t>(op.axis_at(op.node().int_or("axis", 0), op.axes(0).size()))};
-  require_features(op, over);
-  op.set_output(0, without(op.axes(0), over, op.node().int_or("keepdims", 1) != 0), DType::kI64);
-  op.emit();
+Expected<> arg_reduce(NodeLabeler& op) {
+  KVIK_TRY(const Axes axes, op.axes(0));
+  KVIK_TRY(const size_t at, op.axis_at(op.node().int_or("axis", 0), axes.size()));
+  KVIK_CHECK(require_features(op, {at}));
+  return op.emit_with(without(axes, {at}, op.node().int_or("keepdims", 1) != 0), DType::kI64);
 }
 
-void top_k(NodeLabeler& op) {
-  Axes axes = op.axes(0);
-  const auto at = static_cast<size_t>(op.axis_at(op.node().int_or("axis", -1), axes.size()));
-  require_features(op, {at});
-  const std::vector<int64_t> k = op.ints(1);
-  if (k.size() != 1 || k[0] < 1 || k[0] > row_size(axes[at])) op.refuse("takes an odd number of elements");
+Expected<> top_k(NodeLabeler& op) {
+  KVIK_TRY(Axes axes, op.axes(0));
+  KVIK_TRY(const size_t at, op.axis_at(op.node().int_or("axis", -1), axes.size()));
+  KVIK_CHECK(require_features(op, {at}));
+  KVIK_TRY(const std::vector<int64_t> k, op.ints(1));
+  if (k.size() != 1 || k[0] < 1 || k[0] > row_size(axes[at])) return op.refuse("takes an odd number of elements");
   axes[at] = {factor(k[0])};
-  op.set_output(0, axes, op.dtype(0));
-  op.set_output(1, axes, DType::kI64);
-  op.emit();
+  KVIK_CHECK(op.set_output(1, axes, DType::kI64));
+  return op.emit_with(axes, op.dtype(0));
 }
 
-void cumulative(NodeLabeler& op) {
-  const std::vector<int64_t> axis = op.ints(1);
-  if (axis.size() != 1) op.refuse("names no axis");
-  require_features(op, {static_cast<size_t>(op.axis_at(axis[0], op.axes(0).size()))});
-  op.set_output(0, op.axes(0), op.dtype(0));
-  op.emit();
+Expected<> cumulative(NodeLabeler& op) {
+  KVIK_TRY(const std::vector<int64_t> axis, op.ints(1));
+  if (axis.size() != 1) return op.refuse("names no axis");
+  KVIK_TRY(const Axes axes, op.axes(0));
+  KVIK_TRY(const size_t at, op.axis_at(axis[0], axes.size()));
+  KVIK_CHECK(require_features(op, {at}));
+  return op.emit_with(axes, op.dtype(0));
 }
 
 // Normalises everything from an axis on; scale and bias are constants of those axes.
-void normalize(NodeLabeler& op) {
-  const Axes axes = op.axes(0);
-  const auto first = static_cast<size_t>(op.axis_at(op.node().int_or("axis", -1), axes.size()));
+Expected<> normalize(NodeLabeler& op) {
+  KVIK_TRY(const Axes axes, op.axes(0));
+  KVIK_TRY(const size_t first, op.axis_at(op.node().int_or("axis", -1), axes.size()));
   std::vector<size_t> over;
   for (size_t i = first; i < axes.size(); ++i) over.push_back(i);
-  require_features(op, over);
+  KVIK_CHECK(require_features(op, over));
   std::vector<Axes> all = {axes};
   for (size_t i = 1; i < op.n_inputs(); ++i) {
-    if (op.has(i)) all.push_back(op.fitted(i, axes));
+    if (!op.has(i)) continue;
+    KVIK_TRY(Axes fitted, op.fitted(i, axes));
+    all.push_back(std::move(fitted));
   }
-  if (op.broadcast(all) != axes) op.refuse("scale and bias have other axes than the rows");
+  KVIK_TRY(const Axes together, op.broadcast(all));
+  if (together != axes) return op.refuse("scale and bias have other axes than the rows");
   const Axes statistics = without(axes, over, true);
-  op.set_output(0, axes, op.dtype(0));
-  op.set_output(1, statistics, DType::kF32);
-  op.set_output(2, statistics, DType::kF32);
-  op.emit();
+  KVIK_CHECK(op.set_output(1, statistics, DType::kF32));
+  KVIK_CHECK(op.set_output(2, statistics, DType::kF32));
+  return op.emit_with(axes, op.dtype(0));
 }
 
 // As above on the sum of two rows (and a bias), which is the last output; the ones between are statistics.
-void skip_normalize(NodeLabeler& op) {
-  const Axes axes = op.axes(0);
-  require_features(op, {axes.size() - 1});
+Expected<> skip_normalize(NodeLabeler& op) {
+  KVIK_TRY(const Axes axes, op.axes(0));
+  KVIK_CHECK(require_features(op, {axes.size() - 1}));
   std::vector<Axes> all;
   for (size_t i = 0; i < op.n_inputs(); ++i) {
-    if (op.has(i)) all.push_back(op.fitted(i, axes));
+    if (!op.has(i)) continue;
+    KVIK_TRY(Axes fitted, op.fitted(i, axes));
+    all.push_back(std::move(fitted));
   }
-  if (op.broadcast(all) != axes) op.refuse("the inputs have other axes than the rows");
+  KVIK_TRY(const Axes together, op.broadcast(all));
+  if (together != axes) return op.refuse("the inputs have other axes than the rows");
   const Axes statistics = without(axes, {axes.size() - 1}, true);
-  op.set_output(0, axes, op.dtype(0));
-  op.set_output(1, statistics, DType::kF32);
-  op.set_output(2, statistics, DType::kF32);
-  op.set_output(3, axes, op.dtype(0));
-  op.emit();
+  KVIK_CHECK(op.set_output(1, statistics, DType::kF32));
+  KVIK_CHECK(op.set_output(2, statistics, DType::kF32));
+  KVIK_CHECK(op.set_output(3, axes, op.dtype(0)));
+  return op.emit_with(axes, op.dtype(0));
 }
 
-void lp_normalize(NodeLabeler& op) {
-  require_features(op, {static_cast<size_t>(op.axis_at(op.node().int_or("axis", -1), op.axes(0).size()))});
-  op.set_output(0, op.axes(0), op.dtype(0));
-  op.emit();
+Expected<> lp_normalize(NodeLabeler& op) {
+  KVIK_TRY(const Axes axes, op.axes(0));
+  KVIK_TRY(const size_t at, op.axis_at(op.node().int_or("axis", -1), axes.size()));
+  KVIK_CHECK(require_features(op, {at}));
+  return op.emit_with(axes, op.dtype(0));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace kvik::native {
 namespace {
 
-Dims resolved_target(NodeLabeler& op, Dims target, const Dims& dims) {
+Expected<Dims> resolved_target(NodeLabeler& op, Dims target, const Dims& dims) {
   const int64_t total = element_count(dims);
   int64_t known = 1;
   int64_t* open = nullptr;
@@ -17,7 +17,7 @@ Dims resolved_target(NodeLabeler& op, Dims target, const Dims& dims) {
     if (target[i] == -1 && open == nullptr) {
       open = &target[i];
     } else if (target[i] < 1 || target[i] > total) {
-      op.refuse(fmt::format("cannot reshape {} to {}", to_string(dims), to_string(target)));
+      return op.refuse(fmt::format("cannot reshape {} to {}", to_string(dims), to_string(target)));
     } else {
       known *= target[i];
       if (known > total) break;
@@ -25,73 +25,80 @@ Dims resolved_target(NodeLabeler& op, Dims target, const Dims& dims) {
   }
   if (open != nullptr && known <= total) *open = total / known;
   if (checked_elements(target) != total)
-    op.refuse(fmt::format("reshapes {} to {}: a size was baked in at export", to_string(dims), to_string(target)));
+    return op.refuse(fmt::format("reshapes {} to {}: a size was baked in at export", to_string(dims), to_string(target)));
   return target;
 }
 
-void set_regrouped(NodeLabeler& op, std::span<const Dims> targets) {
-  const std::optional<Axes> axes = regroup(op.axes(0), targets, op.sizes());
-  if (!axes) op.refuse(fmt::format("cannot group {} as {}", to_string(op.axes(0)), to_string(targets.front())));
-  op.set_output(0, *axes, op.dtype(0));
-  op.emit_reshape(0);
+Expected<> set_regrouped(NodeLabeler& op, std::span<const Dims> targets) {
+  KVIK_TRY(const Axes axes, op.axes(0));
+  const std::optional<Axes> regrouped = regroup(axes, targets, op.sizes());
+  if (!regrouped) return op.refuse(fmt::format("cannot group {} as {}", to_string(axes), to_string(targets.front())));
+  return op.emit_alias(0, *regrouped);
 }
 
-void reshape(NodeLabeler& op) {
+Expected<> reshape(NodeLabeler& op) {
   std::vector<std::vector<int64_t>> wanted(op.sizes().size());
   if (op.node().has("shape")) {
     for (auto& one : wanted) one = op.node().ints_or("shape", {});
   } else {
-    wanted = op.ints_by_size(1);
+    KVIK_TRY(wanted, op.ints_by_size(1));
   }
+  KVIK_TRY(const Axes axes, op.axes(0));
   std::vector<Dims> targets;
-  for (size_t s = 0; s < wanted.size(); ++s) targets.push_back(resolved_target(op, wanted[s], op.sizes()[s].of(op.axes(0))));
-  set_regrouped(op, targets);
+  for (size_t s = 0; s < wanted.size(); ++s) {
+    KVIK_TRY(Dims target, resolved_target(op, wanted[s], op.sizes()[s].of(axes)));
+    targets.push_back(std::move(target));
+  }
+  return set_regrouped(op, targets);
 }
 
-void flatten(NodeLabeler& op) {
-  const auto rank = static_cast<int64_t>(op.axes(0).size());
+Expected<> flatten(NodeLabeler& op) {
+  KVIK_TRY(const Axes axes, op.axes(0));
+  const auto rank = static_cast<int64_t>(axes.size());
   int64_t axis = op.node().int_or("axis", 1);
   if (axis < 0) axis += rank;
-  if (axis < 0 || axis > rank) op.refuse(fmt::format("axis {} of {} axes", axis, rank));
+  if (axis < 0 || axis > rank) return op.refuse(fmt::format("axis {} of {} axes", axis, rank));
   std::vector<Dims> targets;
   for (const Sizes& sizes : op.sizes()) {
-    const Dims dims = sizes.of(op.axes(0));
+    const Dims dims = sizes.of(axes);
     Dims target = {1, 1};
     for (size_t i = 0; i < dims.size(); ++i) target[static_cast<int64_t>(i) < axis ? 0 : 1] *= dims[i];
     targets.push_back(std::move(target));
   }
-  set_regrouped(op, targets);
+  return set_regrouped(op, targets);
 }
 
-void squeeze(NodeLabeler& op) {
-  const Axes& axes = op.axes(0);
-  const std::optional<std::vector<int64_t>> named = op.ints_of("axes", 1);
+Expected<> squeeze(NodeLabeler& op) {
+  KVIK_TRY(const Axes axes, op.axes(0));
+  KVIK_TRY(const std::optional<std::vector<int64_t>> named, op.ints_of("axes", 1));
   std::vector<bool> dropped(axes.size());
   for (size_t i = 0; i < axes.size() && !named; ++i) dropped[i] = axes[i].empty();
   for (const int64_t axis : named.value_or(std::vector<int64_t>())) {
-    const auto at = static_cast<size_t>(op.axis_at(axis, axes.size()));
-    if (!axes[at].empty()) op.refuse(fmt::format("squeezes axis {} of {}", axis, to_string(axes)));
+    KVIK_TRY(const size_t at, op.axis_at(axis, axes.size()));
+    if (!axes[at].empty()) return op.refuse(fmt::format("squeezes axis {} of {}", axis, to_string(axes)));
     dropped[at] = true;
   }
   Axes kept;
   for (size_t i = 0; i < axes.size(); ++i) {
     if (!dropped[i]) kept.push_back(axes[i]);
   }
-  op.set_output(0, std::move(kept), op.dtype(0));
-  op.emit_reshape(0);
+  return op.emit_alias(0, std::move(kept));
 }
 
-void unsqueeze(NodeLabeler& op) {
-  Axes axes = op.axes(0);
-  std::vector<int64_t> named = op.ints_of("axes", 1).value_or(std::vector<int64_t>());
-  for (int64_t& axis : named) axis = op.axis_at(axis, axes.size() + named.size());
-  std::sort(named.begin(), named.end());
-  for (const int64_t axis : named) {
-    if (axis > static_cast<int64_t>(axes.size())) op.refuse("names an axis twice");
-    axes.insert(axes.begin() + axis, Axis{});
+Expected<> unsqueeze(NodeLabeler& op) {
+  KVIK_TRY(Axes axes, op.axes(0));
+  KVIK_TRY(const std::optional<std::vector<int64_t>> named, op.ints_of("axes", 1));
+  std::vector<size_t> added;
+  for (const int64_t axis : named.value_or(std::vector<int64_t>())) {
+    KVIK_TRY(const size_t at, op.axis_at(axis, axes.size() + named->size()));
+    added.push_back(at);
   }
-  op.set_output(0, std::move(axes), op.dtype(0));
-  op.emit_reshape(0);
+  std::sort(added.begin(), added.end());
+  for (const size_t at : added) {
+    if (at > axes.size()) return op.refuse("names an axis twice");
+    axes.insert(axes.begin() + static_cast<std::ptrdiff_t>(at), Axis{});
+  }
+  return op.emit_alias(0, std::move(axes));
 }
 
 }  // namespace

@@ -32,30 +32,32 @@ struct Bounds {
 };
 
 // Short sequences do not have a part that is cut off beyond some length.
-void look_far(NodeLabeler& op, Bounds& bounds) {
+Expected<> look_far(NodeLabeler& op, Bounds& bounds) {
   const size_t count = bounds.starts.front().size();
   CompileState& state = op.labeler().state();
   for (const Sizes& sizes : long_sizes(state.labels, state.options.context)) {
     Probe& probe = state.probes.at(sizes);
-    const Evaluated<Tensor> start = probe.try_get(op.node().inputs[1]), end = probe.try_get(op.node().inputs[2]);
-    if (!start || !end) return;  // the graph has no such length
+    KVIK_TRY(const Evaluated<Tensor> start, probe.try_get(op.node().inputs[1]));
+    KVIK_TRY(const Evaluated<Tensor> end, probe.try_get(op.node().inputs[2]));
+    if (!start || !end) return {};  // the graph has no such length
     bounds.starts.push_back(onnx::as_ints(*start));
     bounds.ends.push_back(onnx::as_ints(*end));
     bounds.sizes.push_back(sizes);
     if (bounds.starts.back().size() != count || bounds.ends.back().size() != count)
-      op.refuse("the number of its bounds varies with the sizes");
+      return op.refuse("the number of its bounds varies with the sizes");
   }
+  return {};
 }
 
-Bounds bounds_of(NodeLabeler& op) {
+Expected<Bounds> bounds_of(NodeLabeler& op) {
   Bounds bounds;
   bounds.sizes.assign(op.sizes().begin(), op.sizes().end());
   if (op.n_inputs() > 1) {
-    bounds.starts = op.ints_by_size(1);
-    bounds.ends = op.ints_by_size(2);
-    look_far(op, bounds);
-    if (op.has(3)) bounds.axes = op.ints(3);
-    if (op.has(4)) bounds.steps = op.ints(4);
+    KVIK_TRY(bounds.starts, op.ints_by_size(1));
+    KVIK_TRY(bounds.ends, op.ints_by_size(2));
+    KVIK_CHECK(look_far(op, bounds));
+    KVIK_TRY(bounds.axes, op.has(3) ? op.ints(3) : std::vector<int64_t>());
+    KVIK_TRY(bounds.steps, op.has(4) ? op.ints(4) : std::vector<int64_t>());
   } else {
     bounds.starts.assign(op.sizes().size(), op.node().ints_or("starts", {}));
     bounds.ends.assign(op.sizes().size(), op.node().ints_or("ends", {}));
@@ -69,7 +71,7 @@ Bounds bounds_of(NodeLabeler& op) {
   const size_t count = bounds.starts.front().size();
   for (size_t i = bounds.axes.size(); i < count; ++i) bounds.axes.push_back(static_cast<int64_t>(i));
   bounds.steps.resize(count, 1);
-  if (bounds.ends.front().size() != count || bounds.axes.size() != count) op.refuse("starts, ends and axes differ in number");
+  if (bounds.ends.front().size() != count || bounds.axes.size() != count) return op.refuse("starts, ends and axes differ in number");
   return bounds;
 }
 
@@ -80,9 +82,9 @@ struct FeatureSlice {
 
 class Slicing {
  public:
-  Slicing(NodeLabeler& op) : op_(op), axes_(op.axes(0)) {}
+  Slicing(NodeLabeler& op, Axes axes) : op_(op), axes_(std::move(axes)) {}
 
-  void cut(size_t at, const std::vector<Range>& ranges, std::span<const Sizes> sizes) {
+  Expected<> cut(size_t at, const std::vector<Range>& ranges, std::span<const Sizes> sizes) {
     const Axis& axis = axes_[at];
     const auto every = [&](auto&& test) {
       for (size_t s = 0; s < sizes.size(); ++s) {
@@ -90,9 +92,12 @@ class Slicing {
       }
       return true;
     };
-    if (every([&](const Range& range, const Sizes& set) { return range.is_all_of(set.of(axis)); })) return;
+    if (every([&](const Range& range, const Sizes& set) { return range.is_all_of(set.of(axis)); })) return {};
     const bool same_range = every([&](const Range& range, const Sizes&) { return range == ranges.front(); });
-    if (!has_symbol(axis) && same_range) return cut_features(at, ranges.front());
+    if (!has_symbol(axis) && same_range) {
+      cut_features(at, ranges.front());
+      return {};
+    }
     const auto is_last = [&](const Range& range, const Sizes& set) { return range.count == 1 && range.start == set.of(axis) - 1; };
     const auto is_fresh = [](const Range& range, const Sizes& set) {
       return range.count == set.fresh && range.start == set.past && range.step == 1;
@@ -110,13 +115,13 @@ class Slicing {
       axes_[at] = canonical({factor(ranges.front().count)});
       op_.poison(fmt::format("takes a part of an axis of rows ({} of {})", ranges.front().count, to_string(axis)));
     } else {
-      op_.refuse(fmt::format("slices an axis of rows: {}", to_string(axis)));
+      return op_.refuse(fmt::format("slices an axis of rows: {}", to_string(axis)));
     }
+    return {};
   }
 
-  void finish() {
-    op_.set_output(0, axes_, op_.dtype(0));
-    if (features_.axes.empty()) return op_.emit_reshape(0);
+  Expected<> finish() {
+    if (features_.axes.empty()) return op_.emit_alias(0, axes_);
     const auto list = [](const std::vector<int64_t>& values) { return Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values); };
     if (op_.n_inputs() > 1) {
       op_.replace_operand(1, list(features_.starts));
@@ -124,7 +129,7 @@ class Slicing {
       op_.replace_operand(3, list(features_.axes));
       op_.replace_operand(4, list(features_.steps));
     }
-    op_.emit();
+    return op_.emit_with(axes_, op_.dtype(0));
   }
 
  private:
@@ -143,20 +148,21 @@ class Slicing {
   FeatureSlice features_;
 };
 
-void slice(NodeLabeler& op) {
-  const Bounds bounds = bounds_of(op);
-  const Axes& axes = op.axes(0);
-  Slicing slicing(op);
+Expected<> slice(NodeLabeler& op) {
+  KVIK_TRY(const Bounds bounds, bounds_of(op));
+  KVIK_TRY(const Axes axes, op.axes(0));
+  Slicing slicing(op, axes);
   for (size_t j = 0; j < bounds.axes.size(); ++j) {
-    const auto at = static_cast<size_t>(op.axis_at(bounds.axes[j], axes.size()));
-    if (bounds.steps[j] == 0 || std::abs(bounds.steps[j]) > std::numeric_limits<int32_t>::max()) op.refuse("has a step of 0 or too far");
+    KVIK_TRY(const size_t at, op.axis_at(bounds.axes[j], axes.size()));
+    if (bounds.steps[j] == 0 || std::abs(bounds.steps[j]) > std::numeric_limits<int32_t>::max())
+      return op.refuse("has a step of 0 or too far");
     std::vector<Range> ranges;
     for (size_t s = 0; s < bounds.sizes.size(); ++s) {
       ranges.push_back(clamped(bounds.starts[s][j], bounds.ends[s][j], bounds.steps[j], bounds.sizes[s].of(axes[at])));
     }
-    slicing.cut(at, ranges, bounds.sizes);
+    KVIK_CHECK(slicing.cut(at, ranges, bounds.sizes));
   }
-  slicing.finish();
+  return slicing.finish();
 }
 
 }  // namespace

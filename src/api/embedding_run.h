@@ -1,0 +1,56 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "api/state.h"
+#include "base/log.h"
+#include "kvik/kvik.h"
+
+namespace kvik::api {
+
+// What is wrong with a model, except that one that embeds does not generate.
+void log_problems(const analysis::Signature& signature, const Log& log);
+
+// The one that embed() uses unless an option says otherwise.
+backend::Embedder& default_embedder(const Model::State& state);
+
+// The most tokens of a text that a model computes; 0: unknown.
+int most_tokens(const Model::State& state, const backend::EmbedderTraits& traits);
+
+// One call of Model::embed(): add the texts, then run(). Used by one thread.
+class EmbeddingRun {
+ public:
+  // Throws Error if the model does not embed, or if nothing says how.
+  EmbeddingRun(std::shared_ptr<const Model::State> state, EmbedOptions options);
+
+  int size() const { return options_.dimensions > 0 ? options_.dimensions : full_size(); }  // of a vector
+
+  // Throw Error for a text that has no tokens, is too long, or has ids outside the vocabulary.
+  void add_text(std::string_view text);
+  void add_ids(std::vector<TokenId> ids);
+
+  // In the order of the texts.
+  std::vector<Embedding> run();
+
+ private:
+  int full_size() const;
+  bool normalizes() const;
+  std::string prompt_text() const;
+  int64_t count_prompt() const;
+  std::vector<TokenId> cut(std::vector<TokenId> ids, std::string_view text) const;
+  void add(std::vector<TokenId> ids);
+  std::vector<float> vector_of(const Tensor& hidden, int64_t n_skipped) const;
+
+  std::shared_ptr<const Model::State> state_;
+  EmbedOptions options_;
+  std::vector<engine::Pooling> pooling_;  // empty: the graph pools
+  std::shared_ptr<backend::Embedder> embedder_;
+  std::string prompt_;
+  int64_t n_prompt_ = 0;  // tokens of it that are left out of means
+  int most_ = 0;          // tokens of a text; 0: unknown
+  std::vector<std::vector<TokenId>> texts_;
+  std::vector<bool> has_prompt_;
+};
+
+}  // namespace kvik::api

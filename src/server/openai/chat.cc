@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <fmt/format.h>
+#include <iterator>
+
+#include "server/chat/output_format.h"
+#include "server/chat/prompt.h"
+#include "server/chat/translate_text.h"
+#include "server/openai/answer.h"
+#include "server/openai/openai.h"
+
+namespace kvik::server::openai {
+namespace {
+
+constexpr size_t kMostTools = 128;
+
+struct ChatRequest {
+  TextRequest text;
+  Json messages;
+  Json tools = Json::array();  // as the client sent them; none if they must not be used
+  std::vector<std::string> tool_names;
+  std::vector<Json> forced;  // functions, one of which must be called; empty: as the model likes
+  Json template_variables = Json::object();
+};
+
+// {"type": "function", "function": {"name": …}}
+std::string chosen_name(const Fields& body) {
+  const std::optional<Fields> choice = body.object("tool_choice");
+  const std::optional<Fields> function = choice->object("function");
+  if (!function) choice->fail("function", "an object");
+  return function->required_text("name");
+}
+
+void read_tools(const Fields& body, ChatRequest& request) {
+  std::vector<Json> functions;
+  for (const Fields& tool : body.objects("tools", kMostTools)) {
+    if (tool.text("type").value_or("function") != "function") tool.fail("type", "\"function\"");
+    const std::optional<Fields> function = tool.object("function");
+    if (!function) tool.fail("function", "an object");
+    request.tool_names.push_back(function->required_text("name"));
+    function->object("parameters");  // must be one
+    functions.push_back(function->json());
+  }
+  if (!functions.empty()) request.tools = *body.find("tools");
+  const Json* const choice = body.find("tool_choice");
+  if (choice == nullptr || *choice == "auto") return;
+  if (*choice == "none") {
+    request.tools = Json::array();
+    request.tool_names.clear();
+  } else if (*choice == "required") {
+    if (functions.empty()) body.fail("tools", "a list of tools, because 'tool_choice' is \"required\",");
+    request.forced = functions;
+  } else if (choice->is_object()) {
+    const std::string name = chosen_name(body);
+    std::ranges::copy_if(functions, std::back_inserter(request.forced), [&](const Json& function) { return function["name"] == name; });
+    if (request.forced.empty()) body.fail("tool_choice", "the name of one of the tools");
+  } else {
+    body.fail("tool_choice", "\"none\", \"auto\", \"required\" or a function");
+  }
+}
+
+ChatRequest read_chat_request(const Fields& body, const ServeOptions& options) {
+  ChatRequest request;
+  request.text = read_text_request(body, options);
+  request.messages = template_messages(body, "messages");
+  refuse(body, {"functions", "function_call", "audio", "prediction", "web_search_options"});
+  read_tools(body, request);
+  request.text.options.constraint = read_response_format(body, options);
+  if (const std::optional<Fields> variables = body.object("chat_template_kwargs")) request.template_variables = variables->json();
+  return request;
+}
+
+void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const Registry::Handle& model, ChatRequest request) {
+  ChatAnswer how{exchange, model, request.text, {}};
+  if (translates_text(*model)) {
+    how.request.n = 1;
+    return answer_with_translation(service, exchange, model, last_user_text(request.messages), request.text.options,
+                                   new_chat_writer(std::move(how)));
+  }
+  if (model->engine == nullptr) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name), "model");
+  std::string prompt = render_chat(*model, request.messages, request.tools, request.template_variables);
+  if (!request.tools.empty()) {
+    const std::optional<ToolFormat> format = ToolFormat::derive(model->chat_template);
+    if (!format)
+      throw ApiError(400, "unsupported_parameter", fmt::format("the chat template of {} has no tools", model->facts.name), "tools");
+    for (int i = 0; i < request.text.n; ++i) how.tools.push_back(std::make_unique<ToolReader>(*format, request.tool_names));
+    if (!request.forced.empty()) {  // the call has begun, and what follows is its JSON
+      prompt += format->prefix;
+      request.text.options.constraint = compile_schema(format->schema_of(request.forced), "tools", service.options);
+    }
+  }
+  GenerationRequest generation;
+  generation.prompts = {tokenize_prompt(*model, prompt, !model->has_chat_template(), service.options.max_prompt_bytes)};
+  if (!request.text.options.max_tokens)
+    request.text.options.max_tokens = room_behind(*model, generation.prompts[0].size(), service.options);
+  generation.choices = request.text.choices();
+  generate(service, exchange, model, std::move(generation), new_chat_writer(std::move(how)));
+}
+
+}  // namespace
+
+void chat_completions(Service& service, const std::shared_ptr<Exchange>& exchange) {
+  const Json json = parse_body(exchange->request.body);
+  const Fields body(json);
+  ChatRequest request = read_chat_request(body, service.options);
+  if (request.text.best_of > request.text.n) refuse(body, {"best_of"});
+  if (const std::optional<std::string> user = body.text("user")) exchange->user = *user;
+  const std::string name = request.text.model;
+  service.with_model(exchange, name, [&service, exchange, request = std::move(request)](const Registry::Handle& model) {
+    answer(service, exchange, model, request);
+  });
+}
+
+}  // namespace kvik::server::openai

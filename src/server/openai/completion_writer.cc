@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <span>
+
+#include "server/openai/answer.h"
+#include "server/openai/logprobs.h"
+
+namespace kvik::server::openai {
+namespace {
+
+void add_prompt(CompletionLogprobs& to, const LoadedModel& model, const CompletionAnswer::Echo* echo) {
+  if (echo == nullptr || echo->logprobs.empty()) return;
+  to.add_without_logprob(model, echo->logprobs.front().id);
+  to.add(model, {echo->logprobs.begin() + 1, echo->logprobs.end()});
+}
+
+Json choice_json(size_t index, const std::string& text, const Json& logprobs, const Json& finish) {
+  return {{"index", index}, {"text", text}, {"logprobs", logprobs}, {"finish_reason", finish}};
+}
+
+class CompletionStreamWriter final : public AnswerWriter {
+ public:
+  explicit CompletionStreamWriter(CompletionAnswer answer)
+      : answer_(std::move(answer)), envelope_(*answer_.model, "cmpl-"), logprobs_(answer_.n_choices()) {}
+
+  void update(size_t choice, StreamUpdate update) override {
+    begin();
+    Json logprobs;
+    if (answer_.request.shows_logprobs) {
+      logprobs_[choice].add(*answer_.model, update.tokens);
+      if (!logprobs_[choice].empty()) logprobs = logprobs_[choice].take();
+    }
+    if (update.text.empty() && logprobs.is_null() && !update.finish) return;
+    answer_.exchange->write(
+        chunk(choice_json(choice, update.text, logprobs, update.finish ? Json(finish_reason(*update.finish)) : Json())));
+  }
+
+  void done(const GenerationSummary& summary) override {
+    begin();
+    if (answer_.request.include_usage) {
+      Json last = envelope_.json("text_completion");
+      last["choices"] = Json::array();
+      last["usage"] = usage_json(summary.prompt_tokens, summary.completion_tokens, summary.reused_tokens);
+      answer_.exchange->write(event(last));
+    }
+    answer_.exchange->write("data: [DONE]\n\n");
+    answer_.exchange->end();
+  }
+
+  void failed(const ApiError& error) override { write_failure(*answer_.exchange, has_begun_, error); }
+
+ private:
+  void begin() {
+    if (std::exchange(has_begun_, true)) return;
+    answer_.exchange->begin("text/event-stream");
+    for (size_t i = 0; !answer_.echo.empty() && i < logprobs_.size(); ++i) {
+      add_prompt(logprobs_[i], *answer_.model, answer_.echo_of(i));
+      answer_.exchange->write(
+          chunk(choice_json(i, answer_.echo_of(i)->text, logprobs_[i].empty() ? Json() : logprobs_[i].take(), nullptr)));
+    }
+  }
+
+  std::string chunk(Json choice) const {
+    Json json = envelope_.json("text_completion");
+    json["choices"] = Json::array({std::move(choice)});
+    if (answer_.request.include_usage) json["usage"] = nullptr;
+    return event(json);
+  }
+
+  CompletionAnswer answer_;
+  Envelope envelope_;
+  std::vector<CompletionLogprobs> logprobs_;
+  bool has_begun_ = false;
+};
+
+class CompletionWholeWriter final : public AnswerWriter {
+ public:
+  explicit CompletionWholeWriter(CompletionAnswer answer) : answer_(std::move(answer)), choices_(answer_.n_choices()) {}
+
+  void update(size_t choice, StreamUpdate update) override {
+    Choice& to = choices_[choice];
+    to.text += update.text;
+    for (const GeneratedToken& token : update.tokens) to.sum += token.logprob;
+    to.n_tokens += update.tokens.size();
+    if (answer_.request.shows_logprobs) to.tokens.insert(to.tokens.end(), update.tokens.begin(), update.tokens.end());
+    if (update.finish) to.finish = *update.finish;
+  }
+
+  void done(const GenerationSummary& summary) override {
+    Json json = Envelope(*answer_.model, "cmpl-").json("text_completion");
+    json["choices"] = Json::array();
+    const auto n_generated = static_cast<size_t>(answer_.request.best_of);
+    for (size_t first = 0; first < choices_.size(); first += n_generated) {
+      const std::span<Choice> group(choices_.data() + first, n_generated);
+      if (answer_.request.best_of > answer_.request.n) std::ranges::stable_sort(group, std::greater<>(), &Choice::mean);
+      for (const Choice& choice : group.first(static_cast<size_t>(answer_.request.n)))
+        json["choices"].push_back(written(json["choices"].size(), choice, answer_.echo_of(first)));
+    }
+    json["usage"] = usage_json(summary.prompt_tokens, summary.completion_tokens, summary.reused_tokens);
+    answer_.exchange->send(json);
+  }
+
+  void failed(const ApiError& error) override { answer_.exchange->fail(error); }
+
+ private:
+  struct Choice {
+    std::string text;
+    std::vector<GeneratedToken> tokens;
+    double sum = 0;  // of log-probabilities, for best_of
+    size_t n_tokens = 0;
+    Finish finish = Finish::kStop;
+
+    double mean() const { return sum / std::max<double>(1, static_cast<double>(n_tokens)); }
+  };
+
+  Json written(size_t index, const Choice& choice, const CompletionAnswer::Echo* echo) const {
+    const std::string text = (echo != nullptr ? echo->text : "") + choice.text;
+    CompletionLogprobs logprobs;
+    if (!answer_.request.shows_logprobs) return choice_json(index, text, nullptr, finish_reason(choice.finish));
+    add_prompt(logprobs, *answer_.model, echo);
+    logprobs.add(*answer_.model, choice.tokens);
+    return choice_json(index, text, logprobs.take(), finish_reason(choice.finish));
+  }
+
+  CompletionAnswer answer_;
+  std::vector<Choice> choices_;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerWriter> new_completion_writer(CompletionAnswer answer) {
+  if (answer.request.stream) return std::make_unique<CompletionStreamWriter>(std::move(answer));
+  return std::make_unique<CompletionWholeWriter>(std::move(answer));
+}
+
+}  // namespace kvik::server::openai

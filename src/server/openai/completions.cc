@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "server/chat/output_format.h"
+#include "server/chat/prompt.h"
+#include "server/chat/translate_text.h"
+#include "server/openai/answer.h"
+#include "server/openai/openai.h"
+
+namespace kvik::server::openai {
+namespace {
+
+constexpr int kDefaultNewTokens = 16;  // as OpenAI has it
+constexpr size_t kMostPrompts = 128;
+
+struct Prompt {
+  std::string text;
+  std::vector<TokenId> ids;  // instead
+};
+
+struct CompletionRequest {
+  TextRequest text;
+  std::vector<Prompt> prompts;
+  bool echo = false;
+};
+
+std::vector<Prompt> read_prompts(const Fields& body) {
+  const Json* const prompt = body.find("prompt");
+  if (prompt == nullptr) return {{}};  // from the start token
+  std::vector<Prompt> prompts;
+  const Json list = prompt->is_array() && !is_token_ids(*prompt) ? *prompt : Json::array({*prompt});
+  for (const Json& each : list) {
+    if (each.is_string()) {
+      prompts.push_back({each.get<std::string>(), {}});
+    } else if (is_token_ids(each)) {
+      prompts.push_back({"", each.get<std::vector<TokenId>>()});
+    } else {
+      body.fail("prompt", "a text, a list of token ids, or a list of these");
+    }
+  }
+  if (prompts.empty() || prompts.size() > kMostPrompts) body.fail("prompt", fmt::format("a list of 1 to {} prompts", kMostPrompts));
+  return prompts;
+}
+
+// Log-probabilities of the prompt itself. The first token has none.
+std::vector<GeneratedToken> score(const LoadedModel& model, const std::vector<TokenId>& prompt) {
+  std::vector<GeneratedToken> tokens(prompt.size());
+  std::vector<double> logprobs;
+  if (prompt.size() > 1) logprobs = model.model.score(prompt, {.window = static_cast<int>(prompt.size())}).logprobs;
+  for (size_t i = 0; i < prompt.size(); ++i) {
+    tokens[i].id = prompt[i];
+    if (i == 0) continue;
+    tokens[i].logprob = logprobs[i - 1];
+    tokens[i].top = {tokens[i]};
+  }
+  return tokens;
+}
+
+void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const Registry::Handle& model, const CompletionRequest& request) {
+  CompletionAnswer how{exchange, model, request.text, request.prompts.size(), {}};
+  if (translates_text(*model)) {
+    how.request.n = how.request.best_of = 1;
+    how.n_prompts = 1;
+    return answer_with_translation(service, exchange, model, request.prompts[0].text, request.text.options,
+                                   new_completion_writer(std::move(how)));
+  }
+  if (model->engine == nullptr) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name), "model");
+  GenerationRequest generation{{}, request.text.choices()};
+  size_t n_bytes = 0;
+  for (const Prompt& prompt : request.prompts) {
+    n_bytes += prompt.text.size();
+    if (n_bytes > service.options.max_prompt_bytes) throw ApiError(413, "", "the prompts are too long together", "prompt");
+    generation.prompts.push_back(prompt.ids.empty() ? tokenize_prompt(*model, prompt.text, true, service.options.max_prompt_bytes)
+                                                    : prompt.ids);
+    if (!request.echo) continue;
+    const std::vector<TokenId>& ids = generation.prompts.back();
+    const bool has_text = !prompt.text.empty() || !model->model.has_tokenizer();
+    how.echo.push_back({has_text ? prompt.text : model->model.detokenize(ids), {}});
+    if (request.text.shows_logprobs) how.echo.back().logprobs = score(*model, ids);
+  }
+  generate(service, exchange, model, std::move(generation), new_completion_writer(std::move(how)));
+}
+
+}  // namespace
+
+void completions(Service& service, const std::shared_ptr<Exchange>& exchange) {
+  const Json json = parse_body(exchange->request.body);
+  const Fields body(json);
+  CompletionRequest request;
+  request.text = read_text_request(body, service.options);
+  if (!request.text.options.max_tokens) request.text.options.max_tokens = kDefaultNewTokens;
+  refuse(body, {"suffix"});
+  request.prompts = read_prompts(body);
+  request.text.options.constraint = read_response_format(body, service.options);
+  request.echo = body.boolean("echo").value_or(false);
+  if (const std::optional<std::string> user = body.text("user")) exchange->user = *user;
+  const std::string name = request.text.model;
+  service.with_model(exchange, name, [&service, exchange, request = std::move(request)](const Registry::Handle& model) {
+    if (!request.echo || !request.text.shows_logprobs) return answer(service, exchange, model, request);
+    service.run_model(exchange, [&service, exchange, request, model] { answer(service, exchange, model, request); });  // it scores
+  });
+}
+
+}  // namespace kvik::server::openai

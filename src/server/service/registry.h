@@ -1,0 +1,78 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvik/engine.h"
+#include "kvik/inspect.h"
+#include "kvik/serve.h"
+#include "kvik/text.h"
+
+namespace kvik::server {
+
+// What the files of a model say, read when the server starts.
+struct ModelFacts {
+  std::string name;  // in requests
+  std::string path;  // as on the command line
+  std::string kind;  // "decoder", "encoder-decoder", "encoder"
+  int64_t weights_bytes = 0;
+  int64_t file_bytes = 0;
+  int64_t modified = 0;  // Unix time of its files
+  std::string digest;    // differs between models
+  int64_t max_positions = 0;
+  bool reads_features = false;  // speech
+};
+
+struct LoadedModel {
+  ModelFacts facts;
+  Model model;
+  std::unique_ptr<Engine> engine;  // null: the model does not continue prompts
+  ChatTemplate chat_template;
+  std::chrono::system_clock::time_point loaded_at;
+
+  bool has_chat_template() const { return !chat_template.empty() && chat_template.fault().empty(); }
+};
+
+// The models of a server. They share one memory budget: a model is loaded when it is asked for, and others that nobody uses are unloaded
+// for it, the least recently used first. Any thread may call.
+class Registry {
+ public:
+  // Throws Error for a model that cannot be found or whose files cannot be read.
+  Registry(const std::vector<std::string>& models, const ServeOptions& options);
+  ~Registry();  // when no model is in use any more
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
+
+  // In use, and so not unloaded, as long as this is held.
+  using Handle = std::shared_ptr<const LoadedModel>;
+  // Calls `ready` at once if the model is loaded, else later on the thread that loads it, which must not be kept busy. Throws ApiError(404)
+  // for an unknown name. The error of a failed load is in the second argument.
+  void acquire(std::string_view name, std::function<void(Handle, std::exception_ptr)> ready);
+  Handle load_now(std::string_view name);  // waits
+
+  // How long a model stays loaded after its last use, instead of the server's own setting; a negative time: for good.
+  void set_keep_alive(std::string_view name, std::chrono::seconds time);
+
+  struct Status {
+    ModelFacts facts;
+    Handle loaded;                                                   // null: it is not; not counted as a use
+    std::optional<std::chrono::system_clock::time_point> unload_at;  // if it is loaded and idle, and will be unloaded
+  };
+  std::vector<Status> list() const;                      // in the order of the command line
+  const ModelFacts& facts(std::string_view name) const;  // throws ApiError(404)
+  bool has(std::string_view name) const;
+  void add(const std::string& model);  // one more, as on the command line
+  int64_t n_loads() const;
+  int64_t n_unloads() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace kvik::server

@@ -1,0 +1,66 @@
+#include "server/service/service.h"
+
+namespace kvik::server {
+namespace {
+
+constexpr size_t kPrepareThreads = 2, kComputeThreads = 4;
+constexpr size_t kMostPreparing = 4096;
+
+ApiError overloaded() { return {429, "rate_limit_exceeded", "too many requests wait already; try again"}; }
+
+}  // namespace
+
+Service::Service(const std::vector<std::string>& models, const ServeOptions& with)
+    : options(with),
+      registry(models, options),
+      prepare(kPrepareThreads, kMostPreparing),
+      compute(kComputeThreads, static_cast<size_t>(with.queue)) {
+  metrics.describe("kvik_requests_total", "Answered requests.");
+  metrics.describe("kvik_request_seconds", "Time from the header of a request to the end of its answer.");
+  metrics.describe("kvik_rejections_total", "Requests refused because too many wait.");
+  metrics.describe("kvik_cancelled_total", "Generations whose client has gone or whose time was over.");
+  metrics.describe("kvik_prompt_tokens_total", "Tokens of prompts that were computed.");
+  metrics.describe("kvik_reused_tokens_total", "Tokens of prompts that were found in the cache.");
+  metrics.describe("kvik_prefix_hits_total", "Generations that began behind a known prefix.");
+  metrics.describe("kvik_generated_tokens_total", "Generated tokens.");
+  metrics.describe("kvik_first_token_seconds", "Time from the submission of a generation to its first token.");
+  metrics.describe("kvik_token_seconds", "Time between two tokens of a generation.");
+  metrics.describe("kvik_mask_seconds", "Time per token to find the tokens that a constraint allows, by generation.");
+  metrics.describe("kvik_running", "Generations that run.");
+  metrics.describe("kvik_waiting", "Generations that wait.");
+  metrics.describe("kvik_preempted_total", "Times that a cache was freed for other generations.");
+  metrics.describe("kvik_cache_used_bytes", "Pages of the KV cache in use, known prefixes included.");
+  metrics.describe("kvik_cache_prefix_bytes", "Of these, kept for later requests only.");
+  metrics.describe("kvik_cache_allocated_bytes", "Memory of the KV cache.");
+  metrics.describe("kvik_cache_limit_bytes", "Limit of the KV cache; 0: none.");
+  metrics.describe("kvik_weights_bytes", "Weights of a loaded model.");
+  metrics.describe("kvik_model_loaded", "1 if the model is loaded.");
+  metrics.describe("kvik_model_loads_total", "Times that a model was loaded.");
+  metrics.describe("kvik_model_unloads_total", "Times that a model was unloaded.");
+  metrics.describe("kvik_connections", "Open connections.");
+  metrics.describe("kvik_connections_cut_total", "Connections ended for being too slow or too many.");
+}
+
+void Service::with_model(const std::shared_ptr<Exchange>& exchange, const std::string& model, WithModel work) {
+  registry.acquire(model, [this, exchange, work = std::move(work)](Registry::Handle handle, std::exception_ptr error) {
+    auto task = [exchange, work, handle, error] {
+      answer_errors(*exchange, [&] {
+        if (error) std::rethrow_exception(error);
+        exchange->model = handle->facts.name;
+        work(handle);
+      });
+    };
+    if (!prepare.try_post(std::move(task))) exchange->fail(overloaded());
+  });
+}
+
+void Service::run_model(const std::shared_ptr<Exchange>& exchange, std::function<void()> work) {
+  const auto task = [exchange, work = std::move(work)] {
+    if (!exchange->is_gone()) answer_errors(*exchange, work);
+  };
+  if (compute.try_post(task)) return;
+  metrics.add("kvik_rejections_total", {{"model", exchange->model}});
+  throw overloaded();
+}
+
+}  // namespace kvik::server

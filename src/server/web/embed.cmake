@@ -1,0 +1,11 @@
+# Writes OUTPUT: web_files(), with the contents of FILES (paths separated by ;). The assembler copies them, so that nothing is compiled.
+set(externs "")
+set(entries "")
+set(i 0)
+foreach(file ${FILES})
+  get_filename_component(name ${file} NAME)
+  string(APPEND externs "asm(\".section .rodata\\n.global kvik_web_${i}\\nkvik_web_${i}:\\n.incbin \\\"${file}\\\"\\n.global kvik_web_${i}_end\\nkvik_web_${i}_end:\\n.byte 0\\n.text\\n\");\nextern \"C\" const char kvik_web_${i}[], kvik_web_${i}_end[];\n")
+  string(APPEND entries "      {\"${name}\", {kvik_web_${i}, static_cast<size_t>(kvik_web_${i}_end - kvik_web_${i})}},\n")
+  math(EXPR i "${i} + 1")
+endforeach()
+file(WRITE ${OUTPUT} "#include \"server/web/files.h\"\n\n${externs}\nnamespace kvik::server {\n\nstd::span<const WebFile> web_files() {\n  static const WebFile kFiles[] = {\n${entries}  };\n  return kFiles;\n}\n\n}  // namespace kvik::server\n")

@@ -1,0 +1,132 @@
+"""Many at once: each gets what it would get alone, none disturbs another, and what ends is freed."""
+import concurrent.futures
+import json
+import re
+import signal
+
+import httpx
+import openai
+import pytest
+from command_line import succeed
+from running_server import RunningServer
+
+STORY = "Once upon a time, in a deep forest, there lived an old wolf who had never seen the sea. "
+
+
+def metric(url, name, labels='{model="fable"}'):
+    found = re.search(rf"^{re.escape(name + labels)} (\S+)$", httpx.get(url + "/metrics").text, re.M)
+    return float(found.group(1)) if found else 0.0
+
+
+def wait_for(condition):
+    for _ in range(5000):
+        if condition():
+            return
+    pytest.fail("it did not happen")
+
+
+def request(i):
+    prompt = STORY[:8 + i * 7 % 60] if i % 5 else STORY * 3 + str(i)
+    return {"model": "fable", "prompt": prompt, "max_tokens": 5 + i * 5 % 30, "temperature": 0.9, "seed": i % 8, "user": f"user {i % 3}"}
+
+
+def test_64_requests_at_once_get_the_texts_they_would_get_alone(client):
+    wanted = [request(i) for i in range(64)]
+    alone = {}
+    for one in wanted:
+        key = (one["prompt"], one["max_tokens"], one["seed"])
+        if key not in alone:
+            alone[key] = None
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        def run(key):
+            alone[key] = json.loads(succeed("run", "fable", key[0], "-n", key[1], "--temperature", 0.9, "--seed", key[2], "--threads", 1, "--json"))["text"]
+        list(pool.map(run, list(alone)[::3]))
+
+    def ask(i):
+        one = wanted[i]
+        if i % 4 == 3:  # goes after a few tokens
+            with client.completions.create(**{**one, "max_tokens": 400}, stream=True) as stream:
+                next(iter(stream))
+            return None
+        if i % 2:
+            return "".join(chunk.choices[0].text for chunk in client.completions.create(**one, stream=True))
+        return client.completions.create(**one).choices[0].text
+    with concurrent.futures.ThreadPoolExecutor(64) as pool:
+        texts = list(pool.map(ask, range(64)))
+    n_checked = 0
+    for one, text in zip(wanted, texts):
+        expected = alone[one["prompt"], one["max_tokens"], one["seed"]]
+        if text is not None and expected is not None:
+            assert text == expected
+            n_checked += 1
+    assert n_checked >= 10
+
+
+def test_a_client_that_goes_frees_its_place(server):
+    cancelled = metric(server.url, "kvik_cancelled_total")
+    body = {"model": "fable", "prompt": "Once", "max_tokens": 900, "extra": 1, "ignore_eos": True}
+    with httpx.stream("POST", server.url + "/v1/completions", json={**body, "stream": True}) as stream:
+        next(stream.iter_lines())
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(server.url + "/v1/completions", json={**body, "n": 16, "temperature": 1}, timeout=httpx.Timeout(30, read=0.2))
+    wait_for(lambda: metric(server.url, "kvik_cancelled_total") == cancelled + 2 and metric(server.url, "kvik_running") == 0)
+
+
+def test_a_full_queue_is_a_429_and_a_timeout_a_504():
+    with RunningServer("fable", "--max-sequences", 1, "--queue", 4, "--timeout", 1) as server:
+        body = {"model": "fable", "prompt": "Once", "max_tokens": 1000, "ignore_eos": True, "n": 3, "temperature": 1}
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: httpx.post(server.url + "/v1/completions", json=body, timeout=60), range(8)))
+        refused = [answer for answer in answers if answer.status_code == 429]
+        assert refused and all(answer.headers["retry-after"] for answer in refused)
+        assert {answer.status_code for answer in answers} <= {200, 429, 504}
+        assert metric(server.url, "kvik_rejections_total") == len(refused)
+        client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
+        endless = client.completions.create(model="fable", prompt="Once", n=4, max_tokens=1000, temperature=1, stream=True, extra_body={"ignore_eos": True})
+        with pytest.raises(openai.APIError):
+            for _ in endless:
+                pass
+
+
+def test_models_share_a_memory_budget_and_idle_ones_are_unloaded():
+    with RunningServer("fable", "en-zh", "--memory-bytes", "60MB", "--idle-unload", 1) as server:
+        def ask(model):
+            return httpx.post(server.url + "/v1/completions", json={"model": model, "prompt": "Once", "max_tokens": 2}, timeout=60).status_code
+        def loaded():
+            return {entry["name"] for entry in httpx.get(server.url + "/api/ps").json()["models"]}
+        assert ask("fable") == 200 and loaded() == {"fable"}
+        assert ask("en-zh") == 200 and "en-zh" in loaded()
+        assert ask("fable") == 200
+        for _ in range(3000):
+            if not loaded():
+                break
+        assert not loaded() and httpx.get(server.url + "/health").json()["status"] == "ok"
+        assert metric(server.url, "kvik_model_unloads_total", "") >= 2
+
+
+@pytest.mark.parametrize("how, expected", [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_requests_end_before_the_server_does(how, expected):
+    with RunningServer("fable") as server:
+        with httpx.stream("POST", server.url + "/v1/completions", json={"model": "fable", "prompt": "Once", "max_tokens": 300, "stream": True, "ignore_eos": True}, timeout=30) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            server.process.send_signal(how)
+            rest = list(lines)
+        assert rest[-2:] == ["data: [DONE]", ""]
+        assert server.process.wait(30) == expected
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(server.url + "/health")
+
+
+def test_metrics_count_what_was_done(server, client):
+    labels = '{model="fable"}'
+    before = {name: metric(server.url, name) for name in ("kvik_generated_tokens_total", "kvik_reused_tokens_total", "kvik_prefix_hits_total", "kvik_first_token_seconds_count")}
+    for _ in range(2):
+        client.completions.create(model="fable", prompt="A fox and a bear. " * 12, max_tokens=7, temperature=0)
+    assert metric(server.url, "kvik_generated_tokens_total") == before["kvik_generated_tokens_total"] + 14
+    assert metric(server.url, "kvik_reused_tokens_total") >= before["kvik_reused_tokens_total"] + 32
+    assert metric(server.url, "kvik_prefix_hits_total") > before["kvik_prefix_hits_total"]
+    assert metric(server.url, "kvik_first_token_seconds_count") == before["kvik_first_token_seconds_count"] + 2
+    assert metric(server.url, "kvik_token_seconds_count", labels) > 0
+    assert metric(server.url, "kvik_cache_used_bytes") > 0 and metric(server.url, "kvik_waiting") == 0
+    assert metric(server.url, "kvik_requests_total", '{endpoint="/v1/completions",status="200"}') > 0

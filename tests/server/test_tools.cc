@@ -1,0 +1,129 @@
+// How calls of tools are found: formats are read from templates, calls from texts that arrive in pieces of any size.
+#include <fstream>
+#include <gmock/gmock.h>
+
+#include "server/chat/tool_reader.h"
+#include "support/paths.h"
+
+namespace kvik::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::optional<ToolFormat> format_of(const std::string& chat_template) {
+  const std::filesystem::path file = testing::TempDir() + "tools.jinja";
+  std::ofstream(file) << chat_template;
+  return ToolFormat::derive(ChatTemplate::from_file(file));
+}
+
+constexpr const char* kTagged = R"({%- for m in messages -%}<|{{ m.role }}|>
+{% if m.tool_calls %}{% for call in m.tool_calls %}<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>{% endfor %}{% else %}{{ m.content }}{% endif %}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+{% endif %})";
+
+constexpr const char* kBare = R"({%- for m in messages -%}<|{{ m.role }}|>
+{% if m.tool_calls %}{"name": "{{ m.tool_calls[0].function.name }}", "parameters": {{ m.tool_calls[0].function.arguments | tojson }}}{% else %}{{ m.content }}{% endif %}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+{% endif %})";
+
+constexpr const char* kList = R"({%- for m in messages -%}{% if m.role == 'user' %}[INST]{{ m.content }}[/INST]
+{%- elif m.tool_calls %}{% if m.tool_calls[0].id | length != 9 %}{{ raise_exception('ids have nine characters') }}{% endif -%}
+[TOOL_CALLS][{% for call in m.tool_calls %}{{ '{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) + ', "id": "' + call.id + '"}' }}{% endfor %}]</s>
+{%- else %}{{ m.content }}</s>{% endif %}{% endfor %})";
+
+TEST(ToolFormat, IsReadFromTheTemplate) {
+  const std::optional<ToolFormat> tagged = format_of(kTagged), bare = format_of(kBare), list = format_of(kList);
+  ASSERT_TRUE(tagged && bare && list);
+  EXPECT_EQ(tagged->prefix, "<tool_call>");
+  EXPECT_EQ(tagged->suffix, "</tool_call>");
+  EXPECT_EQ(tagged->arguments_key, "arguments");
+  EXPECT_EQ(bare->prefix, "");
+  EXPECT_EQ(bare->suffix, "");
+  EXPECT_EQ(bare->arguments_key, "parameters");
+  EXPECT_EQ(list->prefix, "[TOOL_CALLS]");
+  EXPECT_TRUE(list->is_list);
+  EXPECT_FALSE(format_of("{% for m in messages %}{{ m.content }}{% endfor %}"));
+  EXPECT_FALSE(format_of("{{ raise_exception('no') }}"));
+}
+
+TEST(ToolFormat, IsReadFromTemplatesOfRealModels) {
+  const std::filesystem::path folder = testing_support::source_root().parent_path() / "shared" / "fixtures" / "chat-templates";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "the larger test data is not here";
+  int n_found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::optional<ToolFormat> format = ToolFormat::derive(ChatTemplate::from_file(entry.path()));
+    if (!format) continue;
+    ++n_found;
+    EXPECT_EQ(format->name_key, "name") << entry.path();
+    EXPECT_THAT(format->arguments_key, testing::AnyOf("arguments", "parameters")) << entry.path();
+  }
+  EXPECT_GE(n_found, 3);
+}
+
+struct Read {
+  std::string content;
+  std::vector<std::string> calls;
+};
+
+Read read(const ToolFormat& format, const std::string& text, size_t piece) {
+  ToolReader reader(format, {"weather", "time"});
+  Read all;
+  const auto add = [&](const ToolReader::Found& found) {
+    all.content += found.content;
+    for (const ToolCall& call : found.calls) all.calls.push_back(call.name + call.arguments);
+  };
+  for (size_t i = 0; i < text.size(); i += piece) add(reader.push(text.substr(i, piece)));
+  add(reader.flush());
+  return all;
+}
+
+TEST(ToolReader, FindsCallsInPiecesOfAnySize) {
+  const ToolFormat tagged = *format_of(kTagged), bare = *format_of(kBare), list = *format_of(kList);
+  for (size_t piece = 1; piece < 80; ++piece) {
+    Read found = read(tagged, "I look.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"a } b\"}}\n</tool_call>", piece);
+    EXPECT_EQ(found.content, "I look.\n");
+    EXPECT_THAT(found.calls, ElementsAre(R"(weather{"city":"a } b"})"));
+    found =
+        read(tagged, "<tool_call>{\"name\": \"weather\", \"arguments\": {}}</tool_call>\n<tool_call>\n{\"name\": \"time\"}\n</tool_call>\n",
+             piece);
+    EXPECT_EQ(found.content, "");
+    EXPECT_THAT(found.calls, ElementsAre("weather{}", "time{}"));
+    found = read(bare, "{\"name\": \"time\", \"parameters\": {\"zone\": 1}}", piece);
+    EXPECT_EQ(found.content, "");
+    EXPECT_THAT(found.calls, ElementsAre(R"(time{"zone":1})"));
+    // The prefix may be a special token, which is no text.
+    found = read(list, " [{\"name\": \"time\", \"arguments\": {}}, {\"name\": \"weather\", \"arguments\": {}}]", piece);
+    EXPECT_THAT(found.calls, ElementsAre("time{}", "weather{}"));
+  }
+}
+
+TEST(ToolReader, TextThatIsNoCallStaysAsItIs) {
+  const ToolFormat tagged = *format_of(kTagged), bare = *format_of(kBare);
+  for (const char* text :
+       {"A text.", "<tool_call", "<tool_call>", "<tool_call>\n{\"name\": \"weather\"", "<tool_call> no JSON </tool_call>", "a < b <tool",
+        "<tool_call>{\"name\": \"unknown\", \"arguments\": {}}</tool_call>", "<tool_call>{\"x\": }</tool_call>", "  ",
+        "{\"name\": \"other\"}", "[1, 2]"}) {
+    for (size_t piece = 1; piece < 40; ++piece) {
+      const Read found = read(tagged, text, piece);
+      EXPECT_EQ(found.content, text);
+      EXPECT_THAT(found.calls, IsEmpty());
+      EXPECT_EQ(read(bare, text, piece).content, text);
+    }
+  }
+  const std::string deep = "<tool_call>" + std::string(100'000, '[');
+  EXPECT_EQ(read(tagged, deep, 1000).content, deep);
+}
+
+TEST(ToolFormat, TheSchemaOfACallIsItsForm) {
+  const std::vector<Json> functions = {{{"name", "time"}}, {{"name", "weather"}, {"parameters", {{"type", "object"}}}}};
+  const Json one = format_of(kTagged)->schema_of({functions[0]});
+  EXPECT_EQ(one["properties"]["name"]["const"], "time");
+  EXPECT_EQ(format_of(kBare)->schema_of(functions)["anyOf"].size(), 2);
+  EXPECT_EQ(format_of(kList)->schema_of(functions)["type"], "array");
+}
+
+}  // namespace
+}  // namespace kvik::server
