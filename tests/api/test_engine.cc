@@ -157,21 +157,23 @@ TEST(Engine, ATimeoutEndsAStream) {
 
 // One user has filled the queue; another's first request is next all the same.
 TEST(Engine, AUserWithFewerRunningStreamsJoinsFirst) {
-  Engine engine(stories(), {.max_sequences = 2});
-  std::mutex mutex;
+  std::mutex mutex;  // the engine's thread calls until the engine is gone
   std::vector<std::string> ended;
-  std::vector<Stream> streams;
-  const auto submit = [&](const std::string& name, const std::string& user, int n_tokens) {
-    const auto on_update = [&, name, last = std::make_shared<int>(0), n_tokens] {
-      if (++*last <= n_tokens) return;  // one for each token, and one for the end
-      const std::lock_guard lock(mutex);
-      ended.push_back(name);
+  {
+    Engine engine(stories(), {.max_sequences = 2});
+    std::vector<Stream> streams;
+    const auto submit = [&](const std::string& name, const std::string& user, int n_tokens) {
+      const auto on_update = [&, name, last = std::make_shared<int>(0), n_tokens] {
+        if (++*last <= n_tokens) return;  // one for each token, and one for the end
+        const std::lock_guard lock(mutex);
+        ended.push_back(name);
+      };
+      streams.push_back(engine.submit("Once", {.max_tokens = n_tokens, .ignore_eos = true}, {.user = user, .on_update = on_update}));
     };
-    streams.push_back(engine.submit("Once", {.max_tokens = n_tokens, .ignore_eos = true}, {.user = user, .on_update = on_update}));
-  };
-  for (int i = 0; i < 8; ++i) submit("busy", "a", 200);
-  submit("rare", "b", 2);
-  for (Stream& stream : streams) stream.text();
+    for (int i = 0; i < 8; ++i) submit("busy", "a", 200);
+    submit("rare", "b", 2);
+    for (Stream& stream : streams) stream.text();
+  }
   ASSERT_EQ(ended.size(), 9);
   EXPECT_LE(std::ranges::find(ended, "rare") - ended.begin(), 2);
 }
