@@ -56,7 +56,7 @@ async def stream(port, body, results):
 
 
 async def main(options):
-    command = [ROOT / "build/kvik", "serve", options.model, "--port", "0", "--json", "--quiet", "--max-sequences", str(options.max_sequences), "--queue", str(options.streams + 64)]
+    command = [pathlib.Path(os.environ.get("KVIK_BINARY_DIR", ROOT / "build")) / "kvik", "serve", options.model, "--port", "0", "--json", "--quiet", "--max-sequences", str(options.max_sequences), "--queue", str(options.streams + 64)]
     server = await asyncio.create_subprocess_exec(*map(str, command), stdout=asyncio.subprocess.PIPE, env={**os.environ, "KVIK_CACHE_BYTES": "0"})
     port = json.loads(await server.stdout.readline())["port"]
     wanted = [{"model": pathlib.Path(options.model).name, "prompt": prompt, "seed": seed, "temperature": 0.8, "max_tokens": options.tokens, "stream": True, "ignore_eos": True}

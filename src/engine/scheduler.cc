@@ -126,6 +126,7 @@ void Scheduler::end_cancelled() {
     if (entry.request->is_cancelled()) end(entry, nullptr);
   }
   std::erase_if(running_, [](const Entry& entry) { return entry.request == nullptr; });
+  n_running_ = running_.size();
 }
 
 void PromptShare::add_step(double ms) {

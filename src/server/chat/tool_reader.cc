@@ -45,7 +45,9 @@ bool ToolReader::take_text(Found& found) {
       held_.erase(0, start + format_.suffix.size());
       return !held_.empty();
     }
-    if (begun(held_, format_.suffix) == held_.size() - start) return false;
+    const size_t n_rest = held_.size() - start;
+    const bool may_be_prefix = n_rest < format_.prefix.size() && begun(held_, format_.prefix) == n_rest;
+    if (may_be_prefix || begun(held_, format_.suffix) == n_rest) return false;
   }
   const size_t start = held_.find_first_not_of(kSpaces);
   const size_t prefix = format_.prefix.empty() ? std::string::npos : held_.find(format_.prefix);

@@ -67,7 +67,12 @@ std::vector<FormPart> parse_multipart(std::string_view content_type, std::string
   while (!body.starts_with("--")) {
     if (!body.starts_with("\r\n")) throw malformed("the form has a malformed boundary");
     body.remove_prefix(2);
-    const size_t end = body.find(next);
+    size_t end = body.find(next);
+    // Only a whole line is a boundary.
+    const auto is_line = [&](size_t at) {
+      return body.substr(at + next.size()).starts_with("\r\n") || body.substr(at + next.size()).starts_with("--");
+    };
+    while (end != std::string_view::npos && !is_line(end)) end = body.find(next, end + 1);
     if (end == std::string_view::npos) throw malformed("the form has no end");
     if (parts.size() == kMostParts) throw malformed("the form has too many parts");
     parts.push_back(parse_part(body.substr(0, end)));
