@@ -4,6 +4,11 @@
 
 #include "base/cpu_features.h"
 
+// Set by instruction_sets.cmake, which also leaves out what they leave out: KVIK_SCALAR_ONLY, KVIK_NO_AVX512.
+#if defined(__x86_64__) && !defined(KVIK_SCALAR_ONLY) && !defined(KVIK_NO_AVX512)
+#define KVIK_HAS_AVX512
+#endif
+
 namespace kvik::cpu {
 
 namespace scalar {
@@ -15,7 +20,7 @@ extern const CpuKernels kernels;
 namespace avx512 {
 extern const CpuKernels kernels;
 }
-#if defined(__x86_64__) && !defined(KVIK_SCALAR_ONLY)
+#if defined(KVIK_HAS_AVX512)
 namespace amx {
 void matmul(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
 void matmul_tiles(const PackedWeights& weights, const QuantisedRows& x, const MatmulOut& out, PanelRange range);
@@ -33,7 +38,7 @@ struct Found {
   size_t count = 0;
 };
 
-#if defined(__x86_64__) && !defined(KVIK_SCALAR_ONLY)
+#if defined(KVIK_HAS_AVX512)
 // Products of several quantized rows use tiles, everything else is that of AVX-512.
 const CpuKernels* amx_kernels() {
   static const CpuKernels table = [] {
@@ -54,8 +59,10 @@ Found find_tables() {
 #if defined(KVIK_SCALAR_ONLY)
   // Nothing else was compiled.
 #elif defined(__x86_64__)
+#if defined(KVIK_HAS_AVX512)
   if (features.avx512_vnni && features.amx_int8 && enable_amx()) found.tables[found.count++] = amx_kernels();
   if (features.avx512_vnni) found.tables[found.count++] = &avx512::kernels;
+#endif
   if (features.avx2) found.tables[found.count++] = &avx2::kernels;
 #elif defined(__aarch64__)
   if (features.neon) found.tables[found.count++] = &neon::kernels;
