@@ -309,9 +309,9 @@ class BracketReader {
     CharacterSet inner;
     bool negated = false;
     if (!read(depth + 1, inner, negated)) {
-      set.others += "|" + result_;
+      set.others += fmt::format("|{}", result_);
     } else if (negated) {
-      set.others += "|" + inner.pattern(true);
+      set.others += fmt::format("|{}", inner.pattern(true));
     } else {
       set.add(inner);
     }
