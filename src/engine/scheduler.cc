@@ -55,21 +55,30 @@ void Scheduler::run() {
     if (stopping_) break;
     admit();
     lock.unlock();
+    end_dropped();
     end_cancelled();
     if (!running_.empty()) step();
     lock.lock();
   }
-  for (Entry& entry : waiting_) entry.request->ended(nullptr);
-  for (Entry& entry : running_) entry.request->ended(nullptr);
+  for (Entry& entry : waiting_) dropped_.push_back({std::move(entry), nullptr});
   waiting_.clear();
+  lock.unlock();
+  end_dropped();
+  for (Entry& entry : running_) end(entry, nullptr);
   running_.clear();
+}
+
+// Without the mutex: the end of a request calls others, and frees what they gave it.
+void Scheduler::end_dropped() {
+  for (Dropped& dropped : dropped_) end(dropped.entry, std::move(dropped.error));
+  dropped_.clear();
 }
 
 // One that was preempted waits for the end of another, and everybody behind it waits too: they would take the memory that it needs.
 void Scheduler::admit() {
-  std::erase_if(waiting_, [](Entry& entry) {
+  std::erase_if(waiting_, [&](Entry& entry) {
     const bool cancelled = entry.request->is_cancelled();
-    if (cancelled) entry.request->ended(nullptr);
+    if (cancelled) dropped_.push_back({std::move(entry), nullptr});
     return cancelled;
   });
   while (running_.size() < limits_.max_streams) {
@@ -80,10 +89,7 @@ void Scheduler::admit() {
     try {
       join(entry);
       running_.push_back(std::move(entry));
-    } catch (...) {
-      entry.request->ended(std::current_exception());
-      ++n_ended_;
-    }
+    } catch (...) { dropped_.push_back({std::move(entry), std::current_exception()}); }
   }
   n_running_ = running_.size();
   room_.notify_all();

@@ -80,6 +80,7 @@ class Scheduler {
   void admit();  // with mutex_ held
   std::deque<Entry>::iterator next_to_join();
   void join(Entry& entry) const;
+  void end_dropped();
   void end_cancelled();
   void step();
   void step_each_alone();
@@ -97,6 +98,11 @@ class Scheduler {
 
   // Of the thread:
   std::vector<Entry> running_;  // in the order in which they joined
+  struct Dropped {
+    Entry entry;
+    std::exception_ptr error;  // null: it was cancelled
+  };
+  std::vector<Dropped> dropped_;  // of the queue, to be ended
   std::vector<Stream*> streams_;
   PromptShare prompt_share_;
   int64_t n_ended_ = 0;

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <fmt/format.h>
 #include <future>
+#include <iterator>
 #include <list>
 #include <mutex>
 #include <thread>
@@ -138,11 +139,14 @@ void Registry::State::run() {
     }
   }
   changed.wait(lock, [&] { return std::ranges::all_of(entries, [](const Entry& entry) { return entry.n_users == 0; }); });
+  std::vector<Ready> waiting;
+  std::vector<std::unique_ptr<LoadedModel>> loaded;
   for (Entry& entry : entries) {
-    for (const Ready& ready : std::exchange(entry.waiting, {}))
-      ready(nullptr, std::make_exception_ptr(ApiError(503, "", "the server stops")));
-    entry.loaded = nullptr;
+    std::ranges::move(std::exchange(entry.waiting, {}), std::back_inserter(waiting));
+    loaded.push_back(std::move(entry.loaded));
   }
+  lock.unlock();  // an engine waits for its thread, and an answer may ask for a model
+  for (const Ready& ready : waiting) ready(nullptr, std::make_exception_ptr(ApiError(503, "", "the server stops")));
 }
 
 void Registry::State::unload(Entry& entry, std::unique_lock<std::mutex>& lock) {
