@@ -2,6 +2,31 @@
 
 using namespace kvik::c;
 
+namespace {
+
+template <class T>
+const T& at(const std::vector<T>& list, size_t index, std::string_view what) {
+  if (index >= list.size())
+    throw kvik::Error(kvik::Code::kBadArgument, fmt::format("{} {} of {} was requested; the first is 0", what, index, list.size()));
+  return list[index];
+}
+
+// Of a kvik::Segment or a kvik::TimedText.
+template <class Part>
+kvik_segment segment_of(const Part& part, float score, kvik_finish finish) {
+  return {.size = 0,
+          .start_s = part.start_s,
+          .end_s = part.end_s,
+          .text = part.text.c_str(),
+          .n_bytes = part.text.size(),
+          .ids = part.ids.data(),
+          .n_ids = part.ids.size(),
+          .score = score,
+          .finish = finish};
+}
+
+}  // namespace
+
 kvik_status kvik_transcribe(const kvik_model* model, const float* samples, size_t n_samples, int32_t sample_rate,
                             const kvik_transcribe_options* options, kvik_transcription** transcription) {
   return guarded([&] {
@@ -42,40 +67,14 @@ kvik_status kvik_transcription_get(const kvik_transcription* transcription, kvik
 
 kvik_status kvik_transcription_get_segment(const kvik_transcription* transcription, size_t index, kvik_segment* segment) {
   return guarded([&] {
-    const std::vector<kvik::Segment>& segments = given(transcription, "transcription").whole.segments;
-    if (index >= segments.size())
-      throw kvik::Error(kvik::Code::kBadArgument, fmt::format("segment {} of {} was requested; the first is 0", index, segments.size()));
-    const kvik::Segment& one = segments[index];
-    write_struct(segment,
-                 {.size = 0,
-                  .start_s = one.start_s,
-                  .end_s = one.end_s,
-                  .text = one.text.c_str(),
-                  .n_bytes = one.text.size(),
-                  .ids = one.ids.data(),
-                  .n_ids = one.ids.size(),
-                  .score = one.score,
-                  .finish = static_cast<kvik_finish>(one.finish)},
-                 "segment");
+    const kvik::Segment& one = at(given(transcription, "transcription").whole.segments, index, "segment");
+    write_struct(segment, segment_of(one, one.score, static_cast<kvik_finish>(one.finish)), "segment");
   });
 }
 
 kvik_status kvik_transcription_get_timed(const kvik_transcription* transcription, size_t index, kvik_segment* timed) {
   return guarded([&] {
-    const std::vector<kvik::TimedText>& texts = given(transcription, "transcription").whole.timed;
-    if (index >= texts.size())
-      throw kvik::Error(kvik::Code::kBadArgument, fmt::format("timed text {} of {} was requested; the first is 0", index, texts.size()));
-    const kvik::TimedText& one = texts[index];
-    write_struct(timed,
-                 {.size = 0,
-                  .start_s = one.start_s,
-                  .end_s = one.end_s,
-                  .text = one.text.c_str(),
-                  .n_bytes = one.text.size(),
-                  .ids = one.ids.data(),
-                  .n_ids = one.ids.size(),
-                  .score = 0,
-                  .finish = KVIK_FINISH_STOP},
-                 "timed");
+    const kvik::TimedText& one = at(given(transcription, "transcription").whole.timed, index, "timed text");
+    write_struct(timed, segment_of(one, 0, KVIK_FINISH_STOP), "timed");
   });
 }

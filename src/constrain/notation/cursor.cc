@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/utf8.h"
+#include "constrain/grammar.h"
 
 namespace kvik::constrain {
 
@@ -58,6 +59,29 @@ std::optional<int> Cursor::number(const char* what) {
     advance();
   }
   return value;
+}
+
+std::optional<Cursor::Times> Cursor::repetition(bool spaced, const char* no_number) {
+  if (skip('*')) return Times{0, kNoLimit};
+  if (skip('+')) return Times{1, kNoLimit};
+  if (skip('?')) return Times{0, 1};
+  if (!skip('{')) return std::nullopt;
+  const auto skip_space = [&] {
+    while (spaced && (skip(' ') || skip('\t'))) {}
+  };
+  skip_space();
+  const std::optional<int> first = number("a repetition");
+  if (!first) fail(no_number);
+  Times times{*first, *first};
+  skip_space();
+  if (skip(',')) {
+    skip_space();
+    times.most = number("a repetition").value_or(kNoLimit);
+    skip_space();
+  }
+  if (!skip('}')) fail("'}' was expected");
+  if (times.most != kNoLimit && times.most < times.least) fail(fmt::format("a repetition from {} to {} is empty", times.least, times.most));
+  return times;
 }
 
 void Cursor::fail(const std::string& why) const { fail_at(at_, why); }

@@ -25,6 +25,12 @@ class Cursor {
   char32_t next_character();                    // not at the end
   char32_t hex(size_t n_digits);                // exactly so many
   std::optional<int> number(const char* what);  // decimal digits; an error past kMostRepetitions
+  struct Times {
+    int least = 0, most = 0;  // kNoLimit: any number
+  };
+  // "*", "+", "?", "{2}", "{2,}" or "{2,5}"; nothing if none of them is next. `spaced`: there may be spaces inside the braces.
+  // `no_number` says what is wrong with braces without a number.
+  std::optional<Times> repetition(bool spaced, const char* no_number);
   std::string_view since(size_t begin) const { return text_.substr(begin, at_ - begin); }
 
   // Throws Error(kBadArgument) with the place.

@@ -115,29 +115,9 @@ class GbnfParser {
   }
 
   bool parse_repetition(NodeId& last) {
-    int least = 0, most = kNoLimit;
-    if (in_.skip('*')) {
-    } else if (in_.skip('+')) {
-      least = 1;
-    } else if (in_.skip('?')) {
-      most = 1;
-    } else if (in_.skip('{')) {
-      skip_space(false);
-      const std::optional<int> first = in_.number("a repetition");
-      if (!first) in_.fail("a number was expected after '{'");
-      least = most = *first;
-      skip_space(false);
-      if (in_.skip(',')) {
-        skip_space(false);
-        most = in_.number("a repetition").value_or(kNoLimit);
-        skip_space(false);
-      }
-      if (!in_.skip('}')) in_.fail("'}' was expected");
-      if (most != kNoLimit && most < least) in_.fail(fmt::format("a repetition from {} to {} is empty", least, most));
-    } else {
-      return false;
-    }
-    last = grammar_.repeat(last, least, most);
+    const std::optional<Cursor::Times> times = in_.repetition(true, "a number was expected after '{'");
+    if (!times) return false;
+    last = grammar_.repeat(last, times->least, times->most);
     return true;
   }
 

@@ -86,33 +86,15 @@ class PatternParser {
 
   // The states and edges from these numbers on are those of the part: copies of it are made from them.
   Part parse_repetition(Part part, size_t first_state, size_t first_edge) {
-    int least = 0, most = kNoLimit;
-    if (in_.skip('*')) {
-    } else if (in_.skip('+')) {
-      least = 1;
-    } else if (in_.skip('?')) {
-      most = 1;
-    } else if (in_.peek() == '{') {
-      in_.advance();
-      const std::optional<int> first = in_.number("a repetition");
-      if (!first) in_.fail("a number was expected after '{'; write \\{ for the character");
-      least = most = *first;
-      if (in_.skip(',')) most = in_.number("a repetition").value_or(kNoLimit);
-      if (!in_.skip('}')) in_.fail("'}' was expected");
-      if (most != kNoLimit && most < least) in_.fail(fmt::format("a repetition from {} to {} is empty", least, most));
-    } else {
-      return part;
-    }
+    const std::optional<Cursor::Times> times = in_.repetition(false, "a number was expected after '{'; write \\{ for the character");
+    if (!times) return part;
     in_.skip('?');  // lazy: matches the same texts
     const char next = in_.peek();
     if (next == '*' || next == '+' || next == '{') in_.fail("there is nothing to repeat");
-    return repeat(part, {least, most}, static_cast<uint32_t>(first_state), first_edge);
+    return repeat(part, *times, static_cast<uint32_t>(first_state), first_edge);
   }
 
-  struct Times {
-    int least, most;
-  };
-  Part repeat(Part part, Times times, uint32_t first_state, size_t first_edge) {
+  Part repeat(Part part, Cursor::Times times, uint32_t first_state, size_t first_edge) {
     const uint32_t end_state = nfa_.n_states;
     const size_t end_edge = nfa_.edges.size();
     const auto copy = [&] {

@@ -23,6 +23,9 @@ struct Envelope {
 
 // One event of a stream.
 std::string event(const Json& json);
+Json usage_json(const GenerationSummary& summary);
+// Ends a stream, after the object (as an Envelope begins it) that tells the usage, unless `usage` is null.
+void write_end(Exchange& exchange, Json last, const GenerationSummary* usage);
 // In a stream, an error is an event.
 void write_failure(Exchange& exchange, bool has_begun, const ApiError& error);
 

@@ -44,14 +44,7 @@ class ChatStreamWriter final : public AnswerWriter {
 
   void done(const GenerationSummary& summary) override {
     begin();
-    if (answer_.request.include_usage) {
-      Json last = envelope_.json("chat.completion.chunk");
-      last["choices"] = Json::array();
-      last["usage"] = usage_json(summary.prompt_tokens, summary.completion_tokens, summary.reused_tokens);
-      answer_.exchange->write(event(last));
-    }
-    answer_.exchange->write("data: [DONE]\n\n");
-    answer_.exchange->end();
+    write_end(*answer_.exchange, envelope_.json("chat.completion.chunk"), answer_.request.include_usage ? &summary : nullptr);
   }
 
   void failed(const ApiError& error) override { write_failure(*answer_.exchange, has_begun_, error); }
@@ -94,7 +87,7 @@ class ChatWholeWriter final : public AnswerWriter {
     Json json = Envelope(*answer_.model, "chatcmpl-").json("chat.completion");
     json["choices"] = Json::array();
     for (size_t i = 0; i < choices_.size(); ++i) json["choices"].push_back(choice_json(i));
-    json["usage"] = usage_json(summary.prompt_tokens, summary.completion_tokens, summary.reused_tokens);
+    json["usage"] = usage_json(summary);
     answer_.exchange->send(json);
   }
 

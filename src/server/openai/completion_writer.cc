@@ -36,14 +36,7 @@ class CompletionStreamWriter final : public AnswerWriter {
 
   void done(const GenerationSummary& summary) override {
     begin();
-    if (answer_.request.include_usage) {
-      Json last = envelope_.json("text_completion");
-      last["choices"] = Json::array();
-      last["usage"] = usage_json(summary.prompt_tokens, summary.completion_tokens, summary.reused_tokens);
-      answer_.exchange->write(event(last));
-    }
-    answer_.exchange->write("data: [DONE]\n\n");
-    answer_.exchange->end();
+    write_end(*answer_.exchange, envelope_.json("text_completion"), answer_.request.include_usage ? &summary : nullptr);
   }
 
   void failed(const ApiError& error) override { write_failure(*answer_.exchange, has_begun_, error); }
@@ -95,7 +88,7 @@ class CompletionWholeWriter final : public AnswerWriter {
       for (const Choice& choice : group.first(static_cast<size_t>(answer_.request.n)))
         json["choices"].push_back(written(json["choices"].size(), choice, answer_.echo_of(first)));
     }
-    json["usage"] = usage_json(summary.prompt_tokens, summary.completion_tokens, summary.reused_tokens);
+    json["usage"] = usage_json(summary);
     answer_.exchange->send(json);
   }
 

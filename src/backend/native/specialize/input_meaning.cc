@@ -85,10 +85,16 @@ Axes without_rows(Axes axes, bool one_token) {
   return axes;
 }
 
-Label row(const Port& port, Axes axes) {
+// `on`: what its rows are computed from.
+Label row(const Port& port, Axes axes, bool Label::*on) {
   Label label{.kind = Label::Kind::kRow, .dtype = is_computed_as_f32(port.dtype) ? DType::kF32 : port.dtype, .axes = std::move(axes)};
-  label.on_past = true;
+  label.*on = true;
   return label;
+}
+
+Expected<Label> row(const Port& port, Expected<Axes> axes, bool Label::*on) {
+  KVIK_TRY(Axes known, std::move(axes));
+  return row(port, std::move(known), on);
 }
 
 Expected<Label> state_label(const FlatGraph& flat, const FlatGraph::Input& input) {
@@ -97,36 +103,15 @@ Expected<Label> state_label(const FlatGraph& flat, const FlatGraph::Input& input
   if (!flat.has_past && !input.state->cross) return refuse_input(port, "is read by the graph of the first step, which has no past");
   const bool is_cut = flat.cut_buffer && input.state->growth == analysis::Growth::kFixed && !input.state->cross;
   KVIK_TRY(Axes axes, state_axes(port, *input.state, is_cut));
-  Label label = row(port, std::move(axes));
-  if (input.state->cross) {
-    label.on_past = false;
-    label.on_source = true;
-  }
-  return label;
-}
-
-Expected<Label> new_rows_label(const Port& port, Expected<Axes> axes) {
-  KVIK_TRY(Axes known, std::move(axes));
-  Label label = row(port, std::move(known));
-  label.on_past = false;
-  label.on_tokens = true;
-  return label;
-}
-
-Expected<Label> source_label(const Port& port, Expected<Axes> axes) {
-  KVIK_TRY(Axes known, std::move(axes));
-  Label label = row(port, std::move(known));
-  label.on_past = false;
-  label.on_source = true;
-  return label;
+  return row(port, std::move(axes), input.state->cross ? &Label::on_source : &Label::on_past);
 }
 
 Expected<Label> label_by_role(const FlatGraph& flat, const FlatGraph::Input& input) {
   const Port& port = *input.port;
   switch (port.role) {
-    case Role::kTokenIds: return new_rows_label(port, token_axes(port));
-    case Role::kInputsEmbeds: return new_rows_label(port, feature_axes(flat, input, Symbol::kNew));
-    case Role::kEncoderHiddenStates: return source_label(port, feature_axes(flat, input, Symbol::kSource));
+    case Role::kTokenIds: return row(port, token_axes(port), &Label::on_tokens);
+    case Role::kInputsEmbeds: return row(port, feature_axes(flat, input, Symbol::kNew), &Label::on_tokens);
+    case Role::kEncoderHiddenStates: return row(port, feature_axes(flat, input, Symbol::kSource), &Label::on_source);
     case Role::kPastKey:
     case Role::kPastValue:
     case Role::kPastKeyValue:
