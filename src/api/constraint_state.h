@@ -22,7 +22,7 @@ namespace api {
 // The constraints that generations of one model have used last, with their masks. Any thread.
 class ModelConstraints {
  public:
-  // Throws Error(kBadArgument) if there is no tokenizer, Error(kUnsupported) if its tokens have no bytes of their own.
+  // Throws Error(kBadArgument) for a model without a tokenizer, Error(kUnsupported) if the bytes of a token depend on its neighbors.
   std::shared_ptr<constrain::TokenConstraint> bind(const Constraint& constraint, const text::Tokenizer* tokenizer, size_t vocab_size);
 
  private:

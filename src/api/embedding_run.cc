@@ -161,7 +161,7 @@ std::string EmbeddingRun::prompt_text() const {
   if (const auto found = config.prompts.find(name); found != config.prompts.end()) return found->second;
   std::string names;
   for (const auto& [known, text] : config.prompts) names += (names.empty() ? "" : ", ") + known;
-  throw Error(Code::kBadArgument, fmt::format("there is no prompt '{}'; the model has {}", name, names.empty() ? "none" : names));
+  throw Error(Code::kBadArgument, fmt::format("the model has no prompt named '{}'; its prompts: {}", name, names.empty() ? "none" : names));
 }
 
 // As many leading tokens as the prompt has by itself, without an end token.

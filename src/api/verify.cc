@@ -228,7 +228,7 @@ void verify_embeddings(const Model& model, const VerifyOptions& options, double 
   laws::EmbedderLaws laws;
   std::vector<TokenId> ids = options.ids.empty() ? laws::synthetic_prompt(std::max(1, traits.vocab), traits.max_positions) : options.ids;
   std::erase_if(ids, [&](TokenId id) { return std::ranges::find(traits.unsupported_tokens, id) != traits.unsupported_tokens.end(); });
-  if (ids.empty()) throw Error(Code::kBadArgument, "there are no tokens to verify embeddings with");
+  if (ids.empty()) throw Error(Code::kBadArgument, "the ids contain no token that the model supports, so embeddings cannot be verified");
   laws.texts = {ids, {ids.begin(), ids.begin() + static_cast<ptrdiff_t>((ids.size() + 2) / 3)}, {ids.rbegin(), ids.rend()}, {ids.back()}};
   laws.tolerance = traits.exact ? 0 : expected;
   const auto add = [&](std::string law, const LoadOptions& load, double tolerance) {

@@ -41,7 +41,7 @@ struct Traits {
   std::string device;          // "cpu", "cuda"
   bool exact = false;          // the laws hold bit for bit: a row's logits do not depend on how they were computed
   bool exact_sources = false;  // the same of encoded sources; false if another runtime runs the encoder
-  bool generates = true;       // false: there is no decoder, and no call but this one works
+  bool generates = true;       // false: the model has no decoder; only traits() may be called
   bool can_rewind = true;
   bool can_fork = true;
   bool can_branch = false;    // rows with Row::after
@@ -142,7 +142,7 @@ class Backend {
 
   // A copy of the sequence; later changes to either do not affect the other.
   virtual std::unique_ptr<Cache> fork(const Cache& cache) = 0;
-  // The same into `copy`, which may be null, or a cache that is no longer needed: its memory is reused.
+  // The same, reusing the memory of the cache in `copy`, whose contents are lost. `copy` may be null.
   virtual void fork_into(const Cache& cache, std::unique_ptr<Cache>& copy) { copy = fork(cache); }
 
   // Drops all positions from `length` on.

@@ -185,7 +185,7 @@ void read_prompts(const fs::path& path, EmbeddingConfig& config) {
   config.prompts = field(json, "prompts", config.prompts, path);
   config.default_prompt = field(json, "default_prompt_name", std::string(), path);
   if (!config.default_prompt.empty() && !config.prompts.contains(config.default_prompt))
-    throw Error(Code::kBadModel, fmt::format("{}: there is no prompt '{}', which is the default", path.string(), config.default_prompt));
+    throw Error(Code::kBadModel, fmt::format("{}: the default prompt '{}' is not defined", path.string(), config.default_prompt));
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ Expected<> require_open_padding_mask(const AttentionContext& context, const Node
     const float least = mask.rank() == 2 ? 1 : static_cast<float>(probe->sizes().total());
     if (mask.rank() > 2) return refuse(node, "its padding mask relates queries to keys");
     for (const float value : mask.data<float>()) {
-      if (value < least) return refuse(node, "its padding mask hides keys where there is no padding");
+      if (value < least) return refuse(node, "its padding mask hides keys that are not padding");
     }
   }
   return {};

@@ -84,7 +84,7 @@ auto refuse_broken(const Work& work) -> decltype(work()) {
   }
 }
 
-// The result, for whoever has no use for a refusal. Throws Error(kUnsupported) with the sentence otherwise.
+// The result, for callers that do not handle a refusal. Throws Error(kUnsupported) with the sentence otherwise.
 template <class T>
 T take(Outcome<T> outcome) {
   if (!outcome) throw Error(Code::kUnsupported, outcome.sentence());

@@ -77,7 +77,7 @@ class [[nodiscard]] Expected<void> {
   std::optional<Refusal> refusal_;
 };
 
-// The result, for whoever has no use for a refusal. Throws Error(kUnsupported) with its sentence otherwise.
+// The result, for callers that do not handle a refusal. Throws Error(kUnsupported) with its sentence otherwise.
 template <class T>
 T take(Expected<T> expected) {
   if (!expected) throw Error(Code::kUnsupported, expected.refusal().sentence());

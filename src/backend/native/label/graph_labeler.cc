@@ -197,7 +197,7 @@ Expected<> GraphLabeler::label_by_rule(NodeLabeler& op) {
   const Rule rule = writes_into_past(op) ? write_into_past : rules().find(op.node().domain, op.node().op);
   if (rule == nullptr) return label_by_running(op);
   Expected<> labeled = rule(op);
-  // Token by token nothing can be mixed if there is no axis of rows.
+  // With one token per run and no row axis, rows cannot be mixed.
   const bool may_run = op.one_token() && !op.has_rows();
   return labeled || !may_run ? labeled : label_by_running(op);
 }

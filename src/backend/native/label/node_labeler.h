@@ -23,7 +23,7 @@ class NodeLabeler {
   const Label& label(size_t i) const;                      // unset if the operand is omitted
   Expected<Axes> axes(size_t i) const;                     // of a row value; refuses another
   Expected<DType> dtype(size_t i) const;                   // of any operand; refuses one that is omitted
-  Expected<std::vector<Tensor>> at_sizes(size_t i) const;  // an operand that is no row, for each of sizes()
+  Expected<std::vector<Tensor>> at_sizes(size_t i) const;  // an operand other than a row value, for each of sizes()
   bool is_empty(size_t i) const { return is_row(i) && label(i).is_empty; }
   bool any_empty() const;          // among the operands
   Expected<> set_empty_outputs();  // all outputs are without elements
@@ -33,7 +33,7 @@ class NodeLabeler {
   Expected<size_t> axis_at(int64_t axis, size_t rank) const;  // counted from the front; refuses one that is not there
 
   // Axes of any operand. Those of an auxiliary one are told by the numbers at all sizes, and by `like` (right-aligned) where several
-  // readings are possible; it will be read with these axes. Refuses an operand whose axes are no known length.
+  // readings are possible; it will be read with these axes. Refuses an operand with an axis of unknown length.
   Expected<Axes> fitted(size_t i, const Axes& like);
   Expected<Axes> broadcast(std::span<const Axes> several) const;  // refuses axes that do not line up
 
