@@ -52,8 +52,6 @@ std::shared_ptr<backend::Embedder> Model::State::embedder(bool pooled) const {
 namespace kvik::api {
 namespace {
 
-constexpr size_t kMostRows = 512;  // tokens of the texts that run together; a longer text runs alone
-
 bool has_hidden_states(const Model::State& state) {
   return state.signature.embedder() != nullptr && state.signature.embedder()->output_of(analysis::Role::kHiddenStates) != nullptr;
 }
@@ -244,20 +242,23 @@ std::vector<float> EmbeddingRun::vector_of(const Tensor& hidden, int64_t n_skipp
 }
 
 std::vector<Embedding> EmbeddingRun::run() {
-  std::vector<Embedding> results(texts_.size());
-  for (size_t first = 0; first < texts_.size();) {
-    if (options_.cancelled && options_.cancelled()) break;
-    size_t n_rows = texts_[first].size(), end = first + 1;
-    while (end < texts_.size() && n_rows + texts_[end].size() <= kMostRows) n_rows += texts_[end++].size();
-    const std::vector<Tensor> hidden = embedder_->run(std::span(texts_).subspan(first, end - first));
-    for (size_t i = first; i < end; ++i) {
-      results[i].values = vector_of(hidden[i - first], has_prompt_[i] ? n_prompt_ : 0);
-      results[i].tokens = static_cast<int>(texts_[i].size());
-    }
-    first = end;
-    if (options_.progress) options_.progress(static_cast<int>(first), static_cast<int>(texts_.size()));
-  }
-  return results;
+  return result(!engine::complete(work(), state_->decoder, {.n_parts = SIZE_MAX, .cancelled = options_.cancelled}));
+}
+
+engine::Work& EmbeddingRun::work() {
+  results_.resize(texts_.size());
+  return *this;
+}
+
+engine::Part EmbeddingRun::begin() {
+  const size_t index = n_begun_++;
+  return {.index = index, .text = texts_[index]};
+}
+
+void EmbeddingRun::embedded(const engine::Part& part, const Tensor& hidden) {
+  results_[part.index].values = vector_of(hidden, has_prompt_[part.index] ? n_prompt_ : 0);
+  results_[part.index].tokens = static_cast<int>(part.text.size());
+  if (options_.progress) options_.progress(static_cast<int>(++n_done_), static_cast<int>(texts_.size()));
 }
 
 }  // namespace kvik::api

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "api/call.h"
 #include "api/state.h"
 #include "base/log.h"
 #include "kvik/kvik.h"
@@ -18,8 +19,8 @@ backend::Embedder& default_embedder(const Model::State& state);
 // The most tokens of a text that a model computes; 0: unknown.
 int most_tokens(const Model::State& state, const backend::EmbedderTraits& traits);
 
-// One call of Model::embed(): add the texts, then run(). Used by one thread.
-class EmbeddingRun {
+// One call of Model::embed(): add the texts, then run it.
+class EmbeddingRun final : public Call<std::vector<Embedding>>, private engine::Work {
  public:
   // Throws Error if the model does not embed, or if nothing says how.
   EmbeddingRun(std::shared_ptr<const Model::State> state, EmbedOptions options);
@@ -30,8 +31,11 @@ class EmbeddingRun {
   void add_text(std::string_view text);
   void add_ids(std::vector<TokenId> ids);
 
-  // In the order of the texts.
-  std::vector<Embedding> run();
+  std::vector<Embedding> run();  // on the calling thread; in the order of the texts
+
+  engine::Work& work() override;  // after the last text was added
+  std::function<bool()> cancelled() const override { return options_.cancelled; }
+  std::vector<Embedding> result(bool /*cancelled*/) override { return std::move(results_); }
 
  private:
   int full_size() const;
@@ -40,6 +44,13 @@ class EmbeddingRun {
   int64_t count_prompt() const;
   std::vector<TokenId> cut(std::vector<TokenId> ids, std::string_view text) const;
   void add(std::vector<TokenId> ids);
+
+  engine::NextPart next() const override { return n_begun_ < texts_.size() ? engine::NextPart::kReady : engine::NextPart::kNone; }
+  size_t next_rows() const override { return texts_[n_begun_].size(); }
+  engine::Part begin() override;
+  backend::Embedder* embedder() const override { return embedder_.get(); }
+  void embedded(const engine::Part& part, const Tensor& hidden) override;
+  void finished(const engine::Part& /*part*/) override {}
   std::vector<float> vector_of(const Tensor& hidden, int64_t n_skipped) const;
 
   std::shared_ptr<const Model::State> state_;
@@ -51,6 +62,8 @@ class EmbeddingRun {
   int most_ = 0;          // tokens of a text; 0: unknown
   std::vector<std::vector<TokenId>> texts_;
   std::vector<bool> has_prompt_;
+  size_t n_begun_ = 0, n_done_ = 0;
+  std::vector<Embedding> results_;
 };
 
 }  // namespace kvik::api

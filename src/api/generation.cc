@@ -114,7 +114,8 @@ void Generation::State::next_token() {
 
 // All of it: with beams nothing is certain before the end.
 void Generation::State::search() {
-  session->model->decoder->finish({&*beams, 1}, cancelled);
+  engine::Stream* const alone[] = {&*beams};
+  session->model->decoder->finish(alone, cancelled);
   finish = beams->finish;
   if (finish == Finish::kCancelled) return;
   const Hypothesis best = api::describe(*session->model, setup, beams->strategy->targets().front());

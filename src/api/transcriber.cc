@@ -24,10 +24,10 @@ const analysis::Port& audio_port(const Model::State& state) {
 
 std::optional<std::string> if_set(const std::string& text) { return text.empty() ? std::nullopt : std::optional(text); }
 
-// Samples that the caller keeps.
-class Samples final : public audio::Sound {
+class SampleSound final : public audio::Sound {
  public:
-  Samples(std::span<const float> samples, int rate) : samples_(samples), rate_(rate) {}
+  SampleSound(std::span<const float> samples, int rate, std::shared_ptr<const void> owner)
+      : samples_(samples), rate_(rate), owner_(std::move(owner)) {}
 
   int rate() const override { return rate_; }
   int64_t n_samples() const override { return static_cast<int64_t>(samples_.size()); }
@@ -41,6 +41,7 @@ class Samples final : public audio::Sound {
  private:
   std::span<const float> samples_;
   int rate_;
+  std::shared_ptr<const void> owner_;
 };
 
 template <class Part>
@@ -91,22 +92,49 @@ Segment Transcriber::describe_window(const engine::TranscribedWindow& window) co
   return segment;
 }
 
-Transcription Transcriber::run(const engine::AudioWindows& windows) {
+void Transcriber::set_file(const std::filesystem::path& wave_file) {
+  const std::shared_ptr<const audio::Wav> wav = audio::Wav::open(wave_file);
+  std::string changes;
+  if (wav->n_channels() > 1) changes += fmt::format("; its {} channels are mixed into one", wav->n_channels());
+  if (wav->rate() != extractor().rate()) changes += fmt::format("; it is resampled from {} to {} Hz", wav->rate(), extractor().rate());
+  if (!changes.empty()) Log(state_->options.log).warning(fmt::format("{}: {}", wave_file.string(), changes.substr(2)));
+  set_sound(wav);
+}
+
+void Transcriber::set_sound(const std::shared_ptr<const audio::Sound>& sound) {
+  sound_ = audio::at_rate(sound, extractor().rate());
+  windows_ = engine::windows_of(*sound_, extractor());
+  begin();
+}
+
+void Transcriber::set_windows(std::vector<Tensor> windows) {
+  features_ = std::move(windows);
+  windows_ = engine::windows_of(features_);
+  begin();
+}
+
+void Transcriber::begin() {
+  engine::TranscribeOptions options{.target = setup_.options,
+                                    .max_new_tokens = setup_.max_new_tokens,
+                                    .request = {if_set(options_.language), if_set(options_.task), options_.timestamps},
+                                    .timestamps = setup_.sampler->tokens().timestamps,
+                                    .window_s = options_.timestamps ? extractor().window_s() : 0,
+                                    .batch = options_.batch};
+  options.on_window = [this](const engine::TranscribedWindow& window, int total) {
+    segments_.push_back(describe_window(window));
+    if (options_.on_segment) options_.on_segment(segments_.back(), total);
+  };
+  work_.emplace(state_->decoder, *windows_, config_, setup_.sampler, std::move(options));
+}
+
+Transcription Transcriber::run() {
+  const engine::CompleteOptions how{static_cast<size_t>(options_.batch), state_->options.reuse_prefixes, options_.decoding.cancelled};
+  return result(!engine::complete(*work_, state_->decoder, how));
+}
+
+Transcription Transcriber::result(bool cancelled) {
   Transcription result;
-  const engine::TranscribeOptions options{.target = setup_.options,
-                                          .max_new_tokens = setup_.max_new_tokens,
-                                          .request = {if_set(options_.language), if_set(options_.task), options_.timestamps},
-                                          .timestamps = setup_.sampler->tokens().timestamps,
-                                          .window_s = options_.timestamps ? extractor().window_s() : 0,
-                                          .batch = options_.batch,
-                                          .on_window =
-                                              [&](const engine::TranscribedWindow& window, int total) {
-                                                result.segments.push_back(describe_window(window));
-                                                if (options_.on_segment) options_.on_segment(result.segments.back(), total);
-                                              },
-                                          .cancelled = options_.decoding.cancelled};
-  const engine::Transcript transcript = engine::transcribe(state_->decoder, windows, config_, setup_.sampler, options);
-  for (const Segment& segment : result.segments) {
+  for (const Segment& segment : segments_) {
     if (!options_.timestamps) add(result, segment);
     for (const TimedText& timed : segment.timed) {  // what a window said after its last pair of times, the next one says again
       add(result, timed);
@@ -115,46 +143,43 @@ Transcription Transcriber::run(const engine::AudioWindows& windows) {
     if (segment.finish == Finish::kLength) result.finish = Finish::kLength;
   }
   result.text.erase(0, std::min(result.text.find_first_not_of(' '), result.text.size()));
-  if (transcript.cancelled) result.finish = Finish::kCancelled;
-  result.start_ids = transcript.start;
+  if (cancelled) result.finish = Finish::kCancelled;
+  result.segments = std::move(segments_);
+  result.start_ids = work_->start();
   result.language = engine::language_of(config_, result.start_ids);
   return result;
 }
 
-Transcription Transcriber::run(const std::shared_ptr<const audio::Sound>& sound) {
-  const std::shared_ptr<const audio::Sound> resampled = audio::at_rate(sound, sample_rate());
-  return run(*engine::windows_of(*resampled, extractor()));
+std::shared_ptr<const audio::Sound> sound_of(std::span<const float> samples, int rate, std::shared_ptr<const void> owner) {
+  if (rate < audio::kLowestRate || rate > audio::kHighestRate)
+    throw Error(Code::kBadArgument,
+                fmt::format("the sample rate is {} Hz; {} to {} was expected", rate, audio::kLowestRate, audio::kHighestRate));
+  return std::make_shared<SampleSound>(samples, rate, std::move(owner));
 }
-
-Transcription Transcriber::run(std::span<const Tensor> windows) { return run(*engine::windows_of(windows)); }
 
 }  // namespace kvik::api
 
 namespace kvik {
 
 Transcription Model::transcribe(std::span<const float> samples, int sample_rate, const TranscribeOptions& options) const {
-  if (sample_rate < audio::kLowestRate || sample_rate > audio::kHighestRate)
-    throw Error(Code::kBadArgument,
-                fmt::format("the sample rate is {} Hz; {} to {} was expected", sample_rate, audio::kLowestRate, audio::kHighestRate));
-  return api::Transcriber(state_, options).run(std::make_shared<api::Samples>(samples, sample_rate));
+  const std::shared_ptr<const audio::Sound> sound = api::sound_of(samples, sample_rate);
+  api::Transcriber transcriber(state_, options);
+  transcriber.set_sound(sound);
+  return transcriber.run();
 }
 
 Transcription Model::transcribe(const std::filesystem::path& wave_file, const TranscribeOptions& options) const {
   api::Transcriber transcriber(state_, options);
-  const std::shared_ptr<const audio::Wav> wav = audio::Wav::open(wave_file);
-  std::string changes;
-  if (wav->n_channels() > 1) changes += fmt::format("; its {} channels are mixed into one", wav->n_channels());
-  if (wav->rate() != transcriber.sample_rate())
-    changes += fmt::format("; it is resampled from {} to {} Hz", wav->rate(), transcriber.sample_rate());
-  if (!changes.empty()) Log(state_->options.log).warning(fmt::format("{}: {}", wave_file.string(), changes.substr(2)));
-  return transcriber.run(wav);
+  transcriber.set_file(wave_file);
+  return transcriber.run();
 }
 
 Transcription Model::transcribe(std::span<const Features> windows, const TranscribeOptions& options) const {
   api::Transcriber transcriber(state_, options);
   std::vector<Tensor> tensors;
   for (const Features& window : windows) tensors.push_back(api::to_tensor(window));
-  return transcriber.run(tensors);
+  transcriber.set_windows(std::move(tensors));
+  return transcriber.run();
 }
 
 }  // namespace kvik

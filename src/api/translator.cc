@@ -154,67 +154,72 @@ void Translator::add(std::vector<TokenId> ids) {
 }
 
 std::vector<Translation> Translator::run() {
-  results_.assign(sources_.size(), {});
-  done_.assign(sources_.size(), false);
-  for (size_t i = 0; i < sources_.size(); ++i) results_[i].source_ids = sources_[i].tokens;
-  std::vector<size_t> order(sources_.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  const auto batch = static_cast<size_t>(options_.batch);
-  for (size_t first = 0; first < order.size(); first += kBatchesSorted * batch) {
-    const std::span<size_t> sorted = std::span(order).subspan(first, std::min(kBatchesSorted * batch, order.size() - first));
-    std::ranges::stable_sort(sorted, {}, [&](size_t i) { return sources_[i].length(); });
-  }
-  for (size_t from = 0; from < order.size(); from += batch) {
-    const size_t n = std::min(batch, order.size() - from);
-    if (!run_batch(std::span(order).subspan(from, n))) break;
-    report();
-    if (options_.progress) options_.progress(static_cast<int>(from + n), static_cast<int>(order.size()));
-  }
-  for (size_t i = 0; i < results_.size(); ++i) {
-    if (!done_[i]) results_[i].finish = Finish::kCancelled;
-  }
-  return std::move(results_);
+  const engine::CompleteOptions how{static_cast<size_t>(options_.batch), state_->options.reuse_prefixes, options_.cancelled};
+  return result(!engine::complete(work(), state_->decoder, how));
 }
 
-// False if it was cancelled.
-bool Translator::run_batch(std::span<const size_t> members) {
-  if (options_.cancelled && options_.cancelled()) return false;
-  std::vector<std::vector<TokenId>> tokens;
-  std::vector<Tensor> features;
-  std::vector<size_t> places;
-  for (const size_t i : members) {
+engine::Work& Translator::work() {
+  results_.assign(sources_.size(), {});
+  done_.assign(sources_.size(), false);
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    results_[i].source_ids = sources_[i].tokens;
     done_[i] = sources_[i].is_blank();
-    if (done_[i]) continue;
-    places.push_back(i);
-    if (sources_[i].features.defined()) {
-      features.push_back(std::move(sources_[i].features));
-    } else {
-      tokens.push_back(std::move(sources_[i].tokens));
-    }
+    if (!done_[i]) order_.push_back(i);
   }
-  if (places.empty()) return true;
-  backend::Backend& backend = state_->backend();
-  engine::SourceCache* const cache = state_->options.reuse_prefixes ? &state_->decoder->source_cache() : nullptr;
-  std::vector<engine::EncodedSource> encoded =
-      features.empty() ? engine::encode_tokens(backend, tokens, cache) : engine::encode_features(backend, features, cache);
-  for (size_t i = 0; i < places.size(); ++i) encoded[i].stream = options_.first_index + places[i];
-  const std::vector<engine::FoundTargets> found =
-      engine::find_targets(state_->decoder, setup_.sampler, encoded, setup_.options, options_.cancelled);
-  bool all_done = true;
-  for (size_t i = 0; i < places.size(); ++i) {
-    Translation& result = results_[places[i]];
-    done_[places[i]] = found[i].finish != Finish::kCancelled;
-    all_done = all_done && done_[places[i]];
-    for (const engine::Target& target : found[i].targets) result.hypotheses.push_back(describe(*state_, setup_, target));
-    if (!result.hypotheses.empty()) static_cast<Hypothesis&>(result) = result.hypotheses.front();
+  n_done_ = sources_.size() - order_.size();
+  const size_t n_sorted = kBatchesSorted * static_cast<size_t>(options_.batch);
+  for (size_t first = 0; first < order_.size(); first += n_sorted) {
+    const std::span<size_t> sorted = std::span(order_).subspan(first, std::min(n_sorted, order_.size() - first));
+    std::ranges::stable_sort(sorted, {}, [&](size_t i) { return sources_[i].length(); });
   }
-  return all_done;
+  report();
+  return *this;
+}
+
+engine::NextPart Translator::next() const {
+  if (n_begun_ == order_.size()) return engine::NextPart::kNone;
+  return n_running_ < static_cast<size_t>(options_.batch) ? engine::NextPart::kReady : engine::NextPart::kLater;
+}
+
+size_t Translator::next_rows() const {
+  const Source& source = sources_[order_[n_begun_]];
+  return source.features.defined() ? engine::kMostSideRows : source.tokens.size();
+}
+
+engine::Part Translator::begin() {
+  engine::Part part{.index = order_[n_begun_++]};
+  Source& source = sources_[part.index];
+  part.input = source.features.defined() ? std::move(source.features) : engine::source_input(source.tokens);
+  ++n_running_;
+  return part;
+}
+
+engine::Stream Translator::stream_of(const engine::Part& part) {
+  const engine::EncodedSource source{part.source, sources_[part.index].tokens, options_.first_index + part.index};
+  return engine::target_stream(state_->decoder, setup_.sampler, source, setup_.options);
+}
+
+void Translator::finished(const engine::Part& part) {
+  --n_running_;
+  Translation& result = results_[part.index];
+  for (const engine::Target& target : part.stream->strategy->targets()) result.hypotheses.push_back(describe(*state_, setup_, target));
+  if (!result.hypotheses.empty()) static_cast<Hypothesis&>(result) = result.hypotheses.front();
+  done_[part.index] = true;
+  report();
+  if (options_.progress) options_.progress(static_cast<int>(++n_done_), static_cast<int>(sources_.size()));
 }
 
 void Translator::report() {
   for (; n_reported_ < done_.size() && done_[n_reported_]; ++n_reported_) {
     if (options_.on_translation) options_.on_translation(n_reported_, results_[n_reported_]);
   }
+}
+
+std::vector<Translation> Translator::result(bool /*cancelled*/) {
+  for (size_t i = 0; i < results_.size(); ++i) {
+    if (!done_[i]) results_[i].finish = Finish::kCancelled;
+  }
+  return std::move(results_);
 }
 
 }  // namespace kvik::api

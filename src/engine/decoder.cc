@@ -115,6 +115,7 @@ StepStatus Decoder::step_together(std::span<Stream* const> streams, size_t max_p
       plan(streams, max_prompt_rows);
       status = run_planned(logits);
     }
+    if (status == backend::RunStatus::kNoMemory && source_cache_.free_idle()) status = run_planned(logits);
     if (status == backend::RunStatus::kNoMemory) return StepStatus::kNoMemory;
   }
   return commit(streams, logits);
@@ -316,17 +317,16 @@ void Decoder::continue_branches(Stream& stream, std::span<const sample::Continua
   stream.branches = std::move(next);
 }
 
-void Decoder::finish(std::span<Stream> streams, const std::function<bool()>& cancelled) {
-  std::vector<Stream*> running;
-  for (Stream& stream : streams) running.push_back(&stream);
+void Decoder::finish(std::span<Stream* const> streams, const std::function<bool()>& cancelled) {
+  std::vector<Stream*> running(streams.begin(), streams.end());
   while (!running.empty()) {
     if (cancelled && cancelled()) break;
     if (step(running) == StepStatus::kNoMemory) throw no_memory();
     std::erase_if(running, [](const Stream* stream) { return stream->finish.has_value(); });
   }
   for (Stream* stream : running) stream->finish = Finish::kCancelled;
-  for (const Stream& stream : streams) {
-    if (stream.error) std::rethrow_exception(stream.error);
+  for (const Stream* stream : streams) {
+    if (stream->error) std::rethrow_exception(stream->error);
   }
 }
 

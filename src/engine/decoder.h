@@ -77,7 +77,7 @@ class Decoder {
   backend::RunStatus run(std::span<const backend::Row> rows, std::span<backend::Cache* const> caches, backend::Logits& logits);
 
   // Runs streams to their end. Those that are running when `cancelled` returns true end with Finish::kCancelled. Throws the first error.
-  void finish(std::span<Stream> streams, const std::function<bool()>& cancelled = nullptr);
+  void finish(std::span<Stream* const> streams, const std::function<bool()>& cancelled = nullptr);
 
   // Computes tokens for a stream that has one branch, in chunks: all of them or none.
   AppendStatus append(Stream& stream, std::span<const TokenId> tokens, const Watch& watch = {});

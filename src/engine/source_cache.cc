@@ -45,8 +45,7 @@ std::vector<std::shared_ptr<const backend::Source>> SourceCache::encode(backend:
   try {
     encoded = backend.encode(unknown);
   } catch (const Error& e) {
-    if (e.code() != Code::kTooLarge) throw;
-    clear();
+    if (e.code() != Code::kTooLarge || !free_idle()) throw;
     encoded = backend.encode(unknown);
   }
   for (size_t i = 0; i < places.size(); ++i) {
@@ -57,9 +56,9 @@ std::vector<std::shared_ptr<const backend::Source>> SourceCache::encode(backend:
   return sources;
 }
 
-void SourceCache::clear() {
+bool SourceCache::free_idle() {
   const std::lock_guard lock(mutex_);
-  known_.clear();
+  return std::erase_if(known_, [](const Known& known) { return known.source.use_count() == 1; }) > 0;
 }
 
 std::shared_ptr<const backend::Source> SourceCache::find(uint64_t hash, const Tensor& input) {

@@ -19,7 +19,7 @@ class SourceCache {
 
   // `inputs` as for Backend::encode(). If memory is short the idle sources are freed first.
   std::vector<std::shared_ptr<const backend::Source>> encode(backend::Backend& backend, std::span<const Tensor> inputs);
-  void clear();
+  bool free_idle();  // those that nothing else uses; false if there were none
 
  private:
   struct Known {

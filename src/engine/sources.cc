@@ -17,12 +17,16 @@ void check_source(std::span<const TokenId> source, const backend::Traits& traits
   }
 }
 
+Tensor source_input(std::span<const TokenId> source) {
+  const std::vector<int64_t> ids(source.begin(), source.end());
+  return Tensor::of({static_cast<int64_t>(ids.size())}, ids);
+}
+
 std::vector<EncodedSource> encode_tokens(backend::Backend& backend, std::span<const std::vector<TokenId>> sources, SourceCache* cache) {
   std::vector<Tensor> inputs;
   for (const std::vector<TokenId>& source : sources) {
     check_source(source, backend.traits());
-    const std::vector<int64_t> ids(source.begin(), source.end());
-    inputs.push_back(Tensor::of({static_cast<int64_t>(ids.size())}, ids));
+    inputs.push_back(source_input(source));
   }
   std::vector<EncodedSource> encoded = encode_features(backend, inputs, cache);
   for (size_t i = 0; i < encoded.size(); ++i) encoded[i].tokens = sources[i];

@@ -20,6 +20,9 @@ struct EncodedSource {
 // model's positions.
 void check_source(std::span<const TokenId> source, const backend::Traits& traits);
 
+// Token ids as the encoder reads them.
+Tensor source_input(std::span<const TokenId> source);
+
 // Sources that are not in the cache, if there is one, run through the encoder; all are checked before anything runs. Their random streams
 // are numbered from 0.
 std::vector<EncodedSource> encode_tokens(backend::Backend& backend, std::span<const std::vector<TokenId>> sources,

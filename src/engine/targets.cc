@@ -22,17 +22,22 @@ std::unique_ptr<Strategy> new_strategy(const std::shared_ptr<const sample::Sampl
                                                                  .stream = source.stream});
 }
 
+Stream target_stream(const std::shared_ptr<Decoder>& decoder, const std::shared_ptr<const sample::Sampler>& sampler,
+                     const EncodedSource& source, const TargetOptions& options) {
+  Stream stream(Sequence(decoder, 0, source.encoded), new_strategy(sampler, options, {options.start.size(), source.tokens, source.stream}));
+  stream.branches.front().reserve(options.beams.max_length);
+  for (const TokenId token : options.start) stream.branches.front().push(token);
+  return stream;
+}
+
 std::vector<FoundTargets> find_targets(const std::shared_ptr<Decoder>& decoder, const std::shared_ptr<const sample::Sampler>& sampler,
                                        std::span<const EncodedSource> sources, const TargetOptions& options,
                                        const std::function<bool()>& cancelled) {
   std::vector<Stream> streams;
-  for (const EncodedSource& source : sources) {
-    TargetSource about{options.start.size(), source.tokens, source.stream};
-    Stream& stream = streams.emplace_back(Sequence(decoder, 0, source.encoded), new_strategy(sampler, options, std::move(about)));
-    stream.branches.front().reserve(options.beams.max_length);
-    for (const TokenId token : options.start) stream.branches.front().push(token);
-  }
-  decoder->finish(streams, cancelled);
+  for (const EncodedSource& source : sources) streams.push_back(target_stream(decoder, sampler, source, options));
+  std::vector<Stream*> running;
+  for (Stream& stream : streams) running.push_back(&stream);
+  decoder->finish(running, cancelled);
   std::vector<FoundTargets> found;
   for (const Stream& stream : streams) {
     const bool done = stream.finish != Finish::kCancelled;

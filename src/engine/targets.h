@@ -35,6 +35,10 @@ struct TargetSource {
 std::unique_ptr<Strategy> new_strategy(const std::shared_ptr<const sample::Sampler>& sampler, const TargetOptions& options,
                                        TargetSource source);
 
+// A stream that finds the targets of a source.
+Stream target_stream(const std::shared_ptr<Decoder>& decoder, const std::shared_ptr<const sample::Sampler>& sampler,
+                     const EncodedSource& source, const TargetOptions& options);
+
 // The targets of one source, best first; none if it was cancelled.
 struct FoundTargets {
   std::vector<Target> targets;

@@ -34,6 +34,15 @@ audio::FeatureExtractor small_extractor() {
   return audio::FeatureExtractor({.mel = {.n_mels = 8, .n_fft = 400, .hop_length = 160, .rate = 16000}, .window_samples = 3200});
 }
 
+std::optional<TokenId> likeliest_of(const Loaded& model, const EncodedSource& source, const Ids& candidates, TokenId start) {
+  const std::shared_ptr<Decoder> decoder = model.decoder();
+  Stream stream(Sequence(decoder, 0, source.encoded), std::make_unique<LanguageStrategy>(candidates));
+  stream.branches.front().push(start);
+  Stream* const alone[] = {&stream};
+  decoder->finish(alone);
+  return static_cast<const LanguageStrategy&>(*stream.strategy).chosen();
+}
+
 void expect_speech_form(const std::filesystem::path& folder, bool ort) {
   const Loaded model = load(folder, ort);
   KVIK_NEEDS_ORT(model.backend);
@@ -87,10 +96,13 @@ void expect_exported(bool ort) {
         EXPECT_EQ(window.targets.front().ids, one[beams == 1 ? "greedy_ids" : "beam4_ids"].get<Ids>());
     }
     const std::vector<EncodedSource> encoded = encode_features(*model.backend, std::span(features).first(1));
-    const Ids listened = speech_start(model.config, {}, [&](std::span<const TokenId> so_far, std::span<const TokenId> languages) {
-      return likeliest_of(model.decoder(), encoded.front(), so_far, languages);
-    });
+    const Ids languages = languages_to_detect(model.config, {});
+    const Ids listened = speech_start(model.config, {}, likeliest_of(model, encoded.front(), languages, *model.config.decoder_start));
     EXPECT_EQ(language_of(model.config, listened), one["heard"].get<std::string>());
+    options.request = {};
+    const Transcript heard = transcribe(model.decoder(), *windows_of(features), model.config, model.sampler(), options);
+    EXPECT_EQ(heard.start, listened);
+    EXPECT_EQ(heard.windows.size(), features.size());
   }
 }
 
@@ -158,7 +170,8 @@ class Starts : public testing::Test {
     config.no_timestamps = 105;
   }
   Ids start(const SpeechRequest& request = {}) const {
-    return speech_start(config, request, [](std::span<const TokenId>, std::span<const TokenId> languages) { return languages.back(); });
+    const Ids languages = languages_to_detect(config, request);
+    return speech_start(config, request, languages.empty() ? std::nullopt : std::optional(languages.back()));
   }
   GenerationConfig config;
 };
@@ -202,12 +215,11 @@ TEST_F(Starts, NameWhatIsMissing) {
 TEST(Speech, TheLikeliestLanguageIsTheOneOfTheHighestLogit) {
   const Loaded model = load(speech_form(), false);
   const std::vector<EncodedSource> encoded = encode_features(*model.backend, std::vector<Tensor>{made_by_formula({8, 20})});
-  const Ids start = {13};
   Ids all;
   for (TokenId id = 0; id < 50; ++id) all.push_back(id);
-  EXPECT_EQ(likeliest_of(model.decoder(), encoded.front(), start, all), 0);  // the first greedy id of the form
+  EXPECT_EQ(likeliest_of(model, encoded.front(), all, 13), 0);  // the first greedy id of the form
   const Ids beyond = {3, 50};
-  EXPECT_THAT([&] { likeliest_of(model.decoder(), encoded.front(), start, beyond); }, ThrowsMessage<Error>(HasSubstr("token 50")));
+  EXPECT_THAT([&] { likeliest_of(model, encoded.front(), beyond, 13); }, ThrowsMessage<Error>(HasSubstr("token 50")));
 }
 
 // As exporters that write no generation_config.json leave it: only the tokenizer knows.
@@ -234,17 +246,19 @@ std::shared_ptr<const text::Tokenizer> speech_tokenizer() {
 TEST(Speech, TheTokenizerFillsInWhatTheConfigFilesLeaveOut) {
   GenerationConfig config;
   complete_from_tokenizer(config, *speech_tokenizer());
-  const DetectLanguage second = [](std::span<const TokenId>, std::span<const TokenId> languages) { return languages[1]; };
-  EXPECT_THAT(speech_start(config, {"en", "translate"}, second), ElementsAre(2, 3, 5, 7));
-  EXPECT_THAT(speech_start(config, {}, second), ElementsAre(2, 4, 7));
+  EXPECT_THAT(languages_to_detect(config, {"en", "translate"}), testing::IsEmpty());
+  EXPECT_THAT(speech_start(config, {"en", "translate"}), ElementsAre(2, 3, 5, 7));
+  EXPECT_THAT(languages_to_detect(config, {}), ElementsAre(3, 4));
+  EXPECT_THAT(speech_start(config, {}, 4), ElementsAre(2, 4, 7));
 }
 
 TEST(Speech, AModelThatGeneratesWithoutLanguageTokensGetsThemOnlyWhenAsked) {
   GenerationConfig config;
   config.has_own_file = true;
   complete_from_tokenizer(config, *speech_tokenizer());
-  EXPECT_THAT(speech_start(config, {}, {}), ElementsAre(2));
-  EXPECT_THAT(speech_start(config, {"haw", {}}, {}), ElementsAre(2, 4, 6, 7));
+  EXPECT_THAT(languages_to_detect(config, {}), testing::IsEmpty());
+  EXPECT_THAT(speech_start(config, {}), ElementsAre(2));
+  EXPECT_THAT(speech_start(config, {"haw", {}}), ElementsAre(2, 4, 6, 7));
 }
 
 TEST(Speech, TimestampsAreNotText) {

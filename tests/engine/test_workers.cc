@@ -90,6 +90,12 @@ std::vector<Stream> made_streams(const std::shared_ptr<Decoder>& decoder, int n,
   return streams;
 }
 
+void finish(Decoder& decoder, std::vector<Stream>& streams) {
+  std::vector<Stream*> all;
+  for (Stream& stream : streams) all.push_back(&stream);
+  decoder.finish(all);
+}
+
 std::vector<Target> first_targets(std::span<const Stream> streams) {
   std::vector<Target> targets;
   for (const Stream& stream : streams) targets.push_back(stream.error ? Target{} : stream.strategy->targets().front());
@@ -101,7 +107,7 @@ TEST(Workers, ManyThreadsChooseTheTokensOfOne) {
   for (const int n_threads : {1, 4}) {
     const auto decoder = std::make_shared<Decoder>(std::make_shared<MadeUpBackend>(n_threads));
     std::vector<Stream> streams = made_streams(decoder, 24);
-    decoder->finish(streams);
+    finish(*decoder, streams);
     found.push_back(first_targets(streams));
   }
   for (size_t i = 0; i < found[0].size(); ++i) {
@@ -114,10 +120,10 @@ TEST(Workers, ManyThreadsChooseTheTokensOfOne) {
 TEST(Workers, AnErrorEndsItsOwnStreamOnly) {
   const auto decoder = std::make_shared<Decoder>(std::make_shared<MadeUpBackend>(4));
   std::vector<Stream> streams = made_streams(decoder, 24, 5);
-  EXPECT_THROW(decoder->finish(streams), Error);
+  EXPECT_THROW(finish(*decoder, streams), Error);
   for (size_t i = 0; i < streams.size(); ++i) EXPECT_EQ(static_cast<bool>(streams[i].error), i == 5) << i;
   std::vector<Stream> alone = made_streams(std::make_shared<Decoder>(std::make_shared<MadeUpBackend>(1)), 24);
-  alone.front().branches.front().decoder().finish(alone);
+  finish(alone.front().branches.front().decoder(), alone);
   const std::vector<Target> expected = first_targets(alone), found = first_targets(streams);
   for (size_t i = 0; i < streams.size(); ++i) {
     if (i == 5) continue;
