@@ -176,9 +176,7 @@ Transcription Model::transcribe(const std::filesystem::path& wave_file, const Tr
 
 Transcription Model::transcribe(std::span<const Features> windows, const TranscribeOptions& options) const {
   api::Transcriber transcriber(state_, options);
-  std::vector<Tensor> tensors;
-  for (const Features& window : windows) tensors.push_back(api::to_tensor(window));
-  transcriber.set_windows(std::move(tensors));
+  transcriber.set_windows(api::to_tensors(windows));
   return transcriber.run();
 }
 

@@ -109,6 +109,12 @@ Tensor to_tensor(const Features& features) {
   return Tensor::of(dims, std::span<const float>(features.values));
 }
 
+std::vector<Tensor> to_tensors(std::span<const Features> all) {
+  std::vector<Tensor> tensors;
+  for (const Features& features : all) tensors.push_back(to_tensor(features));
+  return tensors;
+}
+
 Translator::Translator(std::shared_ptr<const Model::State> state, TranslateOptions options)
     : state_(std::move(state)), options_(checked(*state_, std::move(options))), setup_(setup_of(*state_, options_)) {}
 

@@ -13,6 +13,7 @@ namespace kvik::api {
 // Of an encoder that does not read text; null if it reads token ids or there is no encoder.
 const analysis::Port* feature_port(const Model::State& state);
 Tensor to_tensor(const Features& features);
+std::vector<Tensor> to_tensors(std::span<const Features> all);
 
 // One call of Model::translate(): add the sources, then run it.
 class Translator final : public Call<std::vector<Translation>>, private engine::Work {

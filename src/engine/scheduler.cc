@@ -1,7 +1,6 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
-#include <map>
 
 namespace kvik::engine {
 namespace {
@@ -10,12 +9,14 @@ using Clock = std::chrono::steady_clock;
 
 double ms_between(Clock::time_point begin, Clock::time_point end) { return std::chrono::duration<double, std::milli>(end - begin).count(); }
 
+size_t most_rows_of(const Decoder& decoder) { return decoder.backend().traits().generates ? decoder.preferred_rows() : kMostSideRows; }
+
 }  // namespace
 
 Scheduler::Scheduler(std::shared_ptr<Decoder> decoder, SchedulerLimits limits)
     : decoder_(std::move(decoder)),
       limits_(limits),
-      prompt_share_(decoder_->preferred_rows(), limits.max_step_ms),
+      prompt_share_(most_rows_of(*decoder_), limits.max_step_ms),
       thread_([this] { run(); }) {}
 
 Scheduler::~Scheduler() {
@@ -30,118 +31,57 @@ Scheduler::~Scheduler() {
 
 bool Scheduler::try_submit(std::shared_ptr<Request> request) {
   const std::lock_guard lock(mutex_);
-  if (waiting_.size() >= limits_.max_waiting) return false;
-  waiting_.push_back({.request = std::move(request)});
+  if (n_waiting_ >= limits_.max_waiting) return false;
+  arrived_.push_back(std::move(request));
+  ++n_waiting_;
   work_.notify_one();
   return true;
 }
 
 void Scheduler::submit(std::shared_ptr<Request> request) {
   std::unique_lock lock(mutex_);
-  room_.wait(lock, [&] { return stopping_ || waiting_.size() < limits_.max_waiting; });
-  waiting_.push_back({.request = std::move(request)});
+  room_.wait(lock, [&] { return stopping_ || n_waiting_ < limits_.max_waiting; });
+  arrived_.push_back(std::move(request));
+  ++n_waiting_;
   work_.notify_one();
 }
 
 Scheduler::Load Scheduler::load() const {
   const std::lock_guard lock(mutex_);
-  return {n_running_.load(), waiting_.size(), n_preempted_.load()};
+  return {n_running_.load(), n_waiting_, n_preempted_.load()};
 }
 
 void Scheduler::run() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    work_.wait(lock, [&] { return stopping_ || !waiting_.empty() || !running_.empty(); });
-    if (stopping_) break;
-    admit();
-    lock.unlock();
-    end_dropped();
-    end_cancelled();
+  for (bool works = true;;) {
+    {
+      constexpr std::chrono::milliseconds kPause(1);  // what waits does so for somebody outside
+      std::unique_lock lock(mutex_);
+      if (!works && !jobs_.empty()) work_.wait_for(lock, kPause, [&] { return stopping_ || !arrived_.empty(); });
+      work_.wait(lock, [&] { return stopping_ || !arrived_.empty() || !jobs_.empty(); });
+      take_arrived();
+      if (stopping_) break;
+    }
+    end_cancelled_and_empty();
+    works = join() || !running_.empty();
     if (!running_.empty()) step();
-    lock.lock();
   }
-  for (Entry& entry : waiting_) dropped_.push_back({std::move(entry), nullptr});
-  waiting_.clear();
-  lock.unlock();
-  end_dropped();
-  for (Entry& entry : running_) end(entry, nullptr);
-  running_.clear();
+  while (!jobs_.empty()) end(jobs_.front(), true, nullptr);
 }
 
-// Without the mutex: the end of a request calls others, and frees what they gave it.
-void Scheduler::end_dropped() {
-  for (Dropped& dropped : dropped_) end(dropped.entry, std::move(dropped.error));
-  dropped_.clear();
+// With the mutex held.
+void Scheduler::take_arrived() {
+  for (std::shared_ptr<Request>& request : arrived_) jobs_.push_back(std::make_shared<Job>(Job{.request = std::move(request)}));
+  arrived_.clear();
 }
 
-// One that was preempted waits for the end of another, and everybody behind it waits too: they would take the memory that it needs.
-void Scheduler::admit() {
-  std::erase_if(waiting_, [&](Entry& entry) {
-    const bool cancelled = entry.request->is_cancelled();
-    if (cancelled) dropped_.push_back({std::move(entry), nullptr});
-    return cancelled;
-  });
-  while (running_.size() < limits_.max_streams) {
-    const auto next = next_to_join();
-    if (next == waiting_.end()) break;
-    Entry entry = std::move(*next);
-    waiting_.erase(next);
-    try {
-      join(entry);
-      running_.push_back(std::move(entry));
-    } catch (...) { dropped_.push_back({std::move(entry), std::current_exception()}); }
+void Scheduler::end_cancelled_and_empty() {
+  std::vector<std::pair<std::shared_ptr<Job>, bool>> ending;
+  for (const std::shared_ptr<Job>& job : jobs_) {
+    const bool cancelled = job->request->is_cancelled();
+    const bool is_empty = !job->has_begun && job->work().next() == NextPart::kNone;
+    if (cancelled || is_empty) ending.emplace_back(job, cancelled);
   }
-  n_running_ = running_.size();
-  room_.notify_all();
-}
-
-std::deque<Scheduler::Entry>::iterator Scheduler::next_to_join() {
-  if (waiting_.empty()) return waiting_.end();
-  if (const int64_t ends = waiting_.front().wait_for_end; ends > 0) {
-    return running_.empty() || ends <= n_ended_ ? waiting_.begin() : waiting_.end();
-  }
-  std::map<std::string_view, size_t> n_running;
-  for (const Entry& entry : running_) ++n_running[entry.request->user()];
-  auto best = waiting_.end();
-  size_t fewest = 0;
-  for (auto entry = waiting_.begin(); entry != waiting_.end(); ++entry) {
-    const auto found = n_running.find(entry->request->user());
-    const size_t n = found == n_running.end() ? 0 : found->second;
-    if ((best != waiting_.end() && n >= fewest) || !entry->request->is_ready()) continue;
-    best = entry, fewest = n;
-    if (n == 0) break;
-  }
-  return best;
-}
-
-void Scheduler::join(Entry& entry) const {
-  entry.joined = Clock::now();
-  Stream& stream = entry.request->stream();
-  int n_reused = 0, n_tokens = 0;
-  for (Sequence& branch : stream.branches) {
-    n_reused += branch.use_known_prefix();
-    n_tokens += static_cast<int>(branch.n_pending());
-  }
-  if (stream.timing.n_generated > 0) return;  // it continues
-  stream.timing.n_reused = n_reused;
-  stream.timing.n_prompt = n_tokens;
-}
-
-void Scheduler::end_cancelled() {
-  for (Entry& entry : running_) {
-    if (entry.request->is_cancelled()) end(entry, nullptr);
-  }
-  std::erase_if(running_, [](const Entry& entry) { return entry.request == nullptr; });
-  n_running_ = running_.size();
-}
-
-void PromptShare::add_step(double ms) {
-  if (ms > max_step_ms_) {
-    rows_ = std::max(kFewestRows, static_cast<size_t>(static_cast<double>(rows_) * std::max(0.25, max_step_ms_ / ms)));
-  } else if (ms < max_step_ms_ / 2) {
-    rows_ = std::min(most_rows_, rows_ + rows_ / 4 + 1);
-  }
-  rows_ = std::min(rows_, most_rows_);
+  for (const auto& [job, cancelled] : ending) end(job, cancelled, nullptr);
 }
 
 void Scheduler::step() {
@@ -149,71 +89,120 @@ void Scheduler::step() {
   bool some_decode = false;
   size_t n_prompt_rows = 0;
   for (const Entry& entry : running_) {
-    Stream& stream = entry.request->stream();
-    streams_.push_back(&stream);
-    const size_t n_pending = stream.branches.front().n_pending();
+    streams_.push_back(entry.part.stream.get());
+    const size_t n_pending = entry.part.stream->branches.front().n_pending();
     some_decode |= n_pending <= 1;
     if (n_pending > 1) n_prompt_rows += n_pending;
   }
-  const bool shares = some_decode && n_prompt_rows > 0;
+  const bool shares = some_decode && n_prompt_rows + n_side_rows_ > 0;
+  const size_t n_allowed = prompt_share_.rows(), n_left = n_allowed - std::min(n_allowed - 1, n_side_rows_);
   const Clock::time_point start = Clock::now();
   try {
-    if (decoder_->step(streams_, shares ? prompt_share_.rows() : 0) == StepStatus::kNoMemory) return preempt_youngest();
-  } catch (...) { return step_each_alone(); }  // nothing has changed
-  if (shares && n_prompt_rows >= prompt_share_.rows()) prompt_share_.add_step(ms_between(start, Clock::now()));
+    if (decoder_->step(streams_, shares ? n_left : 0) == StepStatus::kNoMemory) return preempt_youngest();
+  } catch (...) { return step_each_alone(); }           // nothing has changed
+  const bool is_divisible = n_side_rows_ <= n_allowed;  // if not, fewer rows would not have made it shorter
+  if (shares && is_divisible && n_prompt_rows + n_side_rows_ >= n_allowed)
+    prompt_share_.add_step(side_ms_ + ms_between(start, Clock::now()));
   report();
 }
 
 // One of the streams makes the run fail: it must not be the end of the others.
 void Scheduler::step_each_alone() {
-  for (Entry& entry : running_) {
-    Stream* const alone[] = {&entry.request->stream()};
+  std::vector<std::pair<std::shared_ptr<Job>, std::exception_ptr>> failed;
+  for (const Entry& entry : running_) {
+    Stream* const alone[] = {entry.part.stream.get()};
     try {
       if (decoder_->step(alone) == StepStatus::kNoMemory) continue;  // the next step of all preempts one
-    } catch (...) { end(entry, std::current_exception()); }
+    } catch (...) { failed.emplace_back(entry.job, std::current_exception()); }
   }
-  std::erase_if(running_, [](const Entry& entry) { return entry.request == nullptr; });
+  for (const auto& [job, error] : failed) end(job, false, error);
   report();
 }
 
 void Scheduler::preempt_youngest() {
-  if (running_.size() == 1) {
-    end(running_.front(), std::make_exception_ptr(decoder_->no_memory()));
-    running_.clear();
-    n_running_ = 0;
-    return;
-  }
+  if (running_.size() == 1) return end(running_.front().job, false, std::make_exception_ptr(decoder_->no_memory()));
   Entry entry = std::move(running_.back());
   running_.pop_back();
   n_running_ = running_.size();
   ++n_preempted_;
-  for (Sequence& branch : entry.request->stream().branches) branch.release();
+  release(entry);
   entry.wait_for_end = n_ended_ + 1;
-  const std::lock_guard lock(mutex_);
-  waiting_.push_front(std::move(entry));
+  preempted_.push_front(std::move(entry));
+}
+
+// A source is freed too: it may be larger than the cache, and is encoded again with the same bits.
+void Scheduler::release(Entry& entry) {
+  Stream& stream = *entry.part.stream;
+  if (!entry.part.input.defined()) {
+    for (Sequence& branch : stream.branches) branch.release();
+    return;
+  }
+  for (const Sequence& branch : stream.branches) {
+    const std::span<const TokenId> tokens = branch.all_tokens();
+    entry.branches.emplace_back(tokens.begin(), tokens.end());
+  }
+  stream.branches.clear();
+  entry.part.source = nullptr;
 }
 
 void Scheduler::report() {
+  std::vector<std::pair<Entry, std::exception_ptr>> ended;
   for (Entry& entry : running_) {
-    Stream& stream = entry.request->stream();
-    if (stream.timing.n_generated > entry.n_generated) {
-      if (entry.n_generated == 0 && stream.timing.prefill_ms == 0) {
-        stream.timing.prefill_ms = ms_between(entry.joined, Clock::now());
-        stream.branches.front().share_prefix(true);  // requests that come now begin behind this prompt
-      }
-      entry.n_generated = stream.timing.n_generated;
-      entry.request->generated();
-    }
-    if (stream.finish || stream.error) end(entry, stream.error);
+    Stream& stream = *entry.part.stream;
+    std::exception_ptr error = stream.error;
+    try {
+      if (stream.timing.n_generated > entry.n_generated) add_generated(entry);
+    } catch (...) { error = std::current_exception(); }
+    if (stream.finish || error) ended.emplace_back(std::move(entry), std::move(error));
   }
-  std::erase_if(running_, [](const Entry& entry) { return entry.request == nullptr; });
+  std::erase_if(running_, [](const Entry& entry) { return entry.job == nullptr; });
   n_running_ = running_.size();
+  for (auto& [entry, error] : ended) end_part(std::move(entry), std::move(error));
 }
 
-void Scheduler::end(Entry& entry, std::exception_ptr error) {
-  entry.request->ended(std::move(error));
-  entry.request = nullptr;
+void Scheduler::add_generated(Entry& entry) {
+  Stream& stream = *entry.part.stream;
+  if (entry.n_generated == 0 && stream.timing.prefill_ms == 0) {
+    stream.timing.prefill_ms = ms_between(entry.joined, Clock::now());
+    stream.branches.front().share_prefix(true);  // requests that come now begin behind this prompt
+  }
+  entry.n_generated = stream.timing.n_generated;
+  entry.job->work().generated(entry.part);
+}
+
+// Of an entry that is in no list any more.
+void Scheduler::end_part(Entry entry, std::exception_ptr error) {
+  const std::shared_ptr<Job> job = std::move(entry.job);
+  --job->n_running;
   ++n_ended_;
+  if (job->has_ended) return;
+  try {
+    if (error == nullptr && entry.part.stream != nullptr) job->work().finished(entry.part);
+  } catch (...) { error = std::current_exception(); }
+  entry.part = {};  // frees the cache, before anybody is told
+  const bool is_last = job->n_running == 0 && job->work().next() == NextPart::kNone;
+  if (error != nullptr || is_last) end(job, false, std::move(error));
+}
+
+void Scheduler::end(const std::shared_ptr<Job>& job, bool cancelled, std::exception_ptr error) {
+  if (job->has_ended) return;
+  const std::shared_ptr<Job> kept = job;  // `job` may be in one of the lists
+  kept->has_ended = true;
+  const auto is_of_job = [&](const Entry& entry) { return entry.job == kept; };
+  n_ended_ += static_cast<int64_t>(std::erase_if(running_, is_of_job) + std::erase_if(preempted_, is_of_job));
+  std::erase(jobs_, kept);
+  n_running_ = running_.size();
+  if (!kept->has_begun) stop_waiting(*kept);
+  kept->request->ended(cancelled, std::move(error));
+}
+
+void Scheduler::stop_waiting(Job& job) {
+  job.has_begun = true;
+  {
+    const std::lock_guard lock(mutex_);
+    --n_waiting_;
+  }
+  room_.notify_all();
 }
 
 }  // namespace kvik::engine

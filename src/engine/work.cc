@@ -20,12 +20,10 @@ void encode_parts(std::span<Part* const> parts, Decoder& decoder, SourceCache* c
   }
 }
 
-void embed_parts(std::span<const TextPart> parts) {
-  if (parts.empty()) return;
+std::vector<Tensor> embed_parts(std::span<const Part* const> parts, backend::Embedder& embedder) {
   std::vector<std::vector<TokenId>> texts;
-  for (const TextPart& each : parts) texts.push_back(each.part->text);
-  const std::vector<Tensor> hidden = parts.front().work->embedder()->run(texts);
-  for (size_t i = 0; i < parts.size(); ++i) parts[i].work->embedded(*parts[i].part, hidden[i]);
+  for (const Part* part : parts) texts.push_back(part->text);
+  return embedder.run(texts);
 }
 
 namespace {
@@ -75,9 +73,10 @@ bool complete(Work& work, const std::shared_ptr<Decoder>& decoder, const Complet
       if (!complete_streams(work, parts, *decoder, options)) return false;
       continue;
     }
-    std::vector<TextPart> texts;
-    for (const Part& part : parts) texts.push_back({&work, &part});
-    embed_parts(texts);
+    std::vector<const Part*> texts;
+    for (const Part& part : parts) texts.push_back(&part);
+    const std::vector<Tensor> hidden = embed_parts(texts, *work.embedder());
+    for (size_t i = 0; i < parts.size(); ++i) work.embedded(parts[i], hidden[i]);
   }
   return true;
 }

@@ -52,12 +52,8 @@ inline constexpr size_t kMostSideRows = 512;
 
 // Encodes what has not been encoded, in one call. `cache`: see encode_features().
 void encode_parts(std::span<Part* const> parts, Decoder& decoder, SourceCache* cache);
-// Hands the results to the works; all have the same embedder.
-struct TextPart {
-  Work* work;
-  const Part* part;
-};
-void embed_parts(std::span<const TextPart> parts);
+// Hidden states of their texts, in one call.
+std::vector<Tensor> embed_parts(std::span<const Part* const> parts, backend::Embedder& embedder);
 
 struct CompleteOptions {
   size_t n_parts = 1;                         // that run together

@@ -48,13 +48,44 @@ bool Budget::take(size_t bytes) {
   return true;
 }
 
+void Budget::add(PageStore& store) {
+  const std::lock_guard lock(mutex_);
+  stores_.push_back(&store);
+}
+
+void Budget::remove(const PageStore& store) {
+  const std::lock_guard lock(mutex_);
+  std::erase(stores_, &store);
+}
+
+void Budget::free_reserves(const PageStore& but) {
+  const std::lock_guard lock(mutex_);
+  for (PageStore* store : stores_) {
+    if (store != &but) store->free_reserve();
+  }
+}
+
 PageStore::PageStore(const PageShape& shape, std::shared_ptr<Budget> budget)
-    : shape_(shape), budget_(budget != nullptr ? std::move(budget) : std::make_shared<Budget>()) {}
-PageStore::~PageStore() { budget_->give_back(n_pages_ * shape_.bytes()); }
+    : shape_(shape), budget_(budget != nullptr ? std::move(budget) : std::make_shared<Budget>()) {
+  budget_->add(*this);
+}
+PageStore::~PageStore() {
+  budget_->remove(*this);
+  budget_->give_back(n_pages_ * shape_.bytes());
+}
 
 bool PageStore::can_take(size_t n_pages) const {
   const std::lock_guard lock(mutex_);
-  return n_pages <= n_free_ || n_pages - n_free_ <= budget_->left_bytes() / shape_.bytes();
+  const auto fits = [&] { return n_pages <= n_free_ || n_pages - n_free_ <= budget_->left_bytes() / shape_.bytes(); };
+  if (fits()) return true;
+  budget_->free_reserves(*this);
+  return fits();
+}
+
+// Tried only: two stores that ask each other must not wait for each other.
+void PageStore::free_reserve() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock()) free_unused_blocks(0);
 }
 
 size_t PageStore::n_pages() const {
@@ -79,6 +110,7 @@ Page* PageStore::take() {
 PageBlock& PageStore::add_block() {
   auto block = std::make_unique<PageBlock>();
   const size_t page_bytes = shape_.bytes();
+  if (budget_->left_bytes() < page_bytes) budget_->free_reserves(*this);
   block->n_pages = std::max<size_t>(1, std::clamp(n_pages_ * page_bytes / 4, kFirstBlock, kLargestBlock) / page_bytes);
   block->n_pages = std::max<size_t>(1, std::min(block->n_pages, budget_->left_bytes() / page_bytes));
   const size_t bytes = block->n_pages * page_bytes;
@@ -109,12 +141,11 @@ void PageStore::release(Page* page) {
   const std::lock_guard lock(mutex_);
   push_free(*page->block, *page);
   ++n_free_;
-  if (page->block->n_free == page->block->n_pages) free_unused_blocks();
+  if (page->block->n_free != page->block->n_pages) return;
+  free_unused_blocks(std::max(kReserveBytes / shape_.bytes(), kReservePages) + (n_pages_ - n_free_) / 4);
 }
 
-void PageStore::free_unused_blocks() {
-  const size_t n_used = n_pages_ - n_free_;
-  const size_t n_reserve = std::max(kReserveBytes / shape_.bytes(), kReservePages) + n_used / 4;
+void PageStore::free_unused_blocks(size_t n_reserve) {
   for (size_t i = blocks_.size(); i-- > 0 && n_free_ > n_reserve;) {
     const size_t n_pages = blocks_[i]->n_pages;
     if (blocks_[i]->n_free != n_pages || n_free_ - n_pages < n_reserve) continue;

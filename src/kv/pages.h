@@ -38,7 +38,10 @@ struct Page {
 // The error of callers that have no status to return when a budget is used up.
 Error no_memory(size_t limit_bytes);
 
-// Memory that several stores share: the bytes they have allocated together stay within a limit.
+class PageStore;
+
+// Memory that several stores share: the bytes they have allocated together stay within a limit. If a store needs more, the others give up
+// what they keep in reserve. Any thread.
 class Budget {
  public:
   explicit Budget(size_t limit_bytes = 0) : limit_bytes_(limit_bytes) {}  // 0: no limit
@@ -49,8 +52,14 @@ class Budget {
   size_t left_bytes() const;
   bool take(size_t bytes);  // false, and nothing taken, if that is more than is left
   void give_back(size_t bytes) { allocated_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void free_reserves(const PageStore& but);  // of the other stores
+
+  void add(PageStore& store);
+  void remove(const PageStore& store);
 
  private:
+  std::mutex mutex_;  // of the list
+  std::vector<PageStore*> stores_;
   std::atomic<size_t> limit_bytes_;
   std::atomic<size_t> allocated_bytes_{0};
 };
@@ -87,13 +96,14 @@ class PageStore {
   void release(Page* page);
 
   bool can_take(size_t n_pages) const;  // within the budget
+  void free_reserve();                  // blocks without a used page; does nothing while another thread uses the store
   size_t n_pages() const;               // used or free
   size_t allocated_bytes() const;       // from the operating system
   size_t used_bytes() const;            // in pages with references
 
  private:
   PageBlock& add_block();
-  void free_unused_blocks();
+  void free_unused_blocks(size_t n_reserve);  // keeps so many free pages
 
   const PageShape shape_;
   const std::shared_ptr<Budget> budget_;

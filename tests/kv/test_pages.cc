@@ -228,5 +228,23 @@ TEST(Pages, ABudgetIsNeverExceeded) {
   EXPECT_THROW(source.prepare(100), Error);
 }
 
+// Or else the first store to be used would keep the memory of all.
+TEST(Pages, AStoreThatNeedsMemoryGetsTheReserveOfAnother) {
+  const auto budget = std::make_shared<Budget>(10 * kPageBytes);
+  PageStore store({kPageBytes, kPositions}, budget);
+  PageStore other({2 * kPageBytes, kPositions}, budget);
+  {
+    PageTable sequence(store);
+    write(sequence, std::string(9 * kPositions, 'a'));
+  }
+  EXPECT_GT(store.allocated_bytes(), 0);
+  EXPECT_TRUE(other.can_take(5));
+  PageTable source(other);
+  source.prepare(5 * kPositions);
+  EXPECT_EQ(store.allocated_bytes(), 0);
+  EXPECT_LE(budget->allocated_bytes(), budget->limit_bytes());
+  EXPECT_FALSE(store.can_take(1)) << "what is used is not given up";
+}
+
 }  // namespace
 }  // namespace kvik::kv
