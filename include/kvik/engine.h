@@ -130,6 +130,7 @@ class Task {
 using TranslationTask = Task<std::vector<Translation>>;
 using TranscriptionTask = Task<Transcription>;
 using EmbeddingTask = Task<std::vector<Embedding>>;
+using ScoreTask = Task<Score>;
 
 // What the functions of Model take, kept by the request.
 using Sources = std::variant<std::vector<std::string>, std::vector<std::vector<TokenId>>, std::vector<Features>>;
@@ -140,10 +141,10 @@ struct Samples {
 };
 using Recording = std::variant<std::filesystem::path, Samples, std::vector<Features>>;  // a file stays as it is until the task is done
 
-// Runs requests of one model on a thread of its own: generations, translations, transcriptions and embeddings, as far as the model does
-// these. A request joins between two steps and leaves when it is done. Long prompts are computed in chunks beside the steps of others, and
-// encoders and embedders read between two steps, so much at a time that a step stays short. If the memory of the KV cache runs out, what
-// joined last is preempted and computed again later, with the same result. Submit from any thread. Destroying it cancels what runs.
+// Runs requests of one model on a thread of its own: generations, translations, transcriptions, embeddings and scores, as far as the model
+// does these. A request joins between two steps and leaves when it is done. Long prompts are computed in chunks beside the steps of others,
+// and encoders and embedders read between two steps, so much at a time that a step stays short. If the memory of the KV cache runs out,
+// what joined last is preempted and computed again later, with the same result. Submit from any thread. Destroying it cancels what runs.
 class Engine {
  public:
   explicit Engine(Model model, const EngineOptions& options = {});
@@ -159,6 +160,7 @@ class Engine {
   TranslationTask translate(Sources sources, const TranslateOptions& options = {}, const RequestOptions& request = {});
   TranscriptionTask transcribe(Recording recording, const TranscribeOptions& options = {}, const RequestOptions& request = {});
   EmbeddingTask embed(Texts texts, const EmbedOptions& options = {}, const RequestOptions& request = {});
+  ScoreTask score(std::vector<TokenId> ids, const ScoreOptions& options = {}, const RequestOptions& request = {});
 
   // nullopt if the queue is full.
   std::optional<Stream> try_submit(std::span<const TokenId> prompt, const GenerateOptions& options = {},
@@ -167,6 +169,7 @@ class Engine {
   std::optional<TranscriptionTask> try_transcribe(Recording recording, const TranscribeOptions& options = {},
                                                   const RequestOptions& request = {});
   std::optional<EmbeddingTask> try_embed(Texts texts, const EmbedOptions& options = {}, const RequestOptions& request = {});
+  std::optional<ScoreTask> try_score(std::vector<TokenId> ids, const ScoreOptions& options = {}, const RequestOptions& request = {});
 
   const Model& model() const;
   EngineLoad load() const;

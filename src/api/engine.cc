@@ -1,6 +1,7 @@
 #include "kvik/engine.h"
 
 #include "api/embedding_run.h"
+#include "api/scorer.h"
 #include "api/stream_state.h"
 #include "api/task_state.h"
 #include "api/transcriber.h"
@@ -40,6 +41,10 @@ std::unique_ptr<api::Call<std::vector<Embedding>>> embedding_of(const Model& mod
                        [&](const std::vector<TokenId>& ids) { call->add_ids(ids); }};
   std::visit([&](const auto& list) { std::ranges::for_each(list, add); }, texts);
   return call;
+}
+
+std::unique_ptr<api::Call<Score>> score_of(const Model& model, std::vector<TokenId> ids, const ScoreOptions& options) {
+  return std::make_unique<api::Scorer>(model.state(), std::move(ids), options);
 }
 
 }  // namespace
@@ -117,6 +122,10 @@ EmbeddingTask Engine::embed(Texts texts, const EmbedOptions& options, const Requ
   return state_->submit(embedding_of(state_->model, std::move(texts), options), request);
 }
 
+ScoreTask Engine::score(std::vector<TokenId> ids, const ScoreOptions& options, const RequestOptions& request) {
+  return state_->submit(score_of(state_->model, std::move(ids), options), request);
+}
+
 std::optional<TranslationTask> Engine::try_translate(Sources sources, const TranslateOptions& options, const RequestOptions& request) {
   return state_->try_submit(translation_of(state_->model, std::move(sources), options), request);
 }
@@ -128,6 +137,10 @@ std::optional<TranscriptionTask> Engine::try_transcribe(Recording recording, con
 
 std::optional<EmbeddingTask> Engine::try_embed(Texts texts, const EmbedOptions& options, const RequestOptions& request) {
   return state_->try_submit(embedding_of(state_->model, std::move(texts), options), request);
+}
+
+std::optional<ScoreTask> Engine::try_score(std::vector<TokenId> ids, const ScoreOptions& options, const RequestOptions& request) {
+  return state_->try_submit(score_of(state_->model, std::move(ids), options), request);
 }
 
 const Model& Engine::model() const { return state_->model; }

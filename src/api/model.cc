@@ -7,7 +7,6 @@
 #include "api/load.h"
 #include "backend/no_decoder.h"
 #include "base/hash.h"
-#include "engine/score.h"
 #include "engine/speech_tokens.h"
 #include "kv/cache_file.h"
 #include "kvik/profile.h"
@@ -153,20 +152,6 @@ AppendStatus Model::step(std::span<Session* const> sessions, std::span<const Tok
     streams.push_back(&sessions[i]->state_->stream);
   }
   return state_->decoder->append_each(streams, tokens);
-}
-
-Score Model::score(std::span<const TokenId> ids, const ScoreOptions& options) const {
-  constexpr int kDefaultWindow = 512;
-  state_->check_continues_prompts();
-  for (const TokenId id : ids) {
-    if (id < 0 || id >= vocab_size())
-      throw Error(Code::kBadArgument, fmt::format("token id {} is outside the vocabulary of {}", id, vocab_size()));
-  }
-  if (options.window < 0) throw Error(Code::kBadArgument, fmt::format("a window is {} tokens; 0 or more was expected", options.window));
-  engine::Sequence sequence(state_->decoder, state_->options.context);
-  int window = options.window > 0 ? options.window : kDefaultWindow;
-  if (options.window == 0 && sequence.capacity() > 0) window = std::min(window, sequence.capacity());
-  return engine::score_windows(sequence, ids, window, {options.progress, options.cancelled});
 }
 
 bool Model::has_tokenizer() const { return state_->tokenizer != nullptr; }

@@ -54,5 +54,6 @@ void Task<Result>::cancel() {
 template class Task<std::vector<Translation>>;
 template class Task<Transcription>;
 template class Task<std::vector<Embedding>>;
+template class Task<Score>;
 
 }  // namespace kvik

@@ -9,7 +9,6 @@ void health(Service& service, const std::shared_ptr<Exchange>& exchange) {
   for (const Registry::Status& model : service.registry.list()) {
     if (model.loaded == nullptr) continue;
     ++n_loaded;
-    if (model.loaded->engine == nullptr) continue;
     const EngineLoad load = model.loaded->engine->load();
     n_running += load.running;
     n_waiting += load.waiting;
@@ -33,8 +32,7 @@ void metrics(Service& service, const std::shared_ptr<Exchange>& exchange) {
     table.set("kvik_cache_prefix_bytes", labels, static_cast<double>(cache.prefix_bytes));
     table.set("kvik_cache_allocated_bytes", labels, static_cast<double>(cache.allocated_bytes));
     table.set("kvik_cache_limit_bytes", labels, static_cast<double>(cache.limit_bytes));
-    const bool has_engine = model.loaded != nullptr && model.loaded->engine != nullptr;
-    const EngineLoad load = has_engine ? model.loaded->engine->load() : EngineLoad();
+    const EngineLoad load = model.loaded != nullptr ? model.loaded->engine->load() : EngineLoad();
     table.set("kvik_running", labels, load.running);
     table.set("kvik_waiting", labels, load.waiting);
     table.set_counter("kvik_preempted_total", labels, static_cast<double>(load.preempted));

@@ -23,11 +23,8 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const F
     throw ApiError(413, "", fmt::format("the input has {} bytes; this server takes {}", n_bytes, service.options.max_prompt_bytes));
   if (const auto time = read_keep_alive(body)) service.registry.set_keep_alive(name, *time);
   service.with_model(exchange, name, [=, &service](const Registry::Handle& model) {
-    exchange->on_disconnect([] {});
     const double load_ms = ms_since(exchange->start);
-    service.run_model(exchange, [=, &service] {
-      std::vector<Embedding> vectors;
-      if (!texts.empty()) vectors = embed(service, exchange, *model, texts, options);
+    embed(service, exchange, model, texts, options, [=](const std::vector<Embedding>& vectors) {
       Json json = write(vectors);
       if (json.contains("embeddings")) {
         json["total_duration"] = static_cast<int64_t>(ms_since(exchange->start) * 1e6);

@@ -58,7 +58,8 @@ void pull(Service& service, const std::shared_ptr<Exchange>& exchange) {
   if (!service.options.pull)
     throw ApiError(403, "", "this server does not download models; start it with --allow-pull, or use 'kvik pull'");
   exchange->on_disconnect([] {});
-  service.run_model(exchange, [&service, exchange, name, report] {
+  const bool posted = service.downloads.try_post([&service, exchange, name, report] {
+    if (exchange->is_gone()) return;
     try {
       report->write({{"status", "pulling manifest"}});
       service.options.pull(
@@ -68,6 +69,7 @@ void pull(Service& service, const std::shared_ptr<Exchange>& exchange) {
       report->success();
     } catch (...) { report->fail(current_api_error()); }
   });
+  if (!posted) throw ApiError(429, "rate_limit_exceeded", "too many downloads wait already; try again");
 }
 
 }  // namespace kvik::server::ollama

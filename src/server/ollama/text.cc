@@ -32,7 +32,7 @@ void answer(Service& service, const Registry::Handle& model, const Prompt& promp
     answer.prompt.clear();
     return answer_with_translation(service, exchange, model, prompt.source, options, new_writer(std::move(answer)));
   }
-  if (model->engine == nullptr) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name));
+  if (!model->continues_prompts()) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name));
   std::vector<TokenId> ids = prompt.context;
   const std::vector<TokenId> fresh =
       tokenize_prompt(*model, prompt.text, prompt.add_special && ids.empty(), service.options.max_prompt_bytes);

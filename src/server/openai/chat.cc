@@ -76,7 +76,7 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const R
     return answer_with_translation(service, exchange, model, last_user_text(request.messages), request.text.options,
                                    new_chat_writer(std::move(how)));
   }
-  if (model->engine == nullptr) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name), "model");
+  if (!model->continues_prompts()) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name), "model");
   std::string prompt = render_chat(*model, request.messages, request.tools, request.template_variables);
   if (!request.tools.empty()) {
     const std::optional<ToolFormat> format = ToolFormat::derive(model->chat_template);

@@ -6,6 +6,7 @@
 #include "server/chat/translate_text.h"
 #include "server/openai/answer.h"
 #include "server/openai/openai.h"
+#include "server/service/task.h"
 
 namespace kvik::server::openai {
 namespace {
@@ -43,17 +44,43 @@ std::vector<Prompt> read_prompts(const Fields& body) {
 }
 
 // Log-probabilities of the prompt itself. The first token has none.
-std::vector<GeneratedToken> score(const LoadedModel& model, const std::vector<TokenId>& prompt) {
+std::vector<GeneratedToken> scored(const std::vector<TokenId>& prompt, const Score& score) {
   std::vector<GeneratedToken> tokens(prompt.size());
-  std::vector<double> logprobs;
-  if (prompt.size() > 1) logprobs = model.model.score(prompt, {.window = static_cast<int>(prompt.size())}).logprobs;
   for (size_t i = 0; i < prompt.size(); ++i) {
     tokens[i].id = prompt[i];
     if (i == 0) continue;
-    tokens[i].logprob = logprobs[i - 1];
+    tokens[i].logprob = score.logprobs[i - 1];
     tokens[i].top = {tokens[i]};
   }
   return tokens;
+}
+
+struct Completion {
+  GenerationRequest generation;
+  CompletionAnswer how;
+  size_t n_scored = 0;  // prompts
+};
+
+// Scores prompts that are shown with log-probabilities, one after another, then generates.
+void score_and_generate(Service& service, const std::shared_ptr<Completion>& completion) {
+  const std::shared_ptr<Exchange> exchange = completion->how.exchange;
+  const Registry::Handle model = completion->how.model;
+  const bool scores = completion->how.request.shows_logprobs && completion->n_scored < completion->how.echo.size();
+  if (!scores)
+    return generate(service, exchange, model, std::move(completion->generation), new_completion_writer(std::move(completion->how)));
+  const size_t i = completion->n_scored++;
+  const std::vector<TokenId>& ids = completion->generation.prompts[i];
+  if (ids.size() < 2) {
+    completion->how.echo[i].logprobs = scored(ids, {});
+    return score_and_generate(service, completion);
+  }
+  const auto submit = [&](Engine& engine, const RequestOptions& how) {
+    return engine.try_score(ids, {.window = static_cast<int>(ids.size())}, how);
+  };
+  run_task<Score>(service, exchange, model, submit, [&service, completion, i](const Score& score) {
+    completion->how.echo[i].logprobs = scored(completion->generation.prompts[i], score);
+    score_and_generate(service, completion);
+  });
 }
 
 void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const Registry::Handle& model, const CompletionRequest& request) {
@@ -64,7 +91,7 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const R
     return answer_with_translation(service, exchange, model, request.prompts[0].text, request.text.options,
                                    new_completion_writer(std::move(how)));
   }
-  if (model->engine == nullptr) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name), "model");
+  if (!model->continues_prompts()) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name), "model");
   GenerationRequest generation{{}, request.text.choices()};
   size_t n_bytes = 0;
   for (const Prompt& prompt : request.prompts) {
@@ -76,9 +103,8 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const R
     const std::vector<TokenId>& ids = generation.prompts.back();
     const bool has_text = !prompt.text.empty() || !model->model.has_tokenizer();
     how.echo.push_back({has_text ? prompt.text : model->model.detokenize(ids), {}});
-    if (request.text.shows_logprobs) how.echo.back().logprobs = score(*model, ids);
   }
-  generate(service, exchange, model, std::move(generation), new_completion_writer(std::move(how)));
+  score_and_generate(service, std::make_shared<Completion>(Completion{std::move(generation), std::move(how)}));
 }
 
 }  // namespace
@@ -96,8 +122,7 @@ void completions(Service& service, const std::shared_ptr<Exchange>& exchange) {
   if (const std::optional<std::string> user = body.text("user")) exchange->user = *user;
   const std::string name = request.text.model;
   service.with_model(exchange, name, [&service, exchange, request = std::move(request)](const Registry::Handle& model) {
-    if (!request.echo || !request.text.shows_logprobs) return answer(service, exchange, model, request);
-    service.run_model(exchange, [&service, exchange, request, model] { answer(service, exchange, model, request); });  // it scores
+    answer(service, exchange, model, request);
   });
 }
 

@@ -13,12 +13,12 @@ constexpr size_t kMostInputs = 2048;
 
 struct EmbeddingRequest {
   std::string model;
-  EmbedInput input;
+  Texts input;
   EmbedOptions options;
   bool base64 = false;
 };
 
-EmbedInput read_input(const Fields& body, size_t most_bytes) {
+Texts read_input(const Fields& body, size_t most_bytes) {
   const Json* const input = body.find("input");
   if (input == nullptr) body.fail("input", "a text, a list of texts, or token ids");
   if (is_token_ids(*input)) return std::vector<std::vector<TokenId>>{input->get<std::vector<TokenId>>()};
@@ -44,7 +44,7 @@ EmbeddingRequest read_embedding_request(const Fields& body, const ServeOptions& 
   return request;
 }
 
-std::string base64(const std::vector<float>& values) {
+std::string in_base64(const std::vector<float>& values) {
   static_assert(std::endian::native == std::endian::little);
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string bytes(values.size() * sizeof(float), '\0');
@@ -67,17 +67,16 @@ void embeddings(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const Json json = parse_body(exchange->request.body);
   const EmbeddingRequest request = read_embedding_request(Fields(json), service.options);
   service.with_model(exchange, request.model, [&service, exchange, request](const Registry::Handle& model) {
-    exchange->on_disconnect([] {});
-    service.run_model(exchange, [&service, exchange, request, model] {
+    embed(service, exchange, model, request.input, request.options, [exchange, base64 = request.base64](const std::vector<Embedding>& all) {
       Json data = Json::array();
-      for (const Embedding& vector : embed(service, exchange, *model, request.input, request.options)) {
-        Json values = request.base64 ? Json(base64(vector.values)) : Json(vector.values);
+      for (const Embedding& vector : all) {
+        Json values = base64 ? Json(in_base64(vector.values)) : Json(vector.values);
         data.push_back({{"object", "embedding"}, {"index", data.size()}, {"embedding", std::move(values)}});
       }
       const int n_tokens = exchange->counts.prompt_tokens;
       exchange->send({{"object", "list"},
                       {"data", std::move(data)},
-                      {"model", model->facts.name},
+                      {"model", exchange->model},
                       {"usage", {{"prompt_tokens", n_tokens}, {"total_tokens", n_tokens}}}});
     });
   });

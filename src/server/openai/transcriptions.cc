@@ -6,6 +6,7 @@
 
 #include "server/json/multipart.h"
 #include "server/openai/openai.h"
+#include "server/service/task.h"
 
 namespace kvik::server::openai {
 namespace {
@@ -128,17 +129,14 @@ void transcriptions(Service& service, const std::shared_ptr<Exchange>& exchange)
   service.with_model(exchange, request.model, [&service, exchange, request, recording](const Registry::Handle& model) {
     if (!model->model.has_encoder() || model->model.feature_rank() == 0)
       throw ApiError(400, "", fmt::format("{} is no speech model", model->facts.name), "model");
-    exchange->on_disconnect([] {});
-    service.run_model(exchange, [&service, exchange, request, recording, model] {
-      const auto deadline = exchange->start + service.options.timeout;
-      TranscribeOptions options = request.options;
-      options.decoding.cancelled = [&] { return exchange->is_gone() || std::chrono::steady_clock::now() > deadline; };
-      const MemoryFile file(recording);
-      const Transcription result = model->model.transcribe(std::filesystem::path(file.path()), options);
-      if (result.finish == Finish::kCancelled) throw ApiError(504, "timeout", "the time for this request is over");
+    const MemoryFile file(recording);  // mapped from then on
+    const auto submit = [&](Engine& engine, const RequestOptions& how) {
+      return engine.try_transcribe(std::filesystem::path(file.path()), request.options, how);
+    };
+    run_task<Transcription>(service, exchange, model, submit, [&service, exchange, format = request.format](const Transcription& result) {
       exchange->counts.completion_tokens = static_cast<int>(result.ids.size());
-      service.metrics.add("kvik_generated_tokens_total", {{"model", model->facts.name}}, static_cast<double>(result.ids.size()));
-      exchange->send(written(result, request.format));
+      service.metrics.add("kvik_generated_tokens_total", {{"model", exchange->model}}, static_cast<double>(result.ids.size()));
+      exchange->send(written(result, format));
     });
   });
 }

@@ -41,17 +41,16 @@ void translations(Service& service, const std::shared_ptr<Exchange>& exchange) {
   TranslationRequest request = read_translation_request(Fields(json), service.options);
   service.with_model(exchange, request.model, [&service, exchange, request](const Registry::Handle& model) {
     if (!translates_text(*model)) throw ApiError(400, "", fmt::format("{} is no translation model", model->facts.name), "model");
-    exchange->on_disconnect([] {});
-    service.run_model(exchange, [&service, exchange, request, model] {
+    translate(service, exchange, model, request.input, request.options, [exchange](const std::vector<Translation>& all) {
       Json data = Json::array();
-      for (const Translation& each : translate(service, exchange, *model, request.input, request.options))
+      for (const Translation& each : all)
         data.push_back({{"index", data.size()},
                         {"object", "translation"},
                         {"text", each.text},
                         {"score", each.score},
                         {"finish_reason", finish_reason(each.finish)}});
       exchange->send({{"object", "list"},
-                      {"model", model->facts.name},
+                      {"model", exchange->model},
                       {"data", std::move(data)},
                       {"usage", usage_json(exchange->counts.prompt_tokens, exchange->counts.completion_tokens, 0)}});
     });

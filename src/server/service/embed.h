@@ -1,19 +1,16 @@
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <string>
-#include <variant>
 #include <vector>
 
 #include "server/service/service.h"
 
 namespace kvik::server {
 
-using EmbedInput = std::variant<std::vector<std::string>, std::vector<std::vector<TokenId>>>;
-
-// Computes vectors, cancelled if the client goes. On a thread of Service::compute. Throws as Model::embed() does, and ApiError(504) after
-// the time for a request.
-std::vector<Embedding> embed(Service& service, const std::shared_ptr<Exchange>& exchange, const LoadedModel& model, const EmbedInput& input,
-                             EmbedOptions options);
+// Computes vectors; `done` gets them as run_task() does, after their tokens were counted. Throws as Engine::try_embed() does, and
+// ApiError(400) if the model gives no vectors.
+void embed(Service& service, const std::shared_ptr<Exchange>& exchange, const Registry::Handle& model, const Texts& texts,
+           const EmbedOptions& options, std::function<void(std::vector<Embedding>)> done);
 
 }  // namespace kvik::server

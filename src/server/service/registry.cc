@@ -179,9 +179,7 @@ std::unique_ptr<LoadedModel> Registry::State::read_model(const ModelFacts& facts
   LoadOptions load = options.load;
   load.log = options.log;
   Model model = Model::load(facts.path, load);
-  std::unique_ptr<Engine> engine;
-  if (model.can_generate() && !model.has_encoder())
-    engine = std::make_unique<Engine>(model, EngineOptions{.max_sequences = options.max_sequences, .max_queue = options.queue});
+  auto engine = std::make_unique<Engine>(model, EngineOptions{.max_sequences = options.max_sequences, .max_queue = options.queue});
   return std::make_unique<LoadedModel>(
       LoadedModel{facts, std::move(model), std::move(engine), ChatTemplate::load(facts.path), std::chrono::system_clock::now()});
 }

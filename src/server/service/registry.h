@@ -31,10 +31,11 @@ struct ModelFacts {
 struct LoadedModel {
   ModelFacts facts;
   Model model;
-  std::unique_ptr<Engine> engine;  // null: the model does not continue prompts
+  std::unique_ptr<Engine> engine;
   ChatTemplate chat_template;
   std::chrono::system_clock::time_point loaded_at;
 
+  bool continues_prompts() const { return model.can_generate() && !model.has_encoder(); }
   bool has_chat_template() const { return !chat_template.empty() && chat_template.fault().empty(); }
 };
 

@@ -3,18 +3,15 @@
 namespace kvik::server {
 namespace {
 
-constexpr size_t kPrepareThreads = 2, kComputeThreads = 4;
-constexpr size_t kMostPreparing = 4096;
+constexpr size_t kPrepareThreads = 2, kMostPreparing = 4096;
+constexpr size_t kDownloadThreads = 2, kMostDownloads = 64;
 
 ApiError overloaded() { return {429, "rate_limit_exceeded", "too many requests wait already; try again"}; }
 
 }  // namespace
 
 Service::Service(const std::vector<std::string>& models, const ServeOptions& with)
-    : options(with),
-      registry(models, options),
-      prepare(kPrepareThreads, kMostPreparing),
-      compute(kComputeThreads, static_cast<size_t>(with.queue)) {
+    : options(with), prepare(kPrepareThreads, kMostPreparing), registry(models, options), downloads(kDownloadThreads, kMostDownloads) {
   metrics.describe("kvik_requests_total", "Answered requests.");
   metrics.describe("kvik_request_seconds", "Time from the header of a request to the end of its answer.");
   metrics.describe("kvik_rejections_total", "Requests refused because too many wait.");
@@ -41,6 +38,9 @@ Service::Service(const std::vector<std::string>& models, const ServeOptions& wit
   metrics.describe("kvik_connections_cut_total", "Connections ended for being too slow or too many.");
 }
 
+// What is being prepared may ask for a model; after that only models that run do anything.
+Service::~Service() { prepare.wait_until_idle(); }
+
 void Service::with_model(const std::shared_ptr<Exchange>& exchange, const std::string& model, WithModel work) {
   registry.acquire(model, [this, exchange, work = std::move(work)](Registry::Handle handle, std::exception_ptr error) {
     auto task = [exchange, work, handle, error] {
@@ -52,15 +52,6 @@ void Service::with_model(const std::shared_ptr<Exchange>& exchange, const std::s
     };
     if (!prepare.try_post(std::move(task))) exchange->fail(overloaded());
   });
-}
-
-void Service::run_model(const std::shared_ptr<Exchange>& exchange, std::function<void()> work) {
-  const auto task = [exchange, work = std::move(work)] {
-    if (!exchange->is_gone()) answer_errors(*exchange, work);
-  };
-  if (compute.try_post(task)) return;
-  metrics.add("kvik_rejections_total", {{"model", exchange->model}});
-  throw overloaded();
 }
 
 }  // namespace kvik::server

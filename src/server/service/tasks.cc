@@ -23,9 +23,9 @@ bool Tasks::try_post(std::function<void()> task) {
   return true;
 }
 
-size_t Tasks::n_waiting() const {
-  const std::lock_guard lock(mutex_);
-  return waiting_.size();
+void Tasks::wait_until_idle() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [&] { return waiting_.empty() && n_running_ == 0; });
 }
 
 void Tasks::run() {
@@ -36,10 +36,13 @@ void Tasks::run() {
     {
       const std::function<void()> task = std::move(waiting_.front());
       waiting_.pop_front();
+      ++n_running_;
       lock.unlock();
       task();
     }
     lock.lock();
+    --n_running_;
+    idle_.notify_all();
   }
 }
 

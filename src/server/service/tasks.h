@@ -9,8 +9,8 @@
 
 namespace kvik::server {
 
-// A few threads that do work in the order in which it came. For what takes longer than the thread of the server may: parsing, templates,
-// tokenizing, and models that run outside of an engine.
+// A few threads that do work in the order in which it came. For what takes longer than the thread of the server may, and runs no model:
+// parsing, templates, tokenizing, downloads.
 class Tasks {
  public:
   Tasks(size_t n_threads, size_t most_waiting);
@@ -20,15 +20,16 @@ class Tasks {
 
   // Any thread. False if too much waits already. The task must not throw.
   bool try_post(std::function<void()> task);
-  size_t n_waiting() const;
+  void wait_until_idle();  // nothing waits and nothing runs
 
  private:
   void run();
 
   const size_t most_waiting_;
   mutable std::mutex mutex_;  // of what follows
-  std::condition_variable changed_;
+  std::condition_variable changed_, idle_;
   std::deque<std::function<void()>> waiting_;
+  size_t n_running_ = 0;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
