@@ -12,7 +12,8 @@
 //
 // Release each handle with its own _free, in any order; _free(NULL) does nothing. Pointers that a call returns belong to the handle they
 // came from. Strings are UTF-8 and zero-terminated; input strings need to live only during the call.
-// A model may be shared by threads; any other handle is used by one thread at a time, and a session not from within its own callbacks.
+// A model or an engine may be shared by threads; any other handle is used by one thread at a time, and a session not from within its own
+// callbacks.
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -28,6 +29,7 @@ typedef enum kvik_status {
   KVIK_STATUS_CONTEXT_FULL = 7,      // a session has no room for so many tokens; nothing was appended
   KVIK_STATUS_BUFFER_TOO_SMALL = 8,  // the required size was written, and nothing else
   KVIK_STATUS_NO_MEMORY = 9,         // kv_bytes are in use by other sessions; nothing was appended, try again after one of them ended
+  KVIK_STATUS_QUEUE_FULL = 10,       // too many requests of an engine wait; nothing was submitted
 } kvik_status;
 
 // A message about the last call of this thread that did not return KVIK_STATUS_OK; empty if all did. Valid until the next such call.
@@ -349,6 +351,93 @@ typedef struct kvik_segment {
 // With timestamps: what was said between two times; `score` and `finish` are not set. KVIK_STATUS_BAD_ARGUMENT behind the last one.
 kvik_status kvik_transcription_get_timed(const kvik_transcription* transcription, size_t index, kvik_segment* timed);
 kvik_status kvik_transcription_get_segment(const kvik_transcription* transcription, size_t index, kvik_segment* segment);
+
+// ---- continuous batching (kvik/engine.h): many requests of one model at once, each with the result that it has alone
+
+typedef struct kvik_engine kvik_engine;
+typedef struct kvik_stream kvik_stream;  // a generation
+typedef struct kvik_task kvik_task;      // another request, whose result is there at its end
+
+typedef struct kvik_engine_options {
+  size_t size;
+  double max_sequences;  // generations, sources and windows that run together; KVIK_UNSET: 64
+  double max_queue;      // requests that wait; KVIK_UNSET: 1024
+  double kv_bytes;       // most memory of the KV cache; KVIK_UNSET: as the model was loaded
+  double max_step_ms;    // how long others may wait for their next token while prompts are computed; KVIK_UNSET: 50
+} kvik_engine_options;
+void kvik_engine_options_init(kvik_engine_options* options, size_t size);
+
+// Its thread owns the model's work. Freeing it cancels what runs; streams and tasks may be read afterwards.
+kvik_status kvik_engine_new(const kvik_model* model, const kvik_engine_options* options, kvik_engine** engine);
+void kvik_engine_free(kvik_engine* engine);
+
+typedef struct kvik_request_options {
+  size_t size;
+  const char* user_name;           // of those that wait, the first one of the user who has the fewest running is next; NULL: ""
+  double timeout_ms;               // from the submission on; then it ends as if it were cancelled. KVIK_UNSET: none
+  const kvik_stream* same_prompt;  // generations: begins behind the prompt of this one; NULL: none
+  bool no_wait;                    // if too many wait: KVIK_STATUS_QUEUE_FULL, instead of waiting for a place
+  void (*update)(void* user);      // there is news. On the engine's thread: it may only pass the word on
+  void* user;
+} kvik_request_options;
+void kvik_request_options_init(kvik_request_options* options, size_t size);
+
+// Bad arguments are reported here. Callbacks of the options are called on the engine's thread, must be fast and must not call the engine;
+// `piece` and `progress` of kvik_generate_options are not called.
+kvik_status kvik_engine_submit(kvik_engine* engine, const char* prompt, const kvik_generate_options* options,
+                               const kvik_request_options* request, kvik_stream** stream);
+kvik_status kvik_engine_submit_ids(kvik_engine* engine, const int32_t* ids, size_t n_ids, const kvik_generate_options* options,
+                                   const kvik_request_options* request, kvik_stream** stream);
+
+// Waits for the next text: whole UTF-8 characters, valid until the next call for the stream; NULL at the end. The error that ended the
+// stream is that of the call.
+kvik_status kvik_stream_next(kvik_stream* stream, const char** text, size_t* n_bytes);
+// The same without waiting: `text` may be empty.
+typedef struct kvik_stream_update {
+  size_t size;  // set it; the call fills the rest
+  const char* text;
+  size_t n_bytes;
+  bool has_ended;
+  kvik_finish finish;  // if it has ended
+  bool timed_out;      // timeout_ms ended it; `finish` is KVIK_FINISH_CANCELLED
+} kvik_stream_update;
+kvik_status kvik_stream_poll(kvik_stream* stream, kvik_stream_update* update);
+// What was read and generated so far; times and `finish` are those at the end. Valid until the next call for the stream.
+kvik_status kvik_stream_get(kvik_stream* stream, kvik_generated* generated);
+// Any thread. It ends within one step, and its cache is free then.
+kvik_status kvik_stream_cancel(kvik_stream* stream);
+void kvik_stream_free(kvik_stream* stream);  // cancels it
+
+kvik_status kvik_engine_translate(kvik_engine* engine, const char* const* texts, size_t n_texts, const kvik_translate_options* options,
+                                  const kvik_request_options* request, kvik_task** task);
+kvik_status kvik_engine_translate_ids(kvik_engine* engine, const int32_t* const* sources, const size_t* n_ids, size_t n_sources,
+                                      const kvik_translate_options* options, const kvik_request_options* request, kvik_task** task);
+kvik_status kvik_engine_transcribe(kvik_engine* engine, const float* samples, size_t n_samples, int32_t sample_rate,
+                                   const kvik_transcribe_options* options, const kvik_request_options* request, kvik_task** task);
+kvik_status kvik_engine_transcribe_file(kvik_engine* engine, const char* wave_file, const kvik_transcribe_options* options,
+                                        const kvik_request_options* request, kvik_task** task);
+kvik_status kvik_engine_embed(kvik_engine* engine, const char* const* texts, size_t n_texts, const kvik_embed_options* options,
+                              const kvik_request_options* request, kvik_task** task);
+kvik_status kvik_engine_embed_ids(kvik_engine* engine, const int32_t* const* texts, const size_t* n_ids, size_t n_texts,
+                                  const kvik_embed_options* options, const kvik_request_options* request, kvik_task** task);
+
+kvik_status kvik_task_is_done(const kvik_task* task, bool* is_done);
+// Wait for the end, and take the result: once, and of the kind that was submitted. Of a task that was cancelled or timed out it is what was
+// done before: translations with KVIK_FINISH_CANCELLED, embeddings without values. The error that ended the task is that of the call.
+kvik_status kvik_task_get_translations(kvik_task* task, kvik_translations** translations);
+kvik_status kvik_task_get_transcription(kvik_task* task, kvik_transcription** transcription);
+kvik_status kvik_task_get_embeddings(kvik_task* task, kvik_embeddings** embeddings);
+// Any thread.
+kvik_status kvik_task_cancel(kvik_task* task);
+void kvik_task_free(kvik_task* task);  // cancels it
+
+typedef struct kvik_engine_load {
+  size_t size;      // set it; the call fills the rest
+  int32_t running;  // generations, sources and windows
+  int32_t waiting;  // requests of which nothing has begun
+  int64_t preempted;
+} kvik_engine_load;
+kvik_status kvik_engine_get_load(const kvik_engine* engine, kvik_engine_load* load);
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,14 @@ const char* c_refuses_sessions_in_use(const char* fable);
 const char* c_speculates(const char* fable);
 const char* c_structs_grow(const char* fable);
 
+// Of engines.
+const char* c_streams(const char* fable);
+const char* c_polls_and_cancels(const char* fable);
+const char* c_fills_a_queue(const char* fable);
+const char* c_translates_in_an_engine(const char* translator);
+const char* c_embeds_in_an_engine(const char* encoder);
+const char* c_refuses_null_engines(const char* fable);
+
 #ifdef __cplusplus
 }
 #endif

@@ -30,6 +30,15 @@ TEST(C, ASessionInUseIsLeftAlone) { EXPECT_STREQ(c_refuses_sessions_in_use(folde
 TEST(C, SpeculationGivesTheSameIds) { EXPECT_STREQ(c_speculates(folder_of("fable").c_str()), nullptr); }
 TEST(C, StructsMayGrow) { EXPECT_STREQ(c_structs_grow(folder_of("fable").c_str()), nullptr); }
 
+TEST(C, StreamsOfAnEngineAreAsEachAlone) { EXPECT_STREQ(c_streams(folder_of("fable").c_str()), nullptr); }
+TEST(C, AStreamIsPolledAndCancelled) { EXPECT_STREQ(c_polls_and_cancels(folder_of("fable").c_str()), nullptr); }
+TEST(C, AFullQueueOfAnEngineIsAStatus) { EXPECT_STREQ(c_fills_a_queue(folder_of("fable").c_str()), nullptr); }
+TEST(C, TranslationsOfAnEngineAreAsEachAlone) { EXPECT_STREQ(c_translates_in_an_engine(folder_of("en-zh").c_str()), nullptr); }
+TEST(C, EmbeddingsOfAnEngineAreAsEachAlone) {
+  EXPECT_STREQ(c_embeds_in_an_engine((testing_support::fixtures() / "zoo" / "bert").c_str()), nullptr);
+}
+TEST(C, NullIsAnErrorOfEnginesToo) { EXPECT_STREQ(c_refuses_null_engines(folder_of("fable").c_str()), nullptr); }
+
 TEST(C, EachThreadHasItsOwnLastError) {
   kvik_model* model = nullptr;
   ASSERT_EQ(kvik_model_load("no-such-model", nullptr, &model), KVIK_STATUS_IO);

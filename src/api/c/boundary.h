@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "kvik/kvik.h"
+#include "kvik/engine.h"
 #include "kvik/kvik_c.h"
 
 // What every call of kvik_c.h shares: handles, argument checks, and the barrier that no exception passes.
@@ -45,6 +45,20 @@ struct kvik_translations {
 
 struct kvik_transcription {
   kvik::Transcription whole;
+};
+
+struct kvik_engine {
+  kvik::Engine engine;
+};
+
+struct kvik_stream {
+  kvik::Stream stream;
+  std::string text = {};                // that was read
+  std::vector<kvik::TokenId> ids = {};  // of the last kvik_stream_get
+};
+
+struct kvik_task {
+  std::variant<kvik::TranslationTask, kvik::TranscriptionTask, kvik::EmbeddingTask> task;
 };
 
 namespace kvik::c {
@@ -140,13 +154,25 @@ kvik_status hand_over(const T* first, size_t n, size_t n_more, T* target, size_t
 std::vector<std::string> text_list(const char* const* texts, size_t n_texts);
 std::vector<std::vector<TokenId>> id_lists(const int32_t* const* first_ids, const size_t* n_ids, size_t n_lists);
 
+// What a kvik_generated is filled with.
+struct GenerationFacts {
+  const std::string& text;
+  const std::vector<TokenId>&ids, &prompt_ids;
+  Finish finish;
+  Metrics metrics;
+};
+void write_generated(const GenerationFacts& facts, kvik_generated* generated);
+
 Sampling sampling_of(const kvik_sampling* theirs);
 GenerateOptions generate_options(const kvik_generate_options& ours);
 EmbedOptions embed_options(const kvik_embed_options* theirs);
 TranslateOptions translate_options(const kvik_translate_options* theirs);
 TranscribeOptions transcribe_options(const kvik_transcribe_options* theirs);
 LoadOptions load_options(const kvik_load_options* theirs);
+EngineOptions engine_options(const kvik_engine_options* theirs);
+RequestOptions request_options(const kvik_request_options& ours);
 
 kvik_generate_options default_generate_options();
+kvik_request_options default_request_options();
 
 }  // namespace kvik::c

@@ -53,6 +53,30 @@ kvik_status generate(const kvik_generate_options* theirs, kvik_generation** targ
 }
 
 }  // namespace
+
+void write_generated(const GenerationFacts& facts, kvik_generated* generated) {
+  write_struct(generated,
+               {.size = 0,
+                .text = facts.text.c_str(),
+                .n_bytes = facts.text.size(),
+                .ids = facts.ids.data(),
+                .n_ids = facts.ids.size(),
+                .prompt_ids = facts.prompt_ids.data(),
+                .n_prompt_ids = facts.prompt_ids.size(),
+                .finish = static_cast<kvik_finish>(facts.finish),
+                .prefill_ms = facts.metrics.prefill_ms,
+                .first_token_ms = facts.metrics.first_token_ms,
+                .decode_ms = facts.metrics.decode_ms,
+                .computed_prompt_tokens = facts.metrics.prompt_tokens,
+                .reused_prompt_tokens = facts.metrics.reused_tokens,
+                .decode_tokens = facts.metrics.decode_tokens,
+                .decode_runs = facts.metrics.decode_runs,
+                .proposed_tokens = facts.metrics.proposed_tokens,
+                .accepted_tokens = facts.metrics.accepted_tokens,
+                .mask_ms = facts.metrics.mask_ms},
+               "generated");
+}
+
 }  // namespace kvik::c
 
 using namespace kvik::c;
@@ -80,25 +104,7 @@ void kvik_generation_free(kvik_generation* generation) { delete generation; }
 kvik_status kvik_generation_get(const kvik_generation* generation, kvik_generated* generated) {
   return guarded([&] {
     const kvik_generation& whole = given(generation, "generation");
-    write_struct(generated,
-                 {.size = 0,
-                  .text = whole.text.c_str(),
-                  .n_bytes = whole.text.size(),
-                  .ids = whole.ids.data(),
-                  .n_ids = whole.ids.size(),
-                  .prompt_ids = whole.prompt_ids.data(),
-                  .n_prompt_ids = whole.prompt_ids.size(),
-                  .finish = static_cast<kvik_finish>(whole.finish),
-                  .prefill_ms = whole.metrics.prefill_ms,
-                  .first_token_ms = whole.metrics.first_token_ms,
-                  .decode_ms = whole.metrics.decode_ms,
-                  .computed_prompt_tokens = whole.metrics.prompt_tokens,
-                  .reused_prompt_tokens = whole.metrics.reused_tokens,
-                  .decode_tokens = whole.metrics.decode_tokens,
-                  .decode_runs = whole.metrics.decode_runs,
-                  .proposed_tokens = whole.metrics.proposed_tokens,
-                  .accepted_tokens = whole.metrics.accepted_tokens,
-                  .mask_ms = whole.metrics.mask_ms},
-                 "generated");
+    const GenerationFacts facts{whole.text, whole.ids, whole.prompt_ids, whole.finish, whole.metrics};
+    write_generated(facts, generated);
   });
 }

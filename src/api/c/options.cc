@@ -120,7 +120,21 @@ kvik_embed_options default_embed_options() {
   return options;
 }
 
+kvik_engine_options default_engine_options() {
+  kvik_engine_options options{};
+  options.size = sizeof options;
+  options.max_sequences = options.max_queue = options.kv_bytes = options.max_step_ms = KVIK_UNSET;
+  return options;
+}
+
 }  // namespace
+
+kvik_request_options default_request_options() {
+  kvik_request_options options{};
+  options.size = sizeof options;
+  options.timeout_ms = KVIK_UNSET;
+  return options;
+}
 
 kvik_generate_options default_generate_options() {
   kvik_generate_options options{};
@@ -228,9 +242,33 @@ LoadOptions load_options(const kvik_load_options* theirs) {
   return options;
 }
 
+EngineOptions engine_options(const kvik_engine_options* theirs) {
+  kvik_engine_options ours = default_engine_options();
+  read_struct(theirs, ours, "kvik_engine_options");
+  EngineOptions options;
+  if (!std::isnan(ours.max_sequences)) options.max_sequences = whole_number<int>(ours.max_sequences, "max_sequences");
+  if (!std::isnan(ours.max_queue)) options.max_queue = whole_number<int>(ours.max_queue, "max_queue");
+  if (!std::isnan(ours.kv_bytes)) options.kv_bytes = static_cast<size_t>(whole_number<int64_t>(ours.kv_bytes, "kv_bytes"));
+  if (!std::isnan(ours.max_step_ms)) options.max_step_ms = ours.max_step_ms;
+  return options;
+}
+
+RequestOptions request_options(const kvik_request_options& ours) {
+  RequestOptions options;
+  set(options.user, ours.user_name);
+  if (!std::isnan(ours.timeout_ms)) options.timeout = std::chrono::milliseconds(whole_number<int64_t>(ours.timeout_ms, "timeout_ms"));
+  if (ours.same_prompt != nullptr) options.same_prompt = &ours.same_prompt->stream;
+  if (ours.update != nullptr) options.on_update = [update = ours.update, user = ours.user] { update(user); };
+  return options;
+}
+
 }  // namespace kvik::c
 
 using namespace kvik::c;
+
+void kvik_engine_options_init(kvik_engine_options* options, size_t size) { write_defaults(options, size, default_engine_options()); }
+
+void kvik_request_options_init(kvik_request_options* options, size_t size) { write_defaults(options, size, default_request_options()); }
 
 void kvik_load_options_init(kvik_load_options* options, size_t size) { write_defaults(options, size, default_load_options()); }
 
