@@ -101,8 +101,8 @@ void Scheduler::step() {
     if (decoder_->step(streams_, shares ? n_left : 0) == StepStatus::kNoMemory) return preempt_youngest();
   } catch (...) { return step_each_alone(); }           // nothing has changed
   const bool is_divisible = n_side_rows_ <= n_allowed;  // if not, fewer rows would not have made it shorter
-  if (shares && is_divisible && n_prompt_rows + n_side_rows_ >= n_allowed)
-    prompt_share_.add_step(side_ms_ + ms_between(start, Clock::now()));
+  const bool is_full = some_must_wait_ || n_prompt_rows + n_side_rows_ >= n_allowed;
+  if (shares && is_divisible && is_full) prompt_share_.add_step(side_ms_ + ms_between(start, Clock::now()));
   report();
 }
 

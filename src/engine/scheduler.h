@@ -117,7 +117,8 @@ class Scheduler {
   std::vector<Entry> running_;              // in the order in which they joined
   std::deque<Entry> preempted_;
   std::vector<Entry> joining_;
-  size_t n_side_rows_ = 0;  // of those that join now
+  size_t n_side_rows_ = 0;       // of those that join now
+  bool some_must_wait_ = false;  // there were more
   double side_ms_ = 0;
   std::vector<Stream*> streams_;
   PromptShare prompt_share_;

@@ -9,6 +9,7 @@ namespace kvik::engine {
 
 bool Scheduler::join() {
   n_side_rows_ = 0;
+  some_must_wait_ = false;
   const size_t most_rows = most_side_rows();
   while (join_next(most_rows)) {}
   const bool some = !joining_.empty();
@@ -35,7 +36,10 @@ size_t Scheduler::most_side_rows() const {
 // One that was preempted waits for the end of another, and everybody behind it waits too: they would take the memory that it needs. Texts
 // need neither that memory nor a place among the streams.
 bool Scheduler::join_next(size_t most_rows) {
-  const auto has_room_for = [&](size_t n_rows) { return n_rows == 0 || n_side_rows_ == 0 || n_side_rows_ + n_rows <= most_rows; };
+  const auto has_room_for = [&](size_t n_rows) {
+    some_must_wait_ = n_rows > 0 && n_side_rows_ > 0 && n_side_rows_ + n_rows > most_rows;
+    return !some_must_wait_;
+  };
   const auto is_stream = [](const Entry& entry) { return entry.job->work().embedder() == nullptr; };
   const auto n_joining = static_cast<size_t>(std::ranges::count_if(joining_, is_stream));
   const bool has_place = running_.size() + n_joining < limits_.max_streams;

@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "engine/scheduler.h"
+#include "engine/scripted.h"
 
 namespace kvik::engine {
 namespace {
@@ -35,6 +35,129 @@ TEST(PromptShare, GrowsAgainUpToWhatTheBackendPrefers) {
   PromptShare small(4, 50);
   last_step(small, 100, 20);
   EXPECT_LE(small.rows(), 4);
+}
+
+class SchedulerTest : public testing::Test {
+ protected:
+  // A scheduler with room for so many sources at a time.
+  Scheduler& start(int most_sources = 100, SchedulerLimits limits = {}) {
+    limits.reuse_sources = false;
+    backend_ = std::make_shared<ScriptedBackend>(log_, most_sources);
+    decoder_ = std::make_shared<Decoder>(backend_);
+    return scheduler_.emplace(decoder_, limits);
+  }
+  std::shared_ptr<TextsRequest> texts(size_t n_texts, size_t n_rows) const {
+    return std::make_shared<TextsRequest>(embedder_, n_texts, n_rows);
+  }
+  std::shared_ptr<SourcesRequest> sources(size_t n_sources, size_t n_tokens, int64_t n_rows = 3) const {
+    return std::make_shared<SourcesRequest>(decoder_, n_sources, n_tokens, n_rows);
+  }
+  std::vector<size_t> embedded_rows() {
+    std::vector<size_t> rows;
+    for (const std::string& event : log_.read()) {
+      if (event.starts_with("embed ")) rows.push_back(std::stoul(event.substr(6)));
+    }
+    return rows;
+  }
+
+  Log log_;
+  std::shared_ptr<ScriptedEmbedder> embedder_ = std::make_shared<ScriptedEmbedder>(log_);
+  std::shared_ptr<ScriptedBackend> backend_;
+  std::shared_ptr<Decoder> decoder_;
+  std::optional<Scheduler> scheduler_;
+};
+
+TEST_F(SchedulerTest, TextsOfSeveralRequestsRunTogetherAndNoMoreThanFitOneRun) {
+  Scheduler& scheduler = start();
+  const auto first = texts(1, 1);
+  first->open = false;
+  scheduler.submit(first);
+  std::vector<std::shared_ptr<TextsRequest>> requests;
+  for (int i = 0; i < 5; ++i) scheduler.submit(requests.emplace_back(texts(20, 20)));
+  first->open = true;
+  for (const auto& request : requests) request->wait();
+  for (const auto& request : requests) EXPECT_EQ(request->n_embedded, 20u);
+  EXPECT_THAT(embedded_rows(), testing::Each(testing::Le(kMostSideRows)));
+  EXPECT_LE(embedded_rows().size(), 6u) << "2,000 rows";
+}
+
+// However many texts wait, a stream gets a step between two runs of the embedder, and these have few rows if steps shall be short.
+TEST_F(SchedulerTest, AStreamIsSteppedBetweenTexts) {
+  Scheduler& scheduler = start(100, {.max_step_ms = 1e-6});
+  const auto stream = sources(1, 1'000'000);
+  scheduler.submit(stream);
+  while (stream->n_generated < 2) std::this_thread::yield();
+  const auto many = texts(300, 6);
+  scheduler.submit(many);
+  many->wait();
+  stream->cancelled = true;
+  stream->wait();
+  EXPECT_EQ(many->n_embedded, 300u);
+  const std::vector<std::string> events = log_.read();
+  for (size_t i = 1; i < events.size(); ++i) EXPECT_FALSE(events[i].starts_with("embed") && events[i - 1].starts_with("embed")) << i;
+  size_t n_small = 0;
+  for (const size_t rows : embedded_rows()) n_small += rows <= 12 ? 1 : 0;
+  EXPECT_GE(n_small, 250u) << "runs did not become smaller";
+}
+
+TEST_F(SchedulerTest, SourcesAreEncodedTogetherIfTheyJoinTogether) {
+  Scheduler& scheduler = start();
+  const auto request = sources(8, 5);
+  scheduler.submit(request);
+  request->wait();
+  EXPECT_EQ(log_.read().front(), "encode 8");
+  EXPECT_EQ(request->found, std::vector<size_t>(8, 5));
+}
+
+TEST_F(SchedulerTest, ASourceWithoutMemoryWaitsForTheEndOfAnother) {
+  Scheduler& scheduler = start(2);
+  std::vector<std::shared_ptr<SourcesRequest>> requests;
+  for (int i = 0; i < 4; ++i) scheduler.submit(requests.emplace_back(sources(3, 10 + static_cast<size_t>(i))));
+  for (size_t i = 0; i < 4; ++i) {
+    requests[i]->wait();
+    EXPECT_EQ(requests[i]->error, nullptr);
+    EXPECT_EQ(requests[i]->found, std::vector<size_t>(3, 10 + i));
+  }
+  EXPECT_GT(scheduler.load().preempted, 0);
+  EXPECT_EQ(backend_->n_sources, 0);
+}
+
+TEST_F(SchedulerTest, ASourceForWhichThereIsNeverMemoryFailsAndNoOtherDoes) {
+  Scheduler& scheduler = start(0);
+  const auto request = sources(1, 5);
+  scheduler.submit(request);
+  request->wait();
+  EXPECT_NE(request->error, nullptr);
+}
+
+TEST_F(SchedulerTest, ASourceThatCannotBeEncodedEndsItsOwnRequestOnly) {
+  Scheduler& scheduler = start();
+  const auto gate = texts(1, 1);
+  gate->open = false;
+  scheduler.submit(gate);
+  const auto good = sources(3, 6), bad = sources(3, 6, 13), other = sources(2, 9);
+  for (const auto& request : {good, bad, other}) scheduler.submit(request);
+  gate->open = true;
+  for (const auto& request : {good, bad, other}) request->wait();
+  EXPECT_EQ(good->error, nullptr);
+  EXPECT_NE(bad->error, nullptr);
+  EXPECT_EQ(good->found, std::vector<size_t>(3, 6));
+  EXPECT_EQ(other->found, std::vector<size_t>(2, 9));
+  EXPECT_EQ(backend_->n_sources, 0);
+}
+
+TEST_F(SchedulerTest, ACancelledRequestFreesItsSourcesWithinOneStep) {
+  Scheduler& scheduler = start();
+  const auto endless = sources(5, 1'000'000), other = sources(1, 20);
+  scheduler.submit(endless);
+  while (endless->n_generated < 10) std::this_thread::yield();
+  endless->cancelled = true;
+  endless->wait();
+  EXPECT_EQ(backend_->n_sources, 0);
+  EXPECT_EQ(scheduler.load().running, 0u);
+  scheduler.submit(other);
+  other->wait();
+  EXPECT_EQ(other->found, std::vector<size_t>{20});
 }
 
 }  // namespace
