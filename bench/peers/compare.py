@@ -15,16 +15,16 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import translations
 import works as works_file
 import machine
-#from contenders.genai import GenAi
+from contenders.genai import GenAi
 from contenders.ctranslate2 import CTranslate2
 from contenders.kvik import Kvik
 from contenders.llama import Llama
-#from contenders.openvino import OpenVino
+from contenders.openvino import OpenVino
 from contenders.ort import OnnxRuntime
 
 from measure import measure_group, say
 
-PEERS = {"llama": Llama, "ort": OnnxRuntime, "ctranslate2": CTranslate2}
+PEERS = {"llama": Llama, "ort": OnnxRuntime, "genai": GenAi, "openvino": OpenVino, "ctranslate2": CTranslate2}
 
 
 def print_figures(work, found: list[dict], bandwidth: float) -> None:

@@ -10,7 +10,8 @@ from contenders import commands
 from contenders.peer import MODELS, Load, PythonPeer
 from contenders.process import Process
 from models import translation
-from models.shapes import EPSILON, ROPE_BASE, SHAPES, Shape, random_matrix
+from models.random_weights import random_matrix
+from models.shapes import EPSILON, ROPE_BASE, SHAPES, Shape
 
 TYPES = {"f32": "float32", "int8": "int8"}
 

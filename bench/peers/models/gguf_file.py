@@ -4,7 +4,8 @@ import pathlib
 import gguf
 import numpy as np
 
-from models.shapes import EPSILON, ROPE_BASE, Shape, random_matrix
+from models.random_weights import random_matrix
+from models.shapes import EPSILON, ROPE_BASE, Shape
 
 KINDS = {"f32": gguf.GGMLQuantizationType.F32, "f16": gguf.GGMLQuantizationType.F16, "q8_0": gguf.GGMLQuantizationType.Q8_0, "q4_0": gguf.GGMLQuantizationType.Q4_0}
 # What its own program writes for q4_0: the head, which is the embedding, keeps more bits. Its q6_K cannot be written by the package; q8_0 can.

@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from models.shapes import EPSILON, ROPE_BASE, Shape, random_matrix
+from models.random_weights import random_matrix
+from models.shapes import EPSILON, ROPE_BASE, Shape
 
 BLOCK = 32
 MICROSOFT = "com.microsoft"

@@ -2,9 +2,6 @@
 import dataclasses
 from collections.abc import Iterator
 
-import numpy as np
-
-
 @dataclasses.dataclass(frozen=True)
 class Shape:
     name: str
@@ -50,9 +47,3 @@ SHAPES = {shape.name: shape for shape in (
 
 EPSILON = 1e-6
 ROPE_BASE = 1e6
-
-
-def random_matrix(name: str, rows: int, columns: int) -> np.ndarray:
-    """[rows, columns] f32, the same for the same name. Variance 1 / columns keeps what comes out as large as what went in."""
-    seed = np.frombuffer(name.encode(), np.uint8)
-    return np.random.default_rng(seed).standard_normal((rows, columns), np.float32) / np.float32(columns**0.5)
