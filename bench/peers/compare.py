@@ -17,14 +17,14 @@ import works as works_file
 import machine
 from contenders.genai import GenAi
 from contenders.ctranslate2 import CTranslate2
-from contenders.kvik import Kvik
+from contenders.kvik import Kvik, KvikOnOrt
 from contenders.llama import Llama
 from contenders.openvino import OpenVino
 from contenders.ort import OnnxRuntime
 
 from measure import measure_group, say
 
-PEERS = {"llama": Llama, "ort": OnnxRuntime, "genai": GenAi, "openvino": OpenVino, "ctranslate2": CTranslate2}
+PEERS = {"llama": Llama, "ort": OnnxRuntime, "genai": GenAi, "openvino": OpenVino, "ctranslate2": CTranslate2, "kvik-ort": KvikOnOrt}
 
 
 def print_figures(work, found: list[dict], bandwidth: float) -> None:

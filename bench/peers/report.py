@@ -45,7 +45,7 @@ def pairs(results: list[dict]) -> dict[str, tuple[dict, dict, dict | None]]:
         kvik = next((one for one in result["contenders"] if one["name"] == "Kvik"), None)
         if kvik is None or "rate" not in kvik:
             continue
-        peers = [one for one in result["contenders"] if one["name"] != "Kvik"]
+        peers = [one for one in result["contenders"] if not one["name"].startswith("Kvik")]
         best = max(peers, key=lambda one: one["rate"], default=None)
         known = found.get(result["work"])
         if known is None or known[2] is None or (best and best["rate"] / kvik["rate"] > known[2]["rate"] / known[1]["rate"]):

@@ -97,7 +97,7 @@ class Builder:
     def rotated(self, x):
         ops, half = self.ops, self.shape.head // 2
         first, second = ops.variadic_split(x, self.constant(3), self.constant([half, half])).outputs()
-        turned = ops.concat([ops.multiply(second, self.constant(np.full((1, 1, 1, 1), -1, np.float32))), first], 3)
+        turned = ops.concat([ops.multiply(second, self.constant(np.float32(-1))), first], -1)
         return ops.add(ops.multiply(x, self.cos), ops.multiply(turned, self.sin))
 
     def cached(self, name: str, new):
