@@ -1,4 +1,4 @@
-"""Writes docs/benchmarks.md and docs/benchmarks/*.svg from measured results. Ratios are taken within one run; nothing else is compared."""
+"""Writes docs/benchmarks.md, docs/benchmarks/*.svg and the table of the README from measured results. Ratios are taken within one run; nothing else is compared."""
 import json
 import pathlib
 import sys
@@ -109,6 +109,28 @@ def serving(reports: list[dict]) -> list[str]:
     return [*lines, ""]
 
 
+SUMMARY = ("decode/0.5b/q8/depth-64", "decode/0.5b/q4/depth-64", "prefill/0.5b/q8/512", "decode/0.5b/q8/depth-4096", "decode/0.5b/q8/depth-128/16-sequences", "decode/15m/q4/depth-64",
+           "decode/small/f32/depth-64", "translate/q8/batch-1/beams-4", "translate/q8/batch-16/beams-1")
+BEGIN, END = "<!-- speed: bench/peers/report writes what is between these lines -->\n", "<!-- end of speed -->\n"
+
+
+def summary(machines: dict[tuple, list[dict]]) -> str:
+    """For the README: the most telling works on each machine."""
+    lines = ["Tokens (`en-zh`: sentences) per second, medians of a run in which the programs alternated, each at its best setting. `docs/benchmarks.md` has all works, machines and",
+             "settings; `bench/peers/run` repeats them on yours.", "", "| | Kvik | best peer at as many bits | times as fast |", "|---|---|---|---|"]
+    for (processor, threads), reports in machines.items():
+        found = pairs([result for report in reports for result in report.get("results", [])])
+        lines += [f"| {title(result)}; {threads} threads | {number(kvik['rate'])} | {number(peer['rate'])} ({peer['name']} {peer['format']}) | {kvik['rate'] / peer['rate']:.2f} |"
+                  for result, kvik, peer in (found[work] for work in SUMMARY if work in found) if peer]
+    return "\n".join(lines) + "\n"
+
+
+def update_readme(machines: dict[tuple, list[dict]]) -> None:
+    file = ROOT / "README.md"
+    before, rest = file.read_text().split(BEGIN)
+    file.write_text(before + BEGIN + summary(machines) + END + rest.split(END)[1])
+
+
 def main(files: list[str]) -> None:
     if not files:
         raise SystemExit("usage: bench/peers/report FILE.json…")
@@ -127,7 +149,8 @@ def main(files: list[str]) -> None:
         sets = f" ({', '.join(one['instruction_sets'])})" if one["instruction_sets"] else ""
         text += [f"## {threads} threads, {processor}{sets}, {one['date']}", "", *tables(f"machine-{i + 1}-threads-{threads}", reports, folder)]
     (ROOT / "docs" / "benchmarks.md").write_text("\n".join(text).rstrip() + "\n")
-    print(f"wrote docs/benchmarks.md and {len(list(folder.glob('*.svg')))} charts")
+    update_readme(machines)
+    print(f"wrote the table of README.md, docs/benchmarks.md and {len(list(folder.glob('*.svg')))} charts")
 
 
 if __name__ == "__main__":
