@@ -103,10 +103,14 @@ class LlamaServer(Server):
         return body
 
 
-def summary(results: list[dict], options, seconds: float) -> dict:
+def check(results: list[dict]) -> None:
     bad = [one["status"] for one in results if one["status"] != 200 or one["first"] is None]
     if bad:
         raise SystemExit(f"{len(bad)} of {len(results)} requests failed; the first with status {bad[0]}")
+
+
+def summary(results: list[dict], options, seconds: float) -> dict:
+    check(results)
     gaps = [gap for one in results for gap in one["gaps"]]
     return {"tokens_per_s": options.tokens * len(results) / seconds, **times("first_token_ms", [one["first"] for one in results]), **times("between_tokens_ms", gaps)}
 
@@ -145,6 +149,7 @@ async def long_prompt(server: Server, options, seed: int) -> dict:
     end = time.perf_counter()
     ended.set()
     await asyncio.gather(*users)
+    check(long + results)
     gaps = [gap for one in results for gap, at in zip(one["gaps"], one["at"]) if begin <= at - gap and at <= end + gap]
     return {"first_token_ms": (end - begin) * 1e3, "longest_gap_ms": max(gaps) * 1e3, **times("between_tokens_ms", gaps)}
 
@@ -170,7 +175,7 @@ async def case(servers: list[Server], label: str, options, sequences: int, posit
     found = {name: medians(several) for name, several in rounds.items()}
     print(f"\n{label}")
     for name, one in found.items():
-        rate = f"{one['tokens_per_s']:8.1f} tokens/s" if "tokens_per_s" in one else f"8k prompt {one['first_token_ms'] / 1e3:6.2f} s"
+        rate = f"{one['tokens_per_s']:8.1f} tokens/s" if "tokens_per_s" in one else f"long prompt {one['first_token_ms'] / 1e3:6.2f} s"
         first = f"   first token p50 {one['first_token_ms']['p50']:8.1f}, p95 {one['first_token_ms']['p95']:8.1f} ms" if "tokens_per_s" in one else f"   longest {one['longest_gap_ms']:8.1f} ms"
         print(f"  {name:<14} {rate}{first}   between tokens p50 {one['between_tokens_ms']['p50']:7.2f}, p95 {one['between_tokens_ms']['p95']:7.2f} ms", flush=True)
     return found

@@ -1,19 +1,18 @@
-"""A vocabulary of any size that Kvik and llama.cpp read alike: byte-level BPE with the 256 bytes, one merge and made-up words."""
+"""A vocabulary of any size that Kvik and llama.cpp read alike: byte-level BPE with ASCII, one merge and made-up words. Every id is whole characters, so that whatever
+random weights choose is text."""
 import json
 import pathlib
 
 END = 2
 
 
-def byte_letters() -> list[str]:
-    """GPT-2's printable letter for each byte."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = iter(range(256, 512))
-    return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
+def ascii_letters() -> list[str]:
+    """GPT-2's printable letter for each byte below 128."""
+    return [chr(byte) if 33 <= byte < 127 else chr(256 + min(byte, 33) + max(0, byte - 127)) for byte in range(128)]
 
 
 def tokens(n: int) -> list[str]:
-    pieces = byte_letters() + ["ab"]
+    pieces = ascii_letters() + ["ab"]
     pieces += [f"w{i}" for i in range(len(pieces), n)]
     pieces[END] = "<|end|>"
     return pieces[:n]
