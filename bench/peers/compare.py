@@ -12,17 +12,17 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import translations
-import works as works_file
 import machine
-from contenders.genai import GenAi
+import translations
+import works as all_works
 from contenders.ctranslate2 import CTranslate2
+from contenders.genai import GenAi
 from contenders.kvik import Kvik, KvikOnOrt
 from contenders.llama import Llama
 from contenders.openvino import OpenVino
 from contenders.ort import OnnxRuntime
-
 from measure import measure_group, say
+from models.shapes import SHAPES
 
 PEERS = {"llama": Llama, "ort": OnnxRuntime, "genai": GenAi, "openvino": OpenVino, "ctranslate2": CTranslate2, "kvik-ort": KvikOnOrt}
 
@@ -39,6 +39,8 @@ def print_figures(work, found: list[dict], bandwidth: float) -> None:
             line += f" {figure['bytes_per_token'] / 1e6:9.1f} MB/token {figure['gb_per_s']:7.1f} GB/s {figure['share_of_bandwidth']:6.0%}"
         if figure is not found[0] and "rate" in figure and found[0]["name"] == "Kvik":
             line += f"   Kvik is {found[0]['rate'] / figure['rate']:.2f} times as fast"
+        if "equal_to_reference" in figure:
+            line += f"   {figure['equal_to_reference']} of {figure['lines']} as the reference"
         print(line, flush=True)
 
 
@@ -65,16 +67,11 @@ def estimate_s(work, n_contenders: int, options) -> float:
     """From what a core does: 50 GFLOP/s in prompts, 12 GB/s in steps; good to a factor of two."""
     if work.kind == "translate":
         return n_contenders * (options.rounds + 1) * 400 / 300 / 2
-    shape = works_file_shape(work)
+    shape = SHAPES[work.shape]
     prompt = work.depth * work.sequences * 2 * shape.n_weights() / (50e9 * options.threads)
     step = shape.n_weights() * 1.1 / (12e9 * min(options.threads, 8)) + 1e-4
     each_round = prompt if work.kind == "prefill" else step * work.steps
     return n_contenders * ((0 if work.kind == "prefill" else prompt) + (options.rounds + 1) * each_round)
-
-
-def works_file_shape(work):
-    from models.shapes import SHAPES
-    return SHAPES[work.shape]
 
 
 def main() -> None:
@@ -88,7 +85,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="print the works and end")
     options = parser.parse_args()
     options.skipped = []
-    works = works_file.chosen(options.only, options.long)
+    works = all_works.chosen(options.only, options.long)
     if options.list:
         print("\n".join(work.name for work in works))
         return
@@ -111,7 +108,7 @@ def main() -> None:
             part.write_text(json.dumps(report, indent=1))
             part.rename(options.json)
 
-    for group in works_file.groups(works):
+    for group in all_works.groups(works):
         say(f"\n{group[0].shape} {group[0].form}: loading")
         if group[0].kind == "translate":
             translations.measure_group(group, peers, options, done)

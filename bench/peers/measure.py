@@ -65,12 +65,10 @@ def best_threads(entry: Entry, work: Work) -> int:
 def measure(work: Work, entries: list[Entry], rounds: int, skipped: list[str]) -> dict[str, list]:
     """Of each contender: per round the median milliseconds of its steps, or for `uncached` both times."""
     times: dict[str, list] = {}
-    threads = {}
     running = []
     for entry in entries:
         try:
-            threads[entry.name] = best_threads(entry, work)
-            entry.set_threads(threads[entry.name])
+            entry.set_threads(best_threads(entry, work))
             if work.kind != "prefill" or work.depth <= 512:
                 entry.process.ask(work.command)  # warms up; a long prompt does so by itself
             running.append(entry)
@@ -113,8 +111,8 @@ def measure_group(works: list[Work], peers: list[Peer], options, done) -> None:
     try:
         bandwidth = next((entry.process.facts["bandwidth"] for entry in entries if "bandwidth" in entry.process.facts), float("nan"))
         for work in works:
-            long_prompt = work.depth > 5000
-            done(work, figures(work, entries, measure(work, entries, min(3, options.rounds) if long_prompt else options.rounds, options.skipped), bandwidth), bandwidth)
+            times = measure(work, entries, options.rounds, options.skipped)
+            done(work, figures(work, entries, times, bandwidth), bandwidth)
     finally:
         for entry in entries:
             entry.process.close()

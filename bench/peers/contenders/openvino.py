@@ -13,6 +13,9 @@ class OpenVino(PythonPeer):
     name, module, package = "OpenVINO", "openvino", "openvino"
     formats = {"f16": ["f16"], "q8": ["int8"], "q4": ["int4"]}
 
+    def version(self) -> str:
+        return super().version().split("-")[0]
+
     def file(self, load: Load):
         return MODELS / load.shape.name / f"openvino-{load.form}.xml"
 

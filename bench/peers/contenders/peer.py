@@ -56,8 +56,8 @@ class PythonPeer(Peer):
         return None if importlib.util.find_spec(self.package) else f"the Python package {self.package} is not installed"
 
     def version(self) -> str:
-        import importlib.metadata
-        return importlib.metadata.version(self.package.replace("_", "-"))
+        import importlib
+        return importlib.import_module(self.package).__version__
 
     def arguments(self, load: Load) -> list[str]:
         raise NotImplementedError

@@ -2,6 +2,7 @@
 import dataclasses
 from collections.abc import Iterator
 
+
 @dataclasses.dataclass(frozen=True)
 class Shape:
     name: str
