@@ -24,7 +24,8 @@ class OpenVino(PythonPeer):
             import openvino
             self.file(load).parent.mkdir(parents=True, exist_ok=True)
             part = self.file(load).with_name(f"part-{load.form}.xml")
-            openvino.save_model(Builder(load.shape, load.form).model(), str(part), compress_to_fp16=False)
+            builder = Builder(load.shape, load.form)  # the model's constants are views of its arrays
+            openvino.save_model(builder.model(), str(part), compress_to_fp16=False)
             part.with_suffix(".bin").rename(self.file(load).with_suffix(".bin"))
             part.rename(self.file(load))
 
