@@ -57,12 +57,16 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
+def count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
 def row(result: dict, kvik: dict, peer: dict | None) -> str:
     reads = ""
     if "gb_per_s" in kvik:
         share = kvik["share_of_bandwidth"]
         reads = f"{kvik['gb_per_s']:.1f} GB/s, " + (f"{share:.0%}" if share <= 1.05 else "from cache")
-    other = f"{number(peer['rate'])} ({peer['name']} {peer['format']}, {peer['threads']} threads)" if peer else ""
+    other = f"{number(peer['rate'])} ({peer['name']} {peer['format']}, {count(peer['threads'], 'thread')})" if peer else ""
     ratio = f"**{kvik['rate'] / peer['rate']:.2f}**" if peer else ""
     return f"| {title(result)} | {number(kvik['rate'])} | {other} | {ratio} | {reads} |"
 
@@ -99,7 +103,7 @@ def serving(reports: list[dict]) -> list[str]:
              "| load | server | tokens/s | first token p50 / p95 | between tokens p50 / p95 |", "|---|---|---|---|---|"]
     for case in cases:
         load = f"{SHAPES[case['shape']]} {case['weights']}, "
-        load += f"{case['long_prompt']:,} tokens arrive while {case['users']} users read" if "long_prompt" in case else f"{case['users']} users, {case['prompt']} + {case['tokens']} tokens"
+        load += f"{case['long_prompt']:,} tokens arrive while {case['users']} users read" if "long_prompt" in case else f"{count(case['users'], 'user')}, {case['prompt']} + {case['tokens']} tokens"
         for server, one in case["servers"].items():
             rate = number(one["tokens_per_s"]) if "tokens_per_s" in one else ""
             first = one["first_token_ms"]
