@@ -27,6 +27,12 @@ Embedding Model::embed(std::string_view text, const EmbedOptions& options) const
   return std::move(embed(texts, options).front());
 }
 
+std::vector<HiddenStates> Model::hidden_states(std::span<const std::vector<TokenId>> texts) const {
+  api::EmbeddingRun run(state_, {.pooling = "mean", .prompt = "", .truncate = false});
+  for (const std::vector<TokenId>& ids : texts) run.add_ids(ids);
+  return run.run_hidden_states();
+}
+
 bool Model::can_embed() const { return state_->signature.embedder() != nullptr; }
 bool Model::can_generate() const { return state_->traits().generates; }
 int Model::embedding_size(const EmbedOptions& options) const { return api::EmbeddingRun(state_, options).size(); }
@@ -243,20 +249,34 @@ std::vector<float> EmbeddingRun::vector_of(const Tensor& hidden, int64_t n_skipp
   return vector;
 }
 
-std::vector<Embedding> EmbeddingRun::run() {
-  std::vector<Embedding> results(texts_.size());
+template <class See>
+void EmbeddingRun::run_each(const See& see) {
   for (size_t first = 0; first < texts_.size();) {
     if (options_.cancelled && options_.cancelled()) break;
     size_t n_rows = texts_[first].size(), end = first + 1;
     while (end < texts_.size() && n_rows + texts_[end].size() <= kMostRows) n_rows += texts_[end++].size();
-    const std::vector<Tensor> hidden = embedder_->run(std::span(texts_).subspan(first, end - first));
-    for (size_t i = first; i < end; ++i) {
-      results[i].values = vector_of(hidden[i - first], has_prompt_[i] ? n_prompt_ : 0);
-      results[i].tokens = static_cast<int>(texts_[i].size());
-    }
+    std::vector<Tensor> hidden = embedder_->run(std::span(texts_).subspan(first, end - first));
+    for (size_t i = first; i < end; ++i) see(i, hidden[i - first]);
     first = end;
     if (options_.progress) options_.progress(static_cast<int>(first), static_cast<int>(texts_.size()));
   }
+}
+
+std::vector<Embedding> EmbeddingRun::run() {
+  std::vector<Embedding> results(texts_.size());
+  run_each([&](size_t i, const Tensor& hidden) {
+    results[i].values = vector_of(hidden, has_prompt_[i] ? n_prompt_ : 0);
+    results[i].tokens = static_cast<int>(texts_[i].size());
+  });
+  return results;
+}
+
+std::vector<HiddenStates> EmbeddingRun::run_hidden_states() {
+  std::vector<HiddenStates> results(texts_.size());
+  run_each([&](size_t i, Tensor& hidden) {
+    const auto kept = std::make_shared<const Tensor>(std::move(hidden));
+    results[i] = {static_cast<int>(kept->dim(0)), static_cast<int>(kept->dim(1)), {kept, kept->data<float>().data()}};
+  });
   return results;
 }
 

@@ -32,8 +32,11 @@ class EmbeddingRun {
 
   // In the order of the texts.
   std::vector<Embedding> run();
+  std::vector<HiddenStates> run_hidden_states();  // of a pooling that the graph does not do
 
  private:
+  template <class See>
+  void run_each(const See& see);  // see(index, hidden states of the text)
   int full_size() const;
   bool normalizes() const;
   std::string prompt_text() const;
