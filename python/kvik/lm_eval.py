@@ -20,11 +20,9 @@ class KvikLM(TemplateLM):  # type: ignore[misc]
 
     def __init__(self, pretrained: str = "", batch_size: int | str = 8, max_gen_toks: int = 256, max_length: int | None = None, **options: Any) -> None:
         super().__init__()
-        known = {"device", "max_batch_size", "trust_remote_code"}  # lm-eval passes them to every model
-        device = options.get("device")
-        options = {name: value for name, value in options.items() if name not in known}
-        if device is not None:
-            options["device"] = str(device)
+        # lm-eval passes these to every model, with "cuda:0" for a device that nobody chose.
+        ignored = ("max_batch_size", "trust_remote_code", *(("device",) if str(options.get("device")) != "cpu" else ()))
+        options = {name: value for name, value in options.items() if name not in ignored}
         self.model = from_pretrained(pretrained, **options)
         self.max_gen_toks = int(max_gen_toks)
         self.max_length = int(max_length) if max_length else (self.model.max_positions or 2048)

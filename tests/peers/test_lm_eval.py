@@ -1,4 +1,4 @@
-"""`lm_eval --model kvik` on a task that is given as local files, compared with Hugging Face's model class in the same harness."""
+"""`lm_eval --model kvik` on tasks that are given as local files."""
 import json
 import pathlib
 import subprocess
@@ -22,10 +22,10 @@ metric_list:
   - metric: acc_norm
 """
 DOCUMENTS = [
-    {"text": "Once upon a", "choices": [" time", " wheel", " seven"], "answer": 0},
-    {"text": "There was once a king who had a", "choices": [" the the", " daughter"], "answer": 1},
-    {"text": "The fox ran into the", "choices": [" wood", " was said"], "answer": 0},
-    {"text": "and they lived happily ever", "choices": [" blue", " after"], "answer": 1},
+    {"text": "Once upon a", "choices": ["time", "wheel", "seven"], "answer": 0},
+    {"text": "There was once a king who had a", "choices": ["the the", "daughter"], "answer": 1},
+    {"text": "The fox ran into the", "choices": ["wood", "was said"], "answer": 0},
+    {"text": "and they lived happily ever", "choices": ["blue", "after"], "answer": 1},
 ]
 GENERATED = """
 task: stories
@@ -71,7 +71,7 @@ def test_log_likelihoods_are_those_of_score(tasks):
     model = kvik.Model("fable", threads=1)
     for document, sample in zip(DOCUMENTS, sorted(samples, key=lambda sample: sample["doc_id"])):
         for choice, [[logprob, _greedy]] in zip(document["choices"], sample["resps"]):
-            whole, context = model.tokenize(document["text"] + choice), model.tokenize(document["text"])
+            whole, context = model.tokenize(document["text"] + " " + choice), model.tokenize(document["text"])
             assert float(logprob) == pytest.approx(model.score(whole).logprobs[len(context) - 1 :].sum(), abs=1e-4)
 
 
