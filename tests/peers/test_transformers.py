@@ -22,7 +22,7 @@ class Peer(transformers.PreTrainedModel, transformers.GenerationMixin):
         config = transformers.PretrainedConfig(vocab_size=model.vocab_size, eos_token_id=model.eos_ids[0], bos_token_id=model.eos_ids[0], pad_token_id=0)
         config.is_encoder_decoder, config.use_cache = False, False
         super().__init__(config)
-        self.generation_config = transformers.GenerationConfig(eos_token_id=model.eos_ids[0], pad_token_id=0)
+        self.generation_config = transformers.GenerationConfig(eos_token_id=model.eos_ids[0], pad_token_id=0, use_cache=False)
         self.parameter = torch.nn.Parameter(torch.zeros(1))
         self.kvik = model
 
@@ -33,10 +33,10 @@ class Peer(transformers.PreTrainedModel, transformers.GenerationMixin):
     def can_generate(self):
         return True
 
-    def prepare_inputs_for_generation(self, input_ids, **_):
+    def prepare_inputs_for_generation(self, input_ids, attention_mask=None, **_):
         return {"input_ids": input_ids}
 
-    def forward(self, input_ids, **_):
+    def forward(self, input_ids, attention_mask=None, **_):
         rows = []
         for ids in input_ids:
             session = self.kvik.session()
