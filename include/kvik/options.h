@@ -166,6 +166,11 @@ struct GenerateOptions {
   std::function<bool()> cancelled;                    // polled between steps
 };
 
+struct AppendOptions {
+  std::function<void(int done, int total)> progress;  // in tokens
+  std::function<bool()> cancelled;                    // polled between runs; the status is then kCancelled
+};
+
 struct Translation;
 
 // Options that are not set are taken from generation_config.json.

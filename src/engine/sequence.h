@@ -54,6 +54,7 @@ class Sequence {
   // Of the last position, valid until the sequence changes. After a rewind the last token is recomputed, once.
   std::span<const float> logits();
   std::span<const float> known_logits() const { return logits_ ? logits_.values() : std::span<const float>(); }
+  const LogitsRow& logits_row() const { return logits_; }  // of known_logits()
 
   Sequence fork() const;
   void rewind(int length);

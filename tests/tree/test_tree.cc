@@ -168,6 +168,16 @@ TEST(Tree, TheCommandLineUsesOnlyThePublicApi) {
   }
 }
 
+TEST(Tree, ThePythonModuleUsesOnlyThePublicApi) {
+  static const std::regex kInclude("#include \"([a-z_]+)/");
+  const std::vector<Source> sources = sources_below("python/src");
+  EXPECT_GT(sources.size(), 10u);
+  for (const Source& source : sources) {
+    for (std::sregex_iterator match(source.text.begin(), source.text.end(), kInclude), end; match != end; ++match)
+      EXPECT_EQ((*match)[1].str(), "kvik") << source.path << ": what it needs belongs into include/kvik/";
+  }
+}
+
 // Whoever writes past output.cc loses results silently when the disk is full; whoever reads past input.cc takes an error for the end.
 TEST(Tree, TheCommandLineWritesAndReadsInOnePlace) {
   static const std::regex kStreams("std::c(out|err|in)\\b|fmt::print\\(|\\bprintf\\(|\\bputs\\(|fwrite\\(|getline\\(|<iostream>");
@@ -191,7 +201,7 @@ TEST(Tree, NoFileUnderSrcNamesAModelFamily) {
 }
 
 TEST(Tree, NoFileIsTooLongToRead) {
-  for (const char* folder : {"src", "include", "tests", "bench", "fuzz"}) {
+  for (const char* folder : {"src", "include", "python", "tests", "bench", "fuzz"}) {
     for (const Source& source : sources_below(folder)) {
       EXPECT_LE(std::count(source.text.begin(), source.text.end(), '\n'), 500) << source.path << ": look for the missing file";
     }
@@ -199,7 +209,7 @@ TEST(Tree, NoFileIsTooLongToRead) {
 }
 
 TEST(Tree, HeadersAreReadOnce) {
-  for (const char* folder : {"src", "include", "tests"}) {
+  for (const char* folder : {"src", "include", "python", "tests"}) {
     for (const Source& source : sources_below(folder)) {
       if (source.path.extension() != ".h") continue;
       EXPECT_THAT(source.text, testing::HasSubstr("#pragma once")) << source.path;
