@@ -73,7 +73,8 @@ def row(result: dict, kvik: dict, peer: dict | None) -> str:
 
 def bandwidths(results: list[dict]) -> str:
     values = sorted(result["bandwidth_gb_per_s"] for result in results if "bandwidth_gb_per_s" in result)
-    return f" Memory reads {values[0]:.0f} to {values[-1]:.0f} GB/s in these runs." if values else ""
+    ends = sorted({f"{value:.0f}" for value in (values[0], values[-1])}, key=float) if values else []
+    return f" Memory reads {' to '.join(ends)} GB/s in these runs." if ends else ""
 
 
 def tables(name: str, reports: list[dict], folder: pathlib.Path) -> list[str]:
