@@ -25,14 +25,12 @@ namespace {
 using native::Plan;
 using native::Runner;
 
-constexpr int64_t kChunkBytes = int64_t{32} << 20;  // of the values of one call
-
 class NativeBackend final : public Backend {
  public:
   NativeBackend(analysis::Signature signature, const NativeOptions& options, const Log& log);
 
   const Traits& traits() const override { return traits_; }
-  int preferred_chunk() const override;
+  int preferred_chunk() const override { return decoder_->preferred_rows(); }
   std::unique_ptr<Cache> new_cache(std::shared_ptr<const Source> source, int length) override;
   bool can_continue(const Cache& cache, int length) const override;
   std::unique_ptr<Cache> fork(const Cache& cache) override;
@@ -110,10 +108,10 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
                                    .packed = compiled ? nullptr : &packed};
   decoder_ = make(stages.decoder);
   const Plan& plan = *stages.decoder;
-  const auto panel_bytes = static_cast<size_t>(std::max<int64_t>(64, decoder_->layouts().page_bytes));
-  pages_ = native::CachePages({panel_bytes, cpu::kPagePositions, std::max(1, options.page_panels)}, budget_);
+  const kv::PageShape shape{decoder_->cache_bytes().page, native::kPagePositions, std::max(1, options.page_panels)};
+  pages_ = native::CachePages(shape, budget_, decoder_->memory());
   window_ = widest_window(plan);
-  if (const size_t page_bytes = pages_.store()->shape().bytes(); options.kv_bytes > 0 && options.kv_bytes < page_bytes)
+  if (const size_t page_bytes = shape.bytes(); options.kv_bytes > 0 && options.kv_bytes < page_bytes)
     throw Error(Code::kBadArgument, fmt::format("the KV cache may have {} bytes (kv_bytes, --kv-bytes), and one page of it takes {}",
                                                 options.kv_bytes, page_bytes));
   for (const Plan::PlanRegister& r : plan.registers) register_bytes_.push_back(r.size * native::element_bytes(r.dtype));
@@ -187,10 +185,6 @@ void NativeBackend::try_one_row() {
     Logits logits;
     if (run({&row, 1}, caches, logits) != RunStatus::kDone) throw Error(Code::kInternal, "not enough memory for one page of the cache");
   } catch (const Error& e) { throw Error(Code::kUnsupported, fmt::format("its plan fails on one token: {}", e.what())); }
-}
-
-int NativeBackend::preferred_chunk() const {
-  return static_cast<int>(std::clamp<int64_t>(kChunkBytes / std::max<int64_t>(1, decoder_->bytes_per_row()), 16, 512));
 }
 
 std::unique_ptr<Cache> NativeBackend::new_cache(std::shared_ptr<const Source> source, int length) {
@@ -382,39 +376,44 @@ void NativeBackend::find_continuation(std::span<const TokenId> tokens, size_t n,
 std::vector<Tensor> NativeBackend::contents(const Cache& cache) {
   const auto& native_cache = static_cast<const NativeCache&>(cache);
   if (native_cache.source != nullptr) throw Error(Code::kUnsupported, "the cache of a decoder that reads a source cannot be saved");
-  const auto bytes_at = [](const std::byte* data, size_t size_bytes) {
-    return Tensor::view(DType::kU8, {static_cast<int64_t>(size_bytes)}, data, nullptr);
+  const size_t panel_bytes = pages_.store()->shape().panel_bytes;
+  kv::PageMemory& memory = pages_.store()->memory();
+  const auto copy_of = [&](kv::PageAddress panel) {
+    const auto n_bytes = static_cast<int64_t>(panel_bytes);
+    if (memory.is_host()) return Tensor::view(DType::kU8, {n_bytes}, panel, nullptr);
+    Tensor copy(DType::kU8, {n_bytes});
+    memory.read(copy.mutable_bytes(), panel);
+    return copy;
   };
   std::vector<Tensor> contents;
   const int n_positions = native_cache.length();
-  const int n_pages = (n_positions + cpu::kPagePositions - 1) / cpu::kPagePositions;
+  const int n_pages = (n_positions + native::kPagePositions - 1) / native::kPagePositions;
   for (int i = 0; i < n_pages; ++i) {
-    const std::byte* panel = native_cache.pages.panels()[i];
-    contents.push_back(panel == nullptr ? Tensor(DType::kU8, {0}) : bytes_at(panel, pages_.store()->shape().panel_bytes));
+    const kv::PageAddress panel = native_cache.pages.panels()[i];
+    contents.push_back(panel == nullptr ? Tensor(DType::kU8, {0}) : copy_of(panel));
   }
-  if (n_positions % cpu::kPagePositions != 0) {  // what others once kept in the rest of the last page is nobody's business
-    std::byte* page = contents.back().mutable_bytes().data();
-    for (const cpu::Attention& attention : decoder_->layouts().of_attend)
-      cpu::clear_positions(attention.layout, page + attention.page_offset, n_positions % cpu::kPagePositions);
+  if (n_positions % native::kPagePositions != 0)  // what others once kept in the rest of the last page is nobody's business
+    decoder_->clear_positions(contents.back().mutable_bytes().data(), n_positions % native::kPagePositions);
+  if (const size_t n_bytes = native_cache.registers.size_bytes(); n_bytes > 0) {
+    contents.emplace_back(DType::kU8, Dims{static_cast<int64_t>(n_bytes)});
+    native_cache.registers.read(contents.back().mutable_bytes());
   }
-  const std::span<const std::byte> registers = native_cache.registers.bytes();
-  if (!registers.empty()) contents.push_back(bytes_at(registers.data(), registers.size()));
   return contents;
 }
 
 std::unique_ptr<Cache> NativeBackend::restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) {
   std::unique_ptr<Cache> cache = new_cache(nullptr, static_cast<int>(tokens.size()));
   auto& native_cache = static_cast<NativeCache&>(*cache);
-  const size_t n_pages = (tokens.size() + cpu::kPagePositions - 1) / cpu::kPagePositions;
-  const std::span<std::byte> registers = native_cache.registers.bytes();
+  const size_t n_pages = (tokens.size() + native::kPagePositions - 1) / native::kPagePositions;
+  const size_t register_bytes = native_cache.registers.size_bytes();
   const kv::PageShape& shape = pages_.store()->shape();
   // Whole pages that a window has dropped are empty.
   const int64_t n_unseen = window_ > 0 ? std::max<int64_t>(0, static_cast<int64_t>(tokens.size()) + 1 - window_) : 0;
   const auto n_dropped = static_cast<size_t>(n_unseen / shape.positions() * shape.n_panels);
-  bool fits = contents.size() == n_pages + (registers.empty() ? 0 : 1);
+  bool fits = contents.size() == n_pages + (register_bytes == 0 ? 0 : 1);
   for (size_t i = 0; fits && i < contents.size(); ++i) {
     const size_t size_bytes = contents[i].size_bytes();
-    fits = size_bytes == (i < n_pages ? shape.panel_bytes : registers.size()) || (i < n_dropped && size_bytes == 0);
+    fits = size_bytes == (i < n_pages ? shape.panel_bytes : register_bytes) || (i < n_dropped && size_bytes == 0);
   }
   if (!fits) throw Error(Code::kBadArgument, "the saved cache does not have the pages that this model keeps for its tokens");
   const std::lock_guard lock(mutex_);  // so that no run takes the room
@@ -425,7 +424,8 @@ std::unique_ptr<Cache> NativeBackend::restore(std::span<const TokenId> tokens, s
   native_cache.pages.prepare(static_cast<int64_t>(tokens.size()));
   for (size_t i = 0; i < contents.size(); ++i) {
     const std::span<const std::byte> bytes = contents[i].bytes();
-    std::copy(bytes.begin(), bytes.end(), i < n_pages ? native_cache.pages.panels()[i] : registers.data());
+    if (i < n_pages) pages_.store()->memory().write(native_cache.pages.panels()[i], bytes);
+    if (i >= n_pages) native_cache.registers.write(bytes);
   }
   native_cache.pages.commit(static_cast<int64_t>(tokens.size()));
   drop_unseen(native_cache, native_cache.length());

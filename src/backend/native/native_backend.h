@@ -9,8 +9,9 @@
 #include "analysis/signature.h"
 #include "backend/backend.h"
 #include "backend/graph/executor.h"
-#include "backend/native/execute/load_weights.h"
+#include "backend/native/execute/weight_choice.h"
 #include "base/log.h"
+#include "base/recorder.h"
 #include "kernels/cpu/attend.h"
 #include "kvik/options.h"
 

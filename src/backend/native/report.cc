@@ -1,6 +1,6 @@
 #include "backend/native/report.h"
 
-#include "backend/native/execute/execute.h"
+#include "backend/native/execute/cpu/attend_layouts.h"
 
 namespace kvik::native {
 
