@@ -15,10 +15,10 @@
 //   lane (g, t) of 32 has columns g and g + 8, and of each step of 16 k: 2t, 2t + 1, 2t + 8, 2t + 9
 //   kF16     1024 bytes: [2 steps][32 lanes][4 registers: (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8)], two f16 each
 //   kF32     2048 bytes: the unit of high values, then that of low ones
-//   kQ8      544 bytes: [32 lanes][16 codes + 128: 2 steps of as above], then 16 scales f16
-//   kQ4      576 bytes: 64 k: [32 lanes][4 words: one per step], each nibble a code, then 2 x 16 scales f16
-//   kQ8Zero  608 bytes: as kQ8, then 16 x {scale f32, zero point f16 as 1024 + z, 0}: 128 bytes instead of 32, and
-//   kQ4Zero  768 bytes: as kQ4, then 2 x 128 bytes
+//   kQ8      544 bytes: [32 lanes][2 steps][8 codes + 128, in the order of registers], then 16 scales f16
+//   kQ4      576 bytes, 64 k: [32 lanes][4 steps][8 nibbles: the low halves of the four registers, then the high ones], 2 x 16 scales
+//   kQ8Zero  640 bytes: as kQ8, but 16 x {scale f32, zero point f16 as 1024 + z, 2 bytes unused} instead of the scales
+//   kQ4Zero  768 bytes: as kQ4 with 2 x 16 of them; scales are in the order of columns 0, 8, 1, 9, … 7, 15
 //
 // k is padded to whole units (kF16 … to 32, four bits to 64), n to whole tiles, with zeros.
 namespace kvik::device {
