@@ -17,6 +17,7 @@
 #include "backend/native/native_traits.h"
 #include "backend/native/source_stage.h"
 #include "backend/native/stages.h"
+#include "kernels/device/device.h"
 #include "kvik/error.h"
 
 namespace kvik::backend {
@@ -98,14 +99,16 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   std::vector<native::PackedPlan> packed;
   budget_ = std::make_shared<kv::Budget>(options.kv_bytes);
   const native::RunnerFactory make{.weights = options.weights,
-                                   .kv_format = native::kv_format_of(signature_, options.kv, options.weights),
+                                   .kv_format = kv_format_of(signature_, options, log),
                                    .kernels = &kernels,
                                    .pool = &pool_,
                                    .log = log,
                                    .budget = budget_,
                                    .recorder = recorder_.get(),
                                    .compiled = compiled ? &*compiled : nullptr,
-                                   .packed = compiled ? nullptr : &packed};
+                                   .packed = compiled ? nullptr : &packed,
+                                   .device = shared_device(options),
+                                   .records_steps = options.records_steps};
   decoder_ = make(stages.decoder);
   const Plan& plan = *stages.decoder;
   const kv::PageShape shape{decoder_->cache_bytes().page, native::kPagePositions, std::max(1, options.page_panels)};
@@ -124,7 +127,7 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
 
   traits_.switch_after = plan.switch_after;
   traits_.name = "native";
-  traits_.device = "cpu";
+  traits_.device = options.device != nullptr ? options.device_name : "cpu";
   traits_.exact = true;
   traits_.exact_sources = sources_.is_native();
   traits_.unsupported_tokens = unsupported_tokens_;
@@ -136,13 +139,16 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   if (traits_.needs_source) traits_.max_source_positions = sources_.max_positions(signature_);
   traits_.cache_form = cache_form(options, make.kv_format);
   count_bytes(stages, options, make.kv_format, traits_);
-  if (compiled) {  // one row was tried before the file was written
+  if (options.device != nullptr) {  // compiled files have weights for the CPU
+    if (options.kv_bytes == 0) budget_->set_limit(options.device->free_bytes() / 10 * 9);
+    try_one_row();
+  } else if (compiled) {  // one row was tried before the file was written
     background_ = std::jthread([file = compiled->file](const std::stop_token& stop) { native::read_ahead(*file, stop); });
   } else {
     try_one_row();
     keep_compiled(options, stages, std::move(packed), log);
   }
-  log.info(fmt::format("native on {} with {} thread{}", kernels.name, pool_.n_threads(), pool_.n_threads() == 1 ? "" : "s"));
+  log.info(fmt::format("native on {}", runs_on(options, stages, kernels.name, pool_.n_threads())));
 }
 
 std::optional<native::CompiledModel> NativeBackend::find_compiled(const NativeOptions& options, const Log& log) {

@@ -8,6 +8,7 @@
 #include "backend/graph/feeds.h"
 #include "backend/graph/slots.h"
 #include "backend/native/execute/cpu/cpu_runner.h"
+#include "backend/native/execute/device/device_runner.h"
 #include "backend/native/graph/outcome.h"
 #include "kvik/error.h"
 
@@ -69,6 +70,17 @@ std::vector<LoadedWeight> RunnerFactory::weights_of(const std::shared_ptr<const 
 }
 
 std::unique_ptr<Runner> RunnerFactory::operator()(std::shared_ptr<const Plan> plan) const {
+  if (device != nullptr) {
+    DeviceRunner::Parts parts;
+    parts.weights = load_device_weights(*plan, weights, device, *pool, log);
+    parts.plan = std::move(plan);
+    parts.kv_format = kv_format;
+    parts.device = device;
+    parts.kernels = kernels;
+    parts.pool = pool;
+    parts.records = records_steps;
+    return std::make_unique<DeviceRunner>(std::move(parts));
+  }
   CpuRunner::Parts parts;
   parts.weights = weights_of(plan);
   if (packed != nullptr) packed->push_back(packed_plan(plan, parts.weights));

@@ -21,12 +21,14 @@ class SectionTables {
   void require(Op::Section section, std::span<const RunRow> rows) const;
 
   std::span<const int> of_section(Op::Section section) const { return used_[static_cast<size_t>(section)]; }
+  bool has(bool beyond) const { return !beyond || has_beyond_; }
   const PositionTables& rows(bool beyond) const { return tables_[beyond ? 1 : 0]; }
   const std::byte* row(int table, const RunRow& row) const { return rows(row.beyond).row(table, row.position); }
 
  private:
   std::array<PositionTables, 2> tables_;  // up to Plan::switch_after, and beyond
   std::array<std::vector<int>, 3> used_;  // by section
+  bool has_beyond_ = false;
 };
 
 }  // namespace kvik::native

@@ -173,15 +173,20 @@ void check_constants(const Plan& plan) {
 
 }  // namespace
 
-std::vector<LoadedWeight> load_weights(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log) {
+void load_each_weight(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log,
+                      const std::function<void(size_t, LoadedWeight)>& take) {
   const std::vector<ChosenWeight> chosen = choose_weights(plan, choice);
-  check_memory(chosen);
   check_constants(plan);
   int64_t total_bytes = 0;
   for (const ChosenWeight& weight : chosen) total_bytes += weight.is_multiplied ? weight.size_bytes : 0;
   PackingProgress progress(total_bytes, log);
+  for (size_t i = 0; i < chosen.size(); ++i) take(i, load_one(plan, plan.weights[i], chosen[i], pool, progress));
+}
+
+std::vector<LoadedWeight> load_weights(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log) {
+  check_memory(choose_weights(plan, choice));
   std::vector<LoadedWeight> loaded;
-  for (size_t i = 0; i < chosen.size(); ++i) loaded.push_back(load_one(plan, plan.weights[i], chosen[i], pool, progress));
+  load_each_weight(plan, choice, pool, log, [&](size_t, LoadedWeight weight) { loaded.push_back(std::move(weight)); });
   return loaded;
 }
 

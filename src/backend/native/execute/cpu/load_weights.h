@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,9 @@ struct LoadedWeight {
 // naming a weight that holds an infinity or NaN. Says how far it is when it takes longer than a second. The file's pages are dropped as
 // they are packed, so that they add no more than some tens of megabytes to the memory of the result.
 std::vector<LoadedWeight> load_weights(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log);
+// The same, one after another, for a caller that keeps them elsewhere: memory is the caller's to check.
+void load_each_weight(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log,
+                      const std::function<void(size_t index, LoadedWeight weight)>& take);
 
 // One packed matrix in a file: its place, and what of its layout does not follow from the plan.
 struct SavedWeight {
