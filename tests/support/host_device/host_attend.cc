@@ -20,8 +20,8 @@ std::byte* page_of(const PageTable& table, int64_t slot, int64_t position) {
 
 // Finite numbers stay finite in a page: an infinite value times a weight of zero would spoil rows that do not see it.
 void keep(const float* x, int64_t n, int64_t stride, int planes, int64_t slot, uint16_t* out) {
-  for (int64_t i = 0; i < n; ++i) {
-    const float value = clip_of(x[i], -kLargestHalf, kLargestHalf);
+  for (int64_t i = 0; i < stride; ++i) {
+    const float value = i < n ? clip_of(x[i], -kLargestHalf, kLargestHalf) : 0.0f;
     const Half high = value;
     out[slot * stride + i] = high.bits;
     if (planes == 2) out[(kPagePositions + slot) * stride + i] = Half((value - float{high}) * kPlaneStep).bits;

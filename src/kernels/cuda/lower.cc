@@ -1,0 +1,185 @@
+#include "kernels/cuda/lower.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+#include "kernels/device/order.h"
+#include "kvik/error.h"
+
+namespace kvik::cuda {
+namespace {
+
+using namespace device;
+
+int ceil_div(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
+
+template <class T>
+std::vector<std::byte> argument_of(const T& value) {
+  std::vector<std::byte> bytes(sizeof value);
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+template <class T>
+constexpr std::optional<RowKind> kRowKind = std::nullopt;
+template <>
+constexpr std::optional<RowKind> kRowKind<Embed> = RowKind::kEmbed;
+template <>
+constexpr std::optional<RowKind> kRowKind<ToHalf> = RowKind::kToHalf;
+template <>
+constexpr std::optional<RowKind> kRowKind<Elementwise> = RowKind::kElementwise;
+template <>
+constexpr std::optional<RowKind> kRowKind<Norm> = RowKind::kNorm;
+template <>
+constexpr std::optional<RowKind> kRowKind<Softmax> = RowKind::kSoftmax;
+template <>
+constexpr std::optional<RowKind> kRowKind<Reduction> = RowKind::kReduction;
+template <>
+constexpr std::optional<RowKind> kRowKind<Rotary> = RowKind::kRotary;
+template <>
+constexpr std::optional<RowKind> kRowKind<Move> = RowKind::kMove;
+template <>
+constexpr std::optional<RowKind> kRowKind<Append> = RowKind::kAppend;
+template <>
+constexpr std::optional<RowKind> kRowKind<MergeSpans> = RowKind::kMergeSpans;
+template <>
+constexpr std::optional<RowKind> kRowKind<Register> = RowKind::kRegister;
+template <>
+constexpr std::optional<RowKind> kRowKind<GatherRows> = RowKind::kGatherRows;
+
+const char* format_name(WeightFormat format) {
+  constexpr const char* kNames[] = {"f16", "f32", "q8", "q4", "q8_zero", "q4_zero"};
+  return kNames[static_cast<size_t>(format)];
+}
+
+// Groups of 8 rows that a block takes: the smallest that there is a kernel for and that has room for all rows, or the largest.
+int row_groups_for(WeightFormat format, int64_t n_rows) {
+  static constexpr int kMany[] = {1, 2, 4, 8}, kFew[] = {1, 4};
+  const bool common = format == WeightFormat::kF16 || format == WeightFormat::kQ8 || format == WeightFormat::kQ4;
+  const std::span<const int> sizes = common ? std::span<const int>(kMany) : kFew;
+  for (const int size : sizes) {
+    if (size * 8 >= n_rows) return size;
+  }
+  return sizes.back();
+}
+
+class Lowering {
+ public:
+  explicit Lowering(const Target& target) : target_(target) {}
+
+  template <class T>
+  void add(const T& step) {
+    if constexpr (kRowKind<T>.has_value()) {
+      add_row(*kRowKind<T>, step.rows, &step, sizeof step, std::is_same_v<T, GatherRows>);
+    } else {
+      end_rows();
+      launch(step);
+    }
+  }
+  std::vector<Action> finish() {
+    end_rows();
+    return std::move(actions_);
+  }
+
+ private:
+  // A gathered row is another block's: what makes it is in a launch before.
+  void add_row(RowKind kind, const Rows& rows, const void* step, size_t size, bool gathers) {
+    const bool same = rows.rows == program_.rows.rows && rows.n_rows == program_.rows.n_rows && rows.most == program_.rows.most;
+    if (program_.n_ops == kMostRowOps || !same || gathers || !target_.merges_rows) end_rows();
+    program_.rows = rows;
+    RowOp& op = program_.ops[program_.n_ops++];
+    op.kind = kind;
+    std::memcpy(op.step, step, size);
+  }
+
+  void end_rows() {
+    if (program_.n_ops == 0) return;
+    const int n_blocks = std::min(program_.rows.most, target_.n_units * 4);
+    push("row_program", {n_blocks, 1, 1}, kRowThreads, 0, program_);
+    program_.n_ops = 0;
+  }
+
+  struct Grid {
+    int x, y, z;
+  };
+  template <class T>
+  void push(std::string kernel, Grid grid, int n_threads, int shared_bytes, const T& argument) {
+    Launch launch{.kernel = std::move(kernel), .n_threads = static_cast<unsigned>(n_threads), .shared_bytes = shared_bytes};
+    const int sizes[] = {grid.x, grid.y, grid.z};
+    for (size_t i = 0; i < 3; ++i) launch.grid[i] = static_cast<unsigned>(std::max(1, sizes[i]));
+    launch.argument = argument_of(argument);
+    actions_.emplace_back(std::move(launch));
+  }
+
+  void launch(const Begin& step) { push("begin_call", {4, 1, 1}, 256, 0, step); }
+  void launch(const CopyBytes& step) { actions_.emplace_back(step); }
+  void launch(const WriteBytes& step) { actions_.emplace_back(step); }
+  void launch(const ReadBytes& step) { actions_.emplace_back(step); }
+  void launch(const Choose& step) {
+    push("choose_rows", {std::min(step.rows.most, target_.n_units * 2), 1, 1}, kChooseThreads, 0, ChooseLaunch{step});
+  }
+
+  void launch(const Matrix& step) {
+    const bool wide = step.weights.format == WeightFormat::kF32;
+    const int64_t n_rows = int64_t{step.rows.most} * step.parts;
+    const int row_groups = row_groups_for(step.weights.format, n_rows);
+    const int n_tiles = ceil_div(step.weights.n, 16), blocks = ceil_div(n_tiles, kTilesPerBlock), z = ceil_div(n_rows, row_groups * 8);
+    const int n_slices = ceil_div(step.weights.k, kSliceColumns), slices_per_group = kGroupColumns / kSliceColumns;
+
+    MatrixLaunch launch{.step = step, .slices_per_chunk = n_slices, .n_chunks = 1, .keeps_slices = false};
+    const int wanted = 2 * target_.n_units / std::max(1, blocks * z);  // so that all multiprocessors read at once
+    if (wanted > 1 && n_slices > 1 && int64_t{blocks} * z <= target_.n_tickets) {
+      int chunk = ceil_div(n_slices, std::min(wanted, n_slices));
+      launch.keeps_slices = n_slices <= slices_per_group || row_groups <= 2;
+      if (!launch.keeps_slices) chunk = ceil_div(chunk, slices_per_group) * slices_per_group;
+      launch.slices_per_chunk = chunk;
+      launch.n_chunks = ceil_div(n_slices, chunk);
+    }
+    if (launch.n_chunks > 1) {
+      const int n_parts = launch.keeps_slices ? n_slices : ceil_div(n_slices, slices_per_group);
+      launch.parts = target_.parts(static_cast<size_t>(n_parts) * static_cast<size_t>(z) * static_cast<size_t>(n_tiles) *
+                                   static_cast<size_t>(row_groups) * 32 * 16);
+      launch.tickets = target_.tickets;
+    }
+    push(fmt::format("matrix_{}_{}", format_name(step.weights.format), row_groups), {blocks, launch.n_chunks, z}, kTilesPerBlock * 32,
+         matrix_shared_bytes(row_groups, wide ? 2 : 1), launch);
+  }
+
+  void launch(const Attend& step) {
+    const KvLayout& layout = step.layout;
+    AttendLaunch launch{.step = step};
+    const auto padded = [](int32_t dim) { return (dim + 15) / 16 * 16 + 8; };
+    launch.key_stride = padded(layout.key_dim);
+    launch.value_stride = padded(layout.value_dim);
+    const int key_bytes = layout.planes * kSpanPositions * launch.key_stride * 2;
+    const int value_bytes = layout.planes * kSpanPositions * launch.value_stride * 2;
+    const int query_bytes = layout.planes * 16 * launch.key_stride * 2, score_bytes = 16 * kScoreStride * 4;
+    const int rest = query_bytes + score_bytes + layout.planes * 16 * kWeightStride * 2;
+    launch.keeps_both = key_bytes + value_bytes + rest <= target_.shared_bytes;
+    launch.values_at = launch.keeps_both ? key_bytes : 0;
+    launch.queries_at = launch.keeps_both ? key_bytes + value_bytes : std::max(key_bytes, value_bytes);
+    launch.scores_at = launch.queries_at + query_bytes;
+    launch.weights_at = launch.scores_at + score_bytes;
+    const int shared_bytes = launch.queries_at + rest;
+    if (shared_bytes > target_.shared_bytes) throw Error(Code::kInternal, "heads of an attention are too large for the device");
+    const int blocks = std::min(step.groups.most, target_.n_units * 8) * layout.n_heads;
+    launch.n_splits = std::clamp(2 * target_.n_units / std::max(1, blocks), 1, step.parts.n_parts);
+    push(layout.planes == 2 ? "attend_2" : "attend_1", {std::min(step.groups.most, target_.n_units * 8), layout.n_heads, launch.n_splits},
+         kAttendThreads, shared_bytes, launch);
+  }
+
+  const Target& target_;
+  RowProgram program_{};
+  std::vector<Action> actions_;
+};
+
+}  // namespace
+
+std::vector<Action> lower(std::span<const Step> steps, const Target& target) {
+  Lowering lowering(target);
+  for (const Step& step : steps) std::visit([&](const auto& args) { lowering.add(args); }, step);
+  return lowering.finish();
+}
+
+}  // namespace kvik::cuda
