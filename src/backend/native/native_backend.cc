@@ -190,7 +190,10 @@ void NativeBackend::try_one_row() {
     Cache* const caches[] = {cache.get()};
     Logits logits;
     if (run({&row, 1}, caches, logits) != RunStatus::kDone) throw Error(Code::kInternal, "not enough memory for one page of the cache");
-  } catch (const Error& e) { throw Error(Code::kUnsupported, fmt::format("its plan fails on one token: {}", e.what())); }
+  } catch (const Error& e) {
+    if (!decoder_->memory()->is_host() && e.code() != Code::kUnsupported) throw;  // the device is at fault, not the plan
+    throw Error(Code::kUnsupported, fmt::format("its plan fails on one token: {}", e.what()));
+  }
 }
 
 std::unique_ptr<Cache> NativeBackend::new_cache(std::shared_ptr<const Source> source, int length) {
