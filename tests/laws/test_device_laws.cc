@@ -72,17 +72,19 @@ std::vector<LogitsRow> rows_in_pieces(const BackendPtr& backend, std::span<const
   return rows;
 }
 
-// Longer than a group of spans of 128 positions, so that parts of attention are merged in both ways.
+std::filesystem::path long_model() { return fixtures() / "zoo" / "small-merged"; }  // of 256 positions
+
+// Longer than a span of 128 positions and than several pages. Parts of attention are of one span in small calls, and of eight in large ones.
 TEST(DeviceCalls, OfAnySizeGiveEqualBitsInALongSequence) {
-  const BackendPtr backend = open_on_host_device(form("plain"));
-  const std::vector<TokenId> ids = synthetic_ids(1060, backend->traits().vocab);
+  const BackendPtr backend = open_on_host_device(long_model());
+  const std::vector<TokenId> ids = synthetic_ids(136, backend->traits().vocab);
   const std::vector<LogitsRow> whole = rows_in_pieces(backend, ids, {ids.size()});
-  expect_same_rows(rows_in_pieces(backend, ids, {1030, 1}), whole, "prompt and single steps");
-  expect_same_rows(rows_in_pieces(backend, ids, {50, 3, 200, 17}), whole, "pieces");
+  expect_same_rows(rows_in_pieces(backend, ids, {126, 1}), whole, "prompt and single steps");
+  expect_same_rows(rows_in_pieces(backend, ids, {50, 3, 66, 17}), whole, "pieces");
 }
 
 TEST(DeviceCalls, RecordedAndLaunchedGiveEqualBits) {
-  const std::vector<TokenId> ids = synthetic_ids(40, open_on_host_device(form("plain"))->traits().vocab);
+  const std::vector<TokenId> ids = synthetic_ids(20, open_on_host_device(form("plain"))->traits().vocab);
   for (const char* name : {"plain", "recurrent", "sparse-layers"}) {
     const std::vector<LogitsRow> recorded = rows_in_pieces(open_on_host_device(form(name)), ids, {5, 1});
     const std::vector<LogitsRow> launched = rows_in_pieces(open_on_host_device(form(name), {.records_steps = false}), ids, {5, 1});
@@ -91,15 +93,15 @@ TEST(DeviceCalls, RecordedAndLaunchedGiveEqualBits) {
 }
 
 TEST(DeviceCalls, PagesOfSeveralPanelsGiveEqualBits) {
-  const std::vector<TokenId> ids = synthetic_ids(70, open_on_host_device(form("plain"))->traits().vocab);
-  expect_same_rows(rows_in_pieces(open_on_host_device(form("plain"), {.page_panels = 3}), ids, {9, 1}),
-                   rows_in_pieces(open_on_host_device(form("plain")), ids, {9, 1}), "pages of 96 positions");
+  const std::vector<TokenId> ids = synthetic_ids(40, open_on_host_device(long_model())->traits().vocab);
+  expect_same_rows(rows_in_pieces(open_on_host_device(long_model(), {.page_panels = 3}), ids, {30, 1}),
+                   rows_in_pieces(open_on_host_device(long_model()), ids, {40}), "pages of 96 positions");
 }
 
 // More sequences than a page table has slots at first; the sequences come and go.
 TEST(DeviceCalls, WithManySequencesGiveEachItsOwnBits) {
   const BackendPtr backend = open_on_host_device(form("plain"));
-  const std::vector<TokenId> ids = synthetic_ids(40, backend->traits().vocab);
+  const std::vector<TokenId> ids = synthetic_ids(3, backend->traits().vocab);
   const std::vector<LogitsRow> alone = rows_of(backend, ids);
   for (int round = 0; round < 2; ++round) {
     std::vector<std::unique_ptr<backend::Cache>> caches;
