@@ -212,7 +212,8 @@ std::vector<ScenarioCase> matrix_cases() {
   std::vector<ScenarioCase> cases;
   for (int f = 0; f < 6; ++f) {
     for (const Shape shape : {Shape{1, 1, 1, 1}, Shape{40, 17, 3, 1}, Shape{256, 64, 8, 1}, Shape{700, 33, 16, 1}, Shape{1536, 48, 33, 1},
-                              Shape{2304, 80, 64, 1}, Shape{4500, 19, 5, 1}, Shape{96, 24, 4, 3}, Shape{288, 20, 150, 1}}) {
+                              Shape{2304, 80, 64, 1}, Shape{4500, 19, 5, 1}, Shape{1000, 3000, 2, 1}, Shape{300, 50, 7, 1},
+                              Shape{4100, 200, 1, 8}, Shape{96, 24, 4, 3}, Shape{288, 20, 150, 1}}) {
       cases.push_back(
           {fmt::format("matrix {} {}x{} by {} rows of {}", kNames[f], shape.k, shape.n, shape.rows, shape.parts), [f, shape](Scenario& s) {
              const auto format = static_cast<WeightFormat>(f);
@@ -309,7 +310,7 @@ void build(Scenario& s, const AttentionShape& shape) {
   std::vector<int32_t> heads, first_heads;
   for (int i = 0; i < shape.n_heads; ++i) {
     if (i % attend.most_heads == 0) first_heads.push_back(i);
-    heads.push_back((i * 3 + 1) % shape.n_heads);
+    heads.push_back(shape.n_heads - 1 - i);
   }
   first_heads.push_back(shape.n_heads);
   attend.heads = s.put(heads);

@@ -31,8 +31,7 @@ TEST(Lower, ConsecutiveRowStepsShareALaunch) {
                                    Elementwise{.rows = rows(1)},
                                    CopyBytes{},
                                    Elementwise{.rows = rows(1)}};
-  EXPECT_THAT(kernels_of(lower(steps, target())),
-              testing::ElementsAre("row_program", "matrix_f16_1", "row_program", "copy", "row_program"));
+  EXPECT_THAT(kernels_of(lower(steps, target())), testing::ElementsAre("row_program", "stream_f16", "row_program", "copy", "row_program"));
   Target apart = target();
   apart.merges_rows = false;
   EXPECT_EQ(lower(steps, apart).size(), 6u);
@@ -54,8 +53,10 @@ TEST(Lower, ProductsOfFewTilesSplitK) {
     const std::vector<Step> steps = {Matrix{.rows = rows(rows_of_call), .weights = {.k = k, .n = n}}};
     return std::get<Launch>(lower(steps, target()).front());
   };
-  EXPECT_EQ(launch_of(1, 1536, 151936).grid[1], 1u);
-  EXPECT_EQ(launch_of(1, 1536, 1536).grid[1], 6u);
+  EXPECT_EQ(launch_of(1, 1536, 151936).kernel, "stream_f16");
+  EXPECT_EQ(launch_of(8, 1536, 151936).grid[0], 132u);
+  EXPECT_EQ(launch_of(9, 1536, 151936).grid[1], 1u);
+  EXPECT_EQ(launch_of(9, 1536, 1536).grid[1], 6u);
   EXPECT_GT(launch_of(64, 8960, 1536).grid[1], 1u);
   EXPECT_EQ(launch_of(64, 1536, 17920).kernel, "matrix_f16_8");
   EXPECT_EQ(launch_of(65, 1536, 17920).grid[2], 2u);

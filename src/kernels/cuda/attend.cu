@@ -15,65 +15,72 @@ struct Work {
   Visible visible;  // to any of its rows
 };
 
-struct QueryState {
+// The 16 queries of a turn, and where their span is. In shared memory.
+struct Turn {
+  uint64_t pages[kSpanPositions / kPagePositions];
+  float* part[kQueries];  // null: it sees nothing of the span
+  int head[kQueries], position[kQueries];
+  Visible visible[kQueries];
   float scale[kQueries];    // undoes the power of two of q
   float largest[kQueries];  // of this span
   float before[kQueries];   // of the spans before it in the part
   bool is_first[kQueries];  // nothing is in the part yet
 };
 
-__device__ __forceinline__ int query_row(const Work& work, int query) { return work.rows.first_row + query / work.n_heads; }
-__device__ __forceinline__ int query_head(const Attend& step, const Work& work, int query) {
-  return pointer<int32_t>(step.heads)[work.first_head + query % work.n_heads];
-}
-__device__ __forceinline__ Visible query_visible(const Attend& step, const Work& work, int query) {
-  return visible_keys(step.rule, pointer<Row>(step.rows.rows)[query_row(work, query)]);
-}
-__device__ __forceinline__ float* query_part(const Attend& step, const Work& work, int query, int part) {
-  const int64_t index = static_cast<int64_t>(query_row(work, query)) * step.n_heads + query_head(step, work, query);
-  return pointer<float>(step.parts.parts) + (index * step.parts.n_parts + part) * (2 + step.layout.value_dim);
-}
-
 // Keys or values of a span into shared memory; zeros for positions that nobody sees and for padding.
 template <int kPlanes>
-__device__ __forceinline__ void fetch(const Attend& step, const Work& work, int span, bool values, int stride, uint32_t to) {
+__device__ __forceinline__ void fetch(const Attend& step, const Work& work, const Turn& turn, int span, bool values, int stride,
+                                      uint32_t to) {
   const KvLayout& layout = step.layout;
   const int kept = values ? layout.value_stride : layout.key_stride, chunks = (stride - 8) / 8;
-  const Address* pages = pointer<Address>(step.pages.pages) + work.slot * step.pages.n_pages;
+  const int64_t offset = step.page_offset + work.kv_head * layout.head_bytes + (values ? layout.values_offset : 0);
   for (int i = threadIdx.x; i < kPlanes * kSpanPositions * chunks; i += kAttendThreads) {
     const int chunk = i % chunks, line = i / chunks, position = span * kSpanPositions + line % kSpanPositions,
               plane = line / kSpanPositions;
     const bool there = position >= work.visible.first && position < work.visible.end && chunk * 8 < kept;
-    const uint16_t* from = nullptr;
-    if (there) {
-      const int64_t offset = step.page_offset + work.kv_head * layout.head_bytes + (values ? layout.values_offset : 0);
-      from = pointer<uint16_t>(pages[position / kPagePositions], offset) + (plane * kPagePositions + position % kPagePositions) * kept +
-             chunk * 8;
-    }
-    copy_async(to + (line * stride + chunk * 8) * 2, from, there);
+    const auto* page = reinterpret_cast<const uint16_t*>(turn.pages[line % kSpanPositions / kPagePositions] + offset);
+    const uint16_t* from = page + (plane * kPagePositions + position % kPagePositions) * kept + chunk * 8;
+    copy_async(to + (line * stride + chunk * 8) * 2, there ? from : nullptr, there);
   }
   commit_copies();
 }
 
 // q of 16 queries as f16, each with a power of two.
 template <int kPlanes>
-__device__ __forceinline__ void load_queries(const Attend& step, const Work& work, int first_query, int stride, uint16_t* to,
-                                             QueryState& state) {
+__device__ __forceinline__ void load_queries(const Attend& step, const Work& work, int first_query, int span, int stride, uint16_t* to,
+                                             Turn& turn) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
   for (int i = warp; i < kQueries; i += kWarps) {
     const int query = first_query + i, n = step.layout.key_dim;
     const bool there = query < work.n_queries;
     const float* q = nullptr;
     uint32_t largest = 0;
     if (there) {
-      const int row = query_row(work, query);
-      q = row_of<float>(step.q, {pointer<Row>(step.rows.rows) + row, row}) + static_cast<int64_t>(query_head(step, work, query)) * n;
+      const int index = work.rows.first_row + query / work.n_heads,
+                head = pointer<int32_t>(step.heads)[work.first_head + query % work.n_heads];
+      const Row& row = pointer<Row>(step.rows.rows)[index];
+      q = row_of<float>(step.q, {&row, index}) + static_cast<int64_t>(head) * n;
       for (int d = lane; d < n; d += 32) largest = max(largest, bits_of(q[d]) & 0x7fffffffu);
+      if (lane == 0) {
+        const Visible visible = visible_keys(step.rule, row);
+        const int part = span / step.parts.spans_a_part;
+        const bool sees = span >= visible.first / kSpanPositions && span * kSpanPositions < visible.end;
+        turn.head[i] = head, turn.position[i] = row.position, turn.visible[i] = visible;
+        turn.part[i] = pointer<float>(step.parts.parts) +
+                       ((static_cast<int64_t>(index) * step.n_heads + head) * step.parts.n_parts + part) * (2 + step.layout.value_dim);
+        turn.is_first[i] = span == max(part * step.parts.spans_a_part, visible.first / kSpanPositions);
+        turn.before[i] = turn.is_first[i] || !sees ? -infinity() : turn.part[i][0];
+        if (!sees) turn.part[i] = nullptr;
+      }
+    } else if (lane == 0) {
+      turn.part[i] = nullptr;
+      turn.visible[i] = {0, 0};
     }
     largest = __reduce_max_sync(~0u, largest);
     const int32_t exponent = half_exponent(largest);
     const float factor = power_of_two(exponent);
-    if (lane == 0) state.scale[i] = power_of_two(-exponent);
+    if (lane == 0) turn.scale[i] = power_of_two(-exponent);
     for (int d = lane; d < stride - 8; d += 32) {
       const float scaled = there && d < n ? q[d] * factor : 0.0f;
       const uint16_t high = half_bits(scaled);
@@ -133,27 +140,20 @@ __device__ __forceinline__ float ruled_score(const AttendRule& rule, float s, in
   return s;
 }
 
-// Scores become weights in f16.
+// Scores become weights in f16; zeros where a query does not look.
 template <int kPlanes>
-__device__ __forceinline__ void soften(const Attend& step, const Work& work, int first_query, int span, const float* scores,
-                                       uint16_t* weights, QueryState& state) {
+__device__ __forceinline__ void soften(const Attend& step, int span, const float* scores, uint16_t* weights, Turn& turn) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
   for (int i = warp; i < kQueries; i += kWarps) {
-    const int query = first_query + i;
-    if (query >= work.n_queries) {
-      for (int j = lane; j < kPlanes * kSpanPositions; j += 32)
-        weights[(j / kSpanPositions * kQueries + i) * kWeightStride + j % kSpanPositions] = 0;
-      continue;
-    }
-    const Visible visible = query_visible(step, work, query);
-    const int head = query_head(step, work, query), position = pointer<Row>(step.rows.rows)[query_row(work, query)].position;
+    const Visible visible = turn.visible[i];
     float s[kSpanPositions / 32], largest = -infinity();
 #pragma unroll
     for (int j = 0; j < kSpanPositions / 32; ++j) {
       const int key = span * kSpanPositions + lane + 32 * j;
       s[j] = -infinity();
       if (key < visible.first || key >= visible.end) continue;
-      s[j] = ruled_score(step.rule, scores[i * kScoreStride + lane + 32 * j] * state.scale[i], head, position, key);
+      s[j] = ruled_score(step.rule, scores[i * kScoreStride + lane + 32 * j] * turn.scale[i], turn.head[i], turn.position[i], key);
       largest = s[j] > largest ? s[j] : largest;
     }
 #pragma unroll
@@ -170,12 +170,7 @@ __device__ __forceinline__ void soften(const Attend& step, const Work& work, int
       weights[i * kWeightStride + lane + 32 * j] = high;
       if constexpr (kPlanes == 2) weights[(kQueries + i) * kWeightStride + lane + 32 * j] = half_bits((p - half_value(high)) * kPlaneStep);
     }
-    if (lane == 0) {
-      const int part = span / step.parts.spans_a_part;
-      state.largest[i] = largest;
-      state.is_first[i] = span == max(part * step.parts.spans_a_part, visible.first / kSpanPositions);
-      state.before[i] = state.is_first[i] ? -infinity() : query_part(step, work, query, part)[0];
-    }
+    if (lane == 0) turn.largest[i] = largest;
   }
 }
 
@@ -190,8 +185,7 @@ __device__ __forceinline__ void put(float* at, float x, bool is_first, float a, 
 
 // Weights times values, into the parts.
 template <int kPlanes>
-__device__ __forceinline__ void weigh(const AttendLaunch& launch, const Work& work, int first_query, int span, uint32_t values,
-                                      uint32_t weights, const QueryState& state) {
+__device__ __forceinline__ void weigh(const AttendLaunch& launch, uint32_t values, uint32_t weights, const Turn& turn) {
   constexpr int kChains = kPlanes == 2 ? 3 : 1;
   const Attend& step = launch.step;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, stride = launch.value_stride;
@@ -202,16 +196,12 @@ __device__ __forceinline__ void weigh(const AttendLaunch& launch, const Work& wo
   bool is_first[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int i = g + r * 8, query = first_query + i;
-    parts[r] = nullptr;
-    if (query >= work.n_queries) continue;
-    const Visible visible = query_visible(step, work, query);
-    if (span < visible.first / kSpanPositions || span * kSpanPositions >= visible.end) continue;
-    parts[r] = query_part(step, work, query, span / step.parts.spans_a_part);
-    is_first[r] = state.is_first[i];
-    const float before = state.before[i], largest = state.largest[i] > before ? state.largest[i] : before;
+    const int i = g + r * 8;
+    parts[r] = turn.part[i];
+    is_first[r] = turn.is_first[i];
+    const float before = turn.before[i], largest = turn.largest[i] > before ? turn.largest[i] : before;
     a[r] = part_weight(before, largest);
-    b[r] = part_weight(state.largest[i], largest);
+    b[r] = part_weight(turn.largest[i], largest);
   }
   for (int d = warp * 16; d < stride - 8; d += kWarps * 16) {
     float sums[2][kChains][4] = {};
@@ -259,30 +249,34 @@ __device__ __forceinline__ void weigh(const AttendLaunch& launch, const Work& wo
     float sum = sums[0][r * 2];
     if constexpr (kPlanes == 2) sum = sum + sums[1][r * 2] * (1.0f / kPlaneStep);
     put(parts[r] + 1, sum, is_first[r], a[r], b[r]);
-    const float before = state.before[g + r * 8], largest = state.largest[g + r * 8];
+    const float before = turn.before[g + r * 8], largest = turn.largest[g + r * 8];
     parts[r][0] = largest > before ? largest : before;
   }
 }
 
 template <int kPlanes>
-__device__ __forceinline__ void attend_span(const AttendLaunch& launch, const Work& work, int span, unsigned char* shared,
-                                            QueryState& state) {
+__device__ __forceinline__ void attend_span(const AttendLaunch& launch, const Work& work, int span, unsigned char* shared, Turn& turn) {
   const Attend& step = launch.step;
   const uint32_t keys = shared_address(shared), values = keys + launch.values_at;
   auto* queries = reinterpret_cast<uint16_t*>(shared + launch.queries_at);
   auto* scores = reinterpret_cast<float*>(shared + launch.scores_at);
   auto* weights = reinterpret_cast<uint16_t*>(shared + launch.weights_at);
   __syncthreads();  // the span before is done with
+  if (threadIdx.x < kSpanPositions / kPagePositions) {
+    const int first = span * kSpanPositions + threadIdx.x * kPagePositions;
+    const bool there = first < work.visible.end && first + kPagePositions > work.visible.first;
+    const auto* pages = pointer<uint64_t>(step.pages.pages) + work.slot * step.pages.n_pages;
+    turn.pages[threadIdx.x] = there ? pages[first / kPagePositions] : 0;
+  }
+  __syncthreads();
   if (launch.keeps_both) {
-    fetch<kPlanes>(step, work, span, false, launch.key_stride, keys);
-    fetch<kPlanes>(step, work, span, true, launch.value_stride, values);
+    fetch<kPlanes>(step, work, turn, span, false, launch.key_stride, keys);
+    fetch<kPlanes>(step, work, turn, span, true, launch.value_stride, values);
   }
   for (int first_query = 0; first_query < work.n_queries; first_query += kQueries) {
-    if (!launch.keeps_both) {
-      __syncthreads();
-      fetch<kPlanes>(step, work, span, false, launch.key_stride, keys);
-    }
-    load_queries<kPlanes>(step, work, first_query, launch.key_stride, queries, state);
+    __syncthreads();  // the queries before are done with
+    if (!launch.keeps_both) fetch<kPlanes>(step, work, turn, span, false, launch.key_stride, keys);
+    load_queries<kPlanes>(step, work, first_query, span, launch.key_stride, queries, turn);
     if (launch.keeps_both)
       wait_copies<1>();
     else
@@ -290,18 +284,18 @@ __device__ __forceinline__ void attend_span(const AttendLaunch& launch, const Wo
     __syncthreads();
     score<kPlanes>(launch, keys, shared_address(queries), scores);
     __syncthreads();
-    if (!launch.keeps_both) fetch<kPlanes>(step, work, span, true, launch.value_stride, values);
-    soften<kPlanes>(step, work, first_query, span, scores, weights, state);
+    if (!launch.keeps_both) fetch<kPlanes>(step, work, turn, span, true, launch.value_stride, values);
+    soften<kPlanes>(step, span, scores, weights, turn);
     wait_copies<0>();
     __syncthreads();
-    weigh<kPlanes>(launch, work, first_query, span, values, shared_address(weights), state);
+    weigh<kPlanes>(launch, values, shared_address(weights), turn);
   }
 }
 
 template <int kPlanes>
 __device__ __forceinline__ void attend(const AttendLaunch& launch) {
   extern __shared__ __align__(128) unsigned char shared[];
-  __shared__ QueryState state;
+  __shared__ Turn turn;
   start_next();
   wait_for_previous();
   const Attend& step = launch.step;
@@ -321,7 +315,7 @@ __device__ __forceinline__ void attend(const AttendLaunch& launch) {
     for (int part = work.visible.first / positions + static_cast<int>(blockIdx.z); part < end_part; part += launch.n_splits) {
       const int first = max(part * step.parts.spans_a_part, work.visible.first / kSpanPositions);
       const int end = min((part + 1) * step.parts.spans_a_part, (work.visible.end + kSpanPositions - 1) / kSpanPositions);
-      for (int span = first; span < end; ++span) attend_span<kPlanes>(launch, work, span, shared, state);
+      for (int span = first; span < end; ++span) attend_span<kPlanes>(launch, work, span, shared, turn);
     }
   }
 }
@@ -333,7 +327,7 @@ extern "C" __global__ void __launch_bounds__(kvik::cuda::kAttendThreads, 4)
     attend_1(const __grid_constant__ kvik::cuda::AttendLaunch launch) {
   kvik::cuda::attend<1>(launch);
 }
-extern "C" __global__ void __launch_bounds__(kvik::cuda::kAttendThreads, 4)
+extern "C" __global__ void __launch_bounds__(kvik::cuda::kAttendThreads, 3)
     attend_2(const __grid_constant__ kvik::cuda::AttendLaunch launch) {
   kvik::cuda::attend<2>(launch);
 }

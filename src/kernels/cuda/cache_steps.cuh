@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/cuda/common.cuh"
+#include "kernels/cuda/row_memory.cuh"
 
 // Row steps that read weights or know pages. As in row_steps.cuh.
 namespace kvik::cuda {
@@ -17,20 +17,22 @@ __device__ __forceinline__ void keep_head(const float* x, int n, int stride, int
   }
 }
 
-__device__ inline void run_step(const Append& step, const RowAt& row, float*) {
+__device__ inline Written run_step(const Append& step, RowMemory& memory) {
   const KvLayout& layout = step.layout;
-  const int lane = threadIdx.x % 32, position = row.row->position, in_page = position % kPagePositions;
-  const float *k = row_of<float>(step.k, row), *v = row_of<float>(step.v, row);
-  const int n_targets = 1 + row.row->n_branches;
+  const Row& row = *memory.row.row;
+  const int lane = threadIdx.x % 32, position = row.position, in_page = position % kPagePositions;
+  const float *k = input<float>(memory, step.k), *v = input<float>(memory, step.v);
+  const int n_targets = 1 + row.n_branches;
   for (int i = threadIdx.x / 32; i < n_targets * layout.n_heads * 2; i += kRowThreads / 32) {
     const int is_value = i % 2, head = i / 2 % layout.n_heads, target = i / 2 / layout.n_heads;
-    int64_t slot = step.from_source ? row.row->source_slot : row.row->slot;
-    if (target > 0) slot = pointer<int32_t>(step.branches)[row.row->first_branch + target - 1];
+    int64_t slot = step.from_source ? row.source_slot : row.slot;
+    if (target > 0) slot = pointer<int32_t>(step.branches)[row.first_branch + target - 1];
     const Address page = pointer<Address>(step.pages.pages)[slot * step.pages.n_pages + position / kPagePositions];
     const int64_t offset = step.page_offset + head * layout.head_bytes + (is_value != 0 ? layout.values_offset : 0);
     const int n = is_value != 0 ? layout.value_dim : layout.key_dim, stride = is_value != 0 ? layout.value_stride : layout.key_stride;
     keep_head((is_value != 0 ? v : k) + head * n, n, stride, layout.planes, in_page, pointer<uint16_t>(page, offset), lane);
   }
+  return {};
 }
 
 // One element of packed weights; see units.h.
@@ -71,15 +73,17 @@ __device__ __forceinline__ float unit_value(const Weights& weights, int n, int k
   return weights.scales == Address::kNone ? value : value * pointer<float>(weights.scales)[n];
 }
 
-__device__ inline void run_step(const Embed& step, const RowAt& row, float*) {
-  int64_t token = step.narrow ? *row_of<int32_t>(step.token, row) : *row_of<int64_t>(step.token, row);
+__device__ inline Written run_step(const Embed& step, RowMemory& memory) {
+  int64_t token = step.narrow ? *row_of<int32_t>(step.token, memory.row) : *row_of<int64_t>(step.token, memory.row);
   if (token < 0) token += step.weights.n;
   if (token < 0 || token >= step.weights.n) {
     if (threadIdx.x == 0) *pointer<int32_t>(step.error) = 1;
     token = 0;
   }
-  float* out = row_of<float>(step.out, row);
-  for (int k = threadIdx.x; k < step.weights.k; k += kRowThreads) out[k] = unit_value(step.weights, static_cast<int>(token), k);
+  Written written;
+  const Result out = result(memory, step.out, step.weights.k, written);
+  for (int k = threadIdx.x; k < step.weights.k; k += kRowThreads) out.put(k, unit_value(step.weights, static_cast<int>(token), k));
+  return written;
 }
 
 // Sums of attention parts for 4 dimensions of a lane.
@@ -105,35 +109,42 @@ __device__ __forceinline__ Visible visible_keys(const AttendRule& rule, const Ro
   return {rule.window > 0 && !rule.from_source ? max(0, position + 1 - rule.window) : 0, end};
 }
 
-__device__ inline void run_step(const MergeSpans& step, const RowAt& row, float*) {
+__device__ inline Written run_step(const MergeSpans& step, RowMemory& memory) {
   const int lane = threadIdx.x % 32, chunks = (step.value_dim + 127) / 128;
   const int positions = kSpanPositions * step.parts.spans_a_part, per_group = kSpanGroupPositions / positions;
-  const Visible visible = visible_keys(step.rule, *row.row);
+  const Visible visible = visible_keys(step.rule, *memory.row.row);
   const int begin = visible.first / positions, end = (visible.end + positions - 1) / positions;
+  Written written;
+  const Result out = result(memory, step.out, static_cast<int64_t>(step.n_heads) * step.value_dim, written);
+  constexpr int kBatch = 4;  // parts in flight
   for (int item = threadIdx.x / 32; item < step.n_heads * chunks; item += kRowThreads / 32) {
     const int head = item / chunks, first = item % chunks * 128 + lane;
-    const float* parts = pointer<float>(step.parts.parts) + (row.index * step.n_heads + head) * step.parts.n_parts * (2 + step.value_dim);
-    const auto read = [&](int index) {
-      const float* from = parts + static_cast<int64_t>(index) * (2 + step.value_dim);
-      LanePart part{from[0], from[1]};
+    const float* parts =
+        pointer<float>(step.parts.parts) + (memory.row.index * step.n_heads + head) * step.parts.n_parts * (2 + step.value_dim);
+    LanePart whole{-infinity(), 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}}, group = whole, read[kBatch];
+    for (int base = begin; base < end; base += kBatch) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) part.values[i] = first + 32 * i < step.value_dim ? from[2 + first + 32 * i] : 0.0f;
-      return part;
-    };
-    LanePart whole{-infinity(), 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}}, group = whole, next = whole;
-    if (begin < end) next = read(begin);
-    for (int index = begin; index < end; ++index) {
-      const LanePart part = next;
-      if (index + 1 < end) next = read(index + 1);
-      if (index == begin || index % per_group == 0)
-        group = part;
-      else
-        merge_parts(group, part);
-      if (index + 1 < end && (index + 1) % per_group != 0) continue;
-      if (index / per_group == begin / per_group)
-        whole = group;
-      else
-        merge_parts(whole, group);
+      for (int k = 0; k < kBatch; ++k) {
+        const float* from = parts + static_cast<int64_t>(base + k) * (2 + step.value_dim);
+        if (base + k >= end) continue;
+        read[k].largest = from[0], read[k].sum = from[1];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) read[k].values[i] = first + 32 * i < step.value_dim ? from[2 + first + 32 * i] : 0.0f;
+      }
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const int index = base + k;
+        if (index >= end) continue;
+        if (index == begin || index % per_group == 0)
+          group = read[k];
+        else
+          merge_parts(group, read[k]);
+        if (index + 1 < end && (index + 1) % per_group != 0) continue;
+        if (index / per_group == begin / per_group)
+          whole = group;
+        else
+          merge_parts(whole, group);
+      }
     }
     float total = whole.sum, factor = 1.0f;
     if (step.rule.sinks != Address::kNone) {
@@ -142,11 +153,12 @@ __device__ inline void run_step(const MergeSpans& step, const RowAt& row, float*
       total = fused(total, factor, kWeightScale * part_weight(sink, largest));
     }
     if (total == 0.0f) total = 1.0f;
-    float* out = row_of<float>(step.out, row) + static_cast<int64_t>(head) * step.value_dim;
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      if (first + 32 * i < step.value_dim) out[first + 32 * i] = whole.values[i] * factor / total;
+      if (first + 32 * i < step.value_dim)
+        out.put(static_cast<int64_t>(head) * step.value_dim + first + 32 * i, whole.values[i] * factor / total);
   }
+  return written;
 }
 
 }  // namespace kvik::cuda

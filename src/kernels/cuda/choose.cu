@@ -28,9 +28,28 @@ __device__ void sort_down(T* items, int n) {  // a power of two
   }
 }
 
+// fn(index, logit) for all logits, with several loads in flight.
+template <class Fn>
+__device__ __forceinline__ void for_logits(const float* logits, int n, Fn fn) {
+  constexpr int kBatch = 8;
+  const auto* fours = reinterpret_cast<const float4*>(logits);  // rows are 16-byte aligned
+  for (int base = threadIdx.x; base < n / 4; base += kBatch * kChooseThreads) {
+    float4 x[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k)
+      if (base + k * kChooseThreads < n / 4) x[k] = fours[base + k * kChooseThreads];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const int i = (base + k * kChooseThreads) * 4;
+      if (i / 4 < n / 4) fn(i, x[k].x), fn(i + 1, x[k].y), fn(i + 2, x[k].z), fn(i + 3, x[k].w);
+    }
+  }
+  for (int i = n / 4 * 4 + threadIdx.x; i < n; i += kChooseThreads) fn(i, logits[i]);
+}
+
 __device__ int count_from(const float* logits, int n, uint32_t least, int* shared) {
   int count = 0;
-  for (int i = threadIdx.x; i < n; i += kChooseThreads) count += key_of(logits[i]) >= least ? 1 : 0;
+  for_logits(logits, n, [&](int, float x) { count += key_of(x) >= least ? 1 : 0; });
   __syncthreads();
   if (threadIdx.x == 0) *shared = 0;
   __syncthreads();
@@ -45,12 +64,12 @@ __device__ int collect(const float* logits, int n, uint32_t least, uint64_t* lis
   __syncthreads();
   if (threadIdx.x == 0) *shared = 0;
   __syncthreads();
-  for (int i = threadIdx.x; i < n; i += kChooseThreads) {
-    const uint32_t key = key_of(logits[i]);
-    if (key < least) continue;
+  for_logits(logits, n, [&](int i, float x) {
+    const uint32_t key = key_of(x);
+    if (key < least) return;
     const int at = atomicAdd(shared, 1);
     if (at < kListRoom) list[at] = static_cast<uint64_t>(key) << 32 | static_cast<uint32_t>(~i);
-  }
+  });
   __syncthreads();
   return *shared;
 }
@@ -78,13 +97,19 @@ __device__ void choose(const Choose& step, int row) {
   if (step.n > kListRoom) {
     auto* keys = reinterpret_cast<uint32_t*>(list);
     uint32_t largest = 0;
-#pragma unroll 8
-    for (int i = threadIdx.x; i < step.n; i += kChooseThreads) largest = max(largest, key_of(logits[i]));
-    keys[threadIdx.x] = largest;
+    for_logits(logits, step.n, [&](int, float x) { largest = max(largest, key_of(x)); });
+    if (top > 1) keys[threadIdx.x] = largest;
     __syncthreads();
-    sort_down(keys, kChooseThreads);
-    least = keys[min(top, kChooseThreads) - 1];
-    if (top > kChooseThreads) least = 0;
+    if (top == 1) {
+      largest = __reduce_max_sync(~0u, largest);
+      if (threadIdx.x % 32 == 0) keys[threadIdx.x / 32] = largest;
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < kChooseThreads / 32; ++i) least = max(least, keys[i]);
+    } else {
+      sort_down(keys, kChooseThreads);
+      least = top > kChooseThreads ? 0 : keys[top - 1];
+    }
   }
   int n = collect(logits, step.n, least, list, &counter);
   if (n > kListRoom) {

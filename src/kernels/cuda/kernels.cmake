@@ -40,7 +40,7 @@ if(NOT KVIK_NVCC)
 endif()
 
 # -dlcm=cg: loads go past L1, which may hold what an overlapping launch has overwritten. --fmad=false: only fma() calls give one.
-set(cuda_flags "-fatbin -std=c++20 -O3 --fmad=false -gencode=arch=compute_90a,code=sm_90a -Xptxas -v,-dlcm=cg -I'${PROJECT_SOURCE_DIR}/src'")
+set(cuda_flags "-fatbin -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -Xptxas -v,-dlcm=cg -I'${PROJECT_SOURCE_DIR}/src'")
 set(cuda_build ${PROJECT_BINARY_DIR}/cuda)
 file(MAKE_DIRECTORY ${cuda_build})
 set(table "  .section .rodata\n  .balign 64\n")

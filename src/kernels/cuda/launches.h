@@ -31,10 +31,11 @@ struct RowOp {
 struct RowProgram {  // at most 4 KB: the argument of a kernel
   device::Rows rows;
   int32_t n_ops;
+  int32_t slot_bytes;  // of each slot of shared memory (row_memory.cuh)
   RowOp ops[kMostRowOps];
 };
 static_assert(sizeof(RowProgram) <= 4096);
-inline constexpr int kRowThreads = 512;
+inline constexpr int kRowThreads = 512, kRowSlots = 3;
 
 // A block takes 4 tiles of 16 columns (one per warp), some slices of k, and a group of rows.
 inline constexpr int kTilesPerBlock = 4;
@@ -49,6 +50,19 @@ struct MatrixLaunch {
 inline constexpr int kMatrixStages = 3;       // slices of x in shared memory
 inline constexpr int kMatrixRowStride = 264;  // elements: rows begin 4 banks apart
 constexpr int matrix_shared_bytes(int row_groups, int planes) { return kMatrixStages * planes * row_groups * 8 * kMatrixRowStride * 2; }
+
+// Products of up to 8 rows: one block per multiprocessor. An item is a tile and a chunk of its slices; blocks have equal runs of items, and
+// deal the slices of some items at a time to their warps.
+struct StreamLaunch {
+  MatrixLaunch matrix;       // n_chunks > 1: each slice goes through `parts`
+  int32_t items_per_turn;    // whose slices are dealt to the warps at a time
+  int32_t chunks_per_block;  // that a block has rows of x for
+  int32_t rows_at, sums_at;  // bytes, in shared memory, behind the rings
+};
+inline constexpr int kStreamWarps = 8, kStreamUnits = 16;  // units in the ring of a warp
+constexpr int stream_unit_bytes(device::WeightFormat format) {
+  return format == device::WeightFormat::kF16 ? 1024 : format == device::WeightFormat::kQ8 ? 640 : 768;
+}
 
 // A block takes a group of rows, a KV head, and every n_splits-th part of the positions.
 struct AttendLaunch {

@@ -48,6 +48,17 @@ constexpr std::optional<RowKind> kRowKind<Register> = RowKind::kRegister;
 template <>
 constexpr std::optional<RowKind> kRowKind<GatherRows> = RowKind::kGatherRows;
 
+// Of the largest row that a step keeps in shared memory.
+template <class T>
+int64_t floats_of(const T& step) {
+  if constexpr (requires { step.n; }) return step.n;
+  if constexpr (std::is_same_v<T, ToHalf>) return int64_t{step.parts} * step.k;
+  if constexpr (std::is_same_v<T, Rotary>) return step.n_heads * step.head_dim;
+  if constexpr (std::is_same_v<T, MergeSpans>) return int64_t{step.n_heads} * step.value_dim;
+  if constexpr (std::is_same_v<T, Embed>) return step.weights.k;
+  return 0;
+}
+
 const char* format_name(WeightFormat format) {
   constexpr const char* kNames[] = {"f16", "f32", "q8", "q4", "q8_zero", "q4_zero"};
   return kNames[static_cast<size_t>(format)];
@@ -71,7 +82,7 @@ class Lowering {
   template <class T>
   void add(const T& step) {
     if constexpr (kRowKind<T>.has_value()) {
-      add_row(*kRowKind<T>, step.rows, &step, sizeof step, std::is_same_v<T, GatherRows>);
+      add_row(*kRowKind<T>, step.rows, &step, sizeof step, std::is_same_v<T, GatherRows>, floats_of(step) * 4);
     } else {
       end_rows();
       launch(step);
@@ -84,10 +95,11 @@ class Lowering {
 
  private:
   // A gathered row is another block's: what makes it is in a launch before.
-  void add_row(RowKind kind, const Rows& rows, const void* step, size_t size, bool gathers) {
+  void add_row(RowKind kind, const Rows& rows, const void* step, size_t size, bool gathers, int64_t result_bytes) {
     const bool same = rows.rows == program_.rows.rows && rows.n_rows == program_.rows.n_rows && rows.most == program_.rows.most;
     if (program_.n_ops == kMostRowOps || !same || gathers || !target_.merges_rows) end_rows();
     program_.rows = rows;
+    slot_bytes_ = std::max(slot_bytes_, result_bytes);
     RowOp& op = program_.ops[program_.n_ops++];
     op.kind = kind;
     std::memcpy(op.step, step, size);
@@ -96,8 +108,11 @@ class Lowering {
   void end_rows() {
     if (program_.n_ops == 0) return;
     const int n_blocks = std::min(program_.rows.most, target_.n_units * 4);
-    push("row_program", {n_blocks, 1, 1}, kRowThreads, 0, program_);
+    const int64_t most = target_.shared_bytes / kRowSlots / 64 * 64;
+    program_.slot_bytes = static_cast<int32_t>(std::min(most, (slot_bytes_ + 63) / 64 * 64));
+    push("row_program", {n_blocks, 1, 1}, kRowThreads, kRowSlots * program_.slot_bytes, program_);
     program_.n_ops = 0;
+    slot_bytes_ = 0;
   }
 
   struct Grid {
@@ -120,7 +135,44 @@ class Lowering {
     push("choose_rows", {std::min(step.rows.most, target_.n_units * 2), 1, 1}, kChooseThreads, 0, ChooseLaunch{step});
   }
 
+  // Up to 8 rows: a ring kernel on every multiprocessor. False if shared memory has no room for the rows.
+  bool launch_stream(const Matrix& step) {
+    const WeightFormat format = step.weights.format;
+    const bool has_kernel = format == WeightFormat::kF16 || format == WeightFormat::kQ8 || format == WeightFormat::kQ4;
+    const int64_t n_rows = int64_t{step.rows.most} * step.parts;
+    if (!has_kernel || n_rows > 8) return false;
+    const int n_tiles = ceil_div(step.weights.n, 16), n_slices = ceil_div(step.weights.k, kSliceColumns);
+    // The number of chunks for which the block with the most slices has the fewest. Sums through memory cost about as much as some slices.
+    constexpr int kMostChunks = 16, kCostOfParts = 3;
+    int n_chunks = 1, least = INT32_MAX;
+    for (int c = 1; c <= std::min(n_slices, kMostChunks); ++c) {
+      const int per_chunk = ceil_div(n_slices, c);
+      if (ceil_div(n_slices, per_chunk) != c || (c > 1 && n_tiles > target_.n_tickets)) continue;
+      const int cost = ceil_div(int64_t{n_tiles} * c, target_.n_units) * per_chunk + (c > 1 ? kCostOfParts : 0);
+      if (cost < least) least = cost, n_chunks = c;
+    }
+    StreamLaunch launch{
+        .matrix = {.step = step, .slices_per_chunk = ceil_div(n_slices, n_chunks), .n_chunks = n_chunks, .keeps_slices = true}};
+    const int per_chunk = launch.matrix.slices_per_chunk, n_items = n_tiles * n_chunks, blocks = std::min(n_items, target_.n_units);
+    const int items_per_block = ceil_div(n_items, blocks);
+    launch.chunks_per_block = std::min(n_chunks, ceil_div(items_per_block - 1, n_tiles) + 1);
+    constexpr int kSlicesPerTurn = 6 * kStreamWarps;
+    launch.items_per_turn = n_chunks > 1 ? items_per_block : std::clamp(kSlicesPerTurn / n_slices, 1, items_per_block);
+    launch.rows_at = kStreamWarps * kStreamUnits * stream_unit_bytes(format);
+    const int64_t row_bytes = n_rows * (int64_t{launch.chunks_per_block} * per_chunk * kSliceColumns + 8) * 2;
+    const int64_t sum_bytes = n_chunks > 1 ? 0 : int64_t{2} * launch.items_per_turn * n_slices * 512, sums_at = launch.rows_at + row_bytes;
+    if (sums_at + sum_bytes > target_.shared_bytes) return false;
+    launch.sums_at = static_cast<int32_t>(sums_at);
+    if (n_chunks > 1) {
+      launch.matrix.parts = target_.parts(static_cast<size_t>(n_slices) * static_cast<size_t>(n_tiles) * 512);
+      launch.matrix.tickets = target_.tickets;
+    }
+    push(fmt::format("stream_{}", format_name(format)), {blocks, 1, 1}, kStreamWarps * 32, static_cast<int>(sums_at + sum_bytes), launch);
+    return true;
+  }
+
   void launch(const Matrix& step) {
+    if (launch_stream(step)) return;
     const bool wide = step.weights.format == WeightFormat::kF32;
     const int64_t n_rows = int64_t{step.rows.most} * step.parts;
     const int row_groups = row_groups_for(step.weights.format, n_rows);
@@ -171,6 +223,7 @@ class Lowering {
 
   const Target& target_;
   RowProgram program_{};
+  int64_t slot_bytes_ = 0;  // of the largest row that its steps read or write
   std::vector<Action> actions_;
 };
 

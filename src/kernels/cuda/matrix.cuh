@@ -224,6 +224,45 @@ __device__ __forceinline__ void add_and_clear(float (&to)[kRowGroups][4], float 
     for (int i = 0; i < 4; ++i) to[j][i] += from[j][i], from[j][i] = 0.0f;
 }
 
+// One unit times rows in shared memory, whose groups of 8 are `group_bytes` apart and, in two planes, follow one another. The sums are
+// high.high, high.low and low.high.
+template <class U, int kRowGroups>
+__device__ __forceinline__ void add_unit(const U& unit, uint32_t x_at, int group_bytes,
+                                         float (&sums)[U::kPlanes == 2 ? 3 : 1][kRowGroups][4]) {
+#pragma unroll
+  for (int block = 0; block < U::kColumns / kBlockColumns; ++block) {
+    const uint4 a = unit.fragment(block * 2), b = unit.fragment(block * 2 + 1);
+    uint4 a_low, b_low;
+    if constexpr (U::kPlanes == 2) a_low = unit.fragment(0, 1), b_low = unit.fragment(1, 1);
+    float2 scales;
+    if constexpr (U::kBlocks) scales = unit.block_scales(block);
+#pragma unroll
+    for (int j = 0; j < kRowGroups; ++j) {
+      uint32_t x[4];
+      load_matrices(x, x_at + j * group_bytes + block * kBlockColumns * 2);
+      if constexpr (U::kBlocks) {
+        float c[4] = {0, 0, 0, 0};
+        mma(c, a.x, a.y, a.z, a.w, x[0], x[1]);
+        mma(c, b.x, b.y, b.z, b.w, x[2], x[3]);
+        sums[0][j][0] = fused(scales.x, c[0], sums[0][j][0]);
+        sums[0][j][1] = fused(scales.x, c[1], sums[0][j][1]);
+        sums[0][j][2] = fused(scales.y, c[2], sums[0][j][2]);
+        sums[0][j][3] = fused(scales.y, c[3], sums[0][j][3]);
+      } else {
+        mma(sums[0][j], a.x, a.y, a.z, a.w, x[0], x[1]);
+        mma(sums[0][j], b.x, b.y, b.z, b.w, x[2], x[3]);
+      }
+      if constexpr (U::kPlanes == 2) {
+        mma(sums[2][j], a_low.x, a_low.y, a_low.z, a_low.w, x[0], x[1]);
+        mma(sums[2][j], b_low.x, b_low.y, b_low.z, b_low.w, x[2], x[3]);
+        load_matrices(x, x_at + (kRowGroups + j) * group_bytes);
+        mma(sums[1][j], a.x, a.y, a.z, a.w, x[0], x[1]);
+        mma(sums[1][j], b.x, b.y, b.z, b.w, x[2], x[3]);
+      }
+    }
+  }
+}
+
 // The next slice of x: rows behind the last one and columns behind the last unit are zeros.
 template <int kRowGroups, int kPlanes>
 __device__ __forceinline__ void fetch_rows(const Matrix& step, int first_row, int n_rows, int slice, uint32_t stage) {
@@ -314,41 +353,6 @@ __device__ __forceinline__ void multiply(const MatrixLaunch& launch) {
     ++slice;
     stage = (stage + 1) % kMatrixStages;
   };
-  const auto multiply_unit = [&](const U& unit, uint32_t x_at) {
-#pragma unroll
-    for (int block = 0; block < U::kColumns / kBlockColumns; ++block) {
-      const uint4 a = unit.fragment(block * 2), b = unit.fragment(block * 2 + 1);
-      uint4 a_low, b_low;
-      if constexpr (kPlanes == 2) a_low = unit.fragment(0, 1), b_low = unit.fragment(1, 1);
-      float2 scales;
-      if constexpr (U::kBlocks) scales = unit.block_scales(block);
-#pragma unroll
-      for (int j = 0; j < kRowGroups; ++j) {
-        uint32_t x[4];
-        load_matrices(x, x_at + (j * 8 * kMatrixRowStride + block * kBlockColumns) * 2);
-        if constexpr (U::kBlocks) {
-          float c[4] = {0, 0, 0, 0};
-          mma(c, a.x, a.y, a.z, a.w, x[0], x[1]);
-          mma(c, b.x, b.y, b.z, b.w, x[2], x[3]);
-          sums[0][j][0] = fused(scales.x, c[0], sums[0][j][0]);
-          sums[0][j][1] = fused(scales.x, c[1], sums[0][j][1]);
-          sums[0][j][2] = fused(scales.y, c[2], sums[0][j][2]);
-          sums[0][j][3] = fused(scales.y, c[3], sums[0][j][3]);
-        } else {
-          mma(sums[0][j], a.x, a.y, a.z, a.w, x[0], x[1]);
-          mma(sums[0][j], b.x, b.y, b.z, b.w, x[2], x[3]);
-        }
-        if constexpr (kPlanes == 2) {
-          mma(sums[2][j], a_low.x, a_low.y, a_low.z, a_low.w, x[0], x[1]);
-          mma(sums[2][j], b_low.x, b_low.y, b_low.z, b_low.w, x[2], x[3]);
-          load_matrices(x, x_at + (kRowGroups + j) * 8 * kMatrixRowStride * 2);
-          mma(sums[1][j], a.x, a.y, a.z, a.w, x[0], x[1]);
-          mma(sums[1][j], b.x, b.y, b.z, b.w, x[2], x[3]);
-        }
-      }
-    }
-  };
-
   // Indices of `ahead` are constants: it is in registers.
   constexpr int kTurn = kAhead < kUnits ? kAhead : kUnits;  // units of one slice in `ahead`
   int unit = first_unit;
@@ -363,7 +367,7 @@ __device__ __forceinline__ void multiply(const MatrixLaunch& launch) {
 #pragma unroll
           for (int i = 0; i < kTurn; ++i) {
             if (unit < end_unit) {
-              multiply_unit(ahead[first + i], x_at);
+              add_unit<U, kRowGroups>(ahead[first + i], x_at, 8 * kMatrixRowStride * 2, sums);
               if (unit + kAhead < end_unit) ahead[first + i].load(units + static_cast<int64_t>(unit + kAhead) * U::kBytes, at.lane);
             }
             ++unit;

@@ -1,21 +1,24 @@
 #pragma once
 
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/row_memory.cuh"
 
 // What a block does for one row: every function is called by all its threads. Between two of them is a barrier.
 namespace kvik::cuda {
 
-__device__ inline void run_step(const ToHalf& step, const RowAt& row, float* shared) {
+__device__ inline Written run_step(const ToHalf& step, RowMemory& memory) {
   const bool by_block = step.parts == 1;
   const int first = by_block ? threadIdx.x : threadIdx.x % 32, stride = by_block ? kRowThreads : 32;
+  const float* all = staged_input(memory, step.x, static_cast<int64_t>(step.parts) * step.k);
+  uint16_t* all_out = row_of<uint16_t>(step.out, memory.row);
   for (int part = by_block ? 0 : threadIdx.x / 32; part < step.parts; part += kRowThreads / 32) {
-    const float* x = row_of<float>(step.x, row) + static_cast<int64_t>(part) * step.k;
+    const float* x = all + static_cast<int64_t>(part) * step.k;
     uint32_t largest = 0;
 #pragma unroll 4
     for (int i = first; i < step.k; i += stride) largest = max(largest, bits_of(x[i]) & 0x7fffffffu);
     largest = __reduce_max_sync(~0u, largest);
     if (by_block) {
-      auto* warps = reinterpret_cast<uint32_t*>(shared);
+      auto* warps = reinterpret_cast<uint32_t*>(memory.scratch);
       if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = largest;
       __syncthreads();
 #pragma unroll
@@ -23,16 +26,21 @@ __device__ inline void run_step(const ToHalf& step, const RowAt& row, float* sha
     }
     const int32_t exponent = half_exponent(largest);
     const float factor = power_of_two(exponent);
-    uint16_t* out = row_of<uint16_t>(step.out, row) + static_cast<int64_t>(part) * step.planes * step.padded_k;
-    if (first == 0) row_of<float>(step.scale, row)[part] = power_of_two(-exponent);
-#pragma unroll 4
-    for (int i = first; i < step.padded_k; i += stride) {
-      const float scaled = i < step.k ? x[i] * factor : 0.0f;
-      const uint16_t high = half_bits(scaled);
-      out[i] = high;
-      if (step.planes == 2) out[step.padded_k + i] = half_bits((scaled - half_value(high)) * kPlaneStep);
+    uint16_t* out = all_out + static_cast<int64_t>(part) * step.planes * step.padded_k;
+    if (first == 0) row_of<float>(step.scale, memory.row)[part] = power_of_two(-exponent);
+#pragma unroll 1
+    for (int i = 2 * first; i < step.padded_k; i += 2 * stride) {
+      const float a = i < step.k ? x[i] * factor : 0.0f, b = i + 1 < step.k ? x[i + 1] * factor : 0.0f;
+      const uint16_t high_a = half_bits(a), high_b = half_bits(b);
+      *reinterpret_cast<uint32_t*>(out + i) = high_a | static_cast<uint32_t>(high_b) << 16;
+      if (step.planes == 2) {
+        const uint16_t low_a = half_bits((a - half_value(high_a)) * kPlaneStep), low_b = half_bits((b - half_value(high_b)) * kPlaneStep);
+        *reinterpret_cast<uint32_t*>(out + step.padded_k + i) = low_a | static_cast<uint32_t>(low_b) << 16;
+      }
     }
   }
+  const auto begin = reinterpret_cast<uint64_t>(all_out);
+  return {begin, begin + static_cast<uint64_t>(step.parts) * step.planes * step.padded_k * 2};
 }
 
 __device__ __forceinline__ float operand(const float* x, Spread spread, int64_t i, int64_t group, int64_t in_group) {
@@ -44,13 +52,14 @@ __device__ __forceinline__ float operand(const float* x, Spread spread, int64_t 
   }
 }
 
-__device__ inline void run_step(const Elementwise& step, const RowAt& row, float*) {
+__device__ inline Written run_step(const Elementwise& step, RowMemory& memory) {
   constexpr int kBatch = 4;  // loads in flight
   const auto size = static_cast<uint32_t>(step.n / step.groups);
   const float* in[3];
 #pragma unroll
-  for (int j = 0; j < 3; ++j) in[j] = row_of<float>(step.in[j], row);
-  float* out = row_of<float>(step.out, row);
+  for (int j = 0; j < 3; ++j) in[j] = input<float>(memory, step.in[j]);
+  Written written;
+  const Result out = result(memory, step.out, step.n, written);
   const bool two = step.kind == Elementwise::Kind::kBinary || step.kind == Elementwise::Kind::kGate;
   for (int64_t base = threadIdx.x; base < step.n; base += kBatch * kRowThreads) {
     float a[kBatch], b[kBatch], c[kBatch];
@@ -75,18 +84,21 @@ __device__ inline void run_step(const Elementwise& step, const RowAt& row, float
         case Elementwise::Kind::kClip: y = clip_of(y, step.low, step.high); break;
         case Elementwise::Kind::kWhere: y = y != 0.0f ? b[k] : c[k]; break;
       }
-      out[i] = y;
+      out.put(i, y);
     }
   }
+  return written;
 }
 
-__device__ inline void run_step(const Norm& step, const RowAt& row, float* shared) {
+__device__ inline Written run_step(const Norm& step, RowMemory& memory) {
   const int64_t size = step.n / step.groups;
-  const float* weight = step.weight.base != Address::kNone ? row_of<float>(step.weight, row) : nullptr;
-  const float* bias = step.bias.base != Address::kNone ? row_of<float>(step.bias, row) : nullptr;
-  for_groups(step.groups, shared, [&](auto reduce, int64_t group, int first, int stride) {
-    const float* x = row_of<float>(step.x, row) + group * size;
-    float* out = row_of<float>(step.out, row) + group * size;
+  const float* weight = step.weight.base != Address::kNone ? row_of<float>(step.weight, memory.row) : nullptr;
+  const float* bias = step.bias.base != Address::kNone ? row_of<float>(step.bias, memory.row) : nullptr;
+  const float* all = staged_input(memory, step.x, step.n);
+  Written written;
+  const Result out = result(memory, step.out, step.n, written);
+  for_groups(step.groups, memory.scratch, [&](auto reduce, int64_t group, int first, int stride) {
+    const float* x = all + group * size;
     const auto n = static_cast<float>(size);
     float mean = 0.0f;
     if (step.centered)
@@ -100,29 +112,37 @@ __device__ inline void run_step(const Norm& step, const RowAt& row, float* share
     const float inverse = 1.0f / root_of(reduce(size, 0.0f, square, Add{}) / n + step.epsilon);
     for (int64_t i = first; i < size; i += stride) {
       const float v = (x[i] - mean) * inverse, w = weight != nullptr ? weight[i] : 1.0f;
-      out[i] = bias != nullptr ? fused(v, w, bias[i]) : v * w;
+      out.put(group * size + i, bias != nullptr ? fused(v, w, bias[i]) : v * w);
     }
   });
+  return written;
 }
 
-__device__ inline void run_step(const Softmax& step, const RowAt& row, float* shared) {
+__device__ inline Written run_step(const Softmax& step, RowMemory& memory) {
   const int64_t size = step.n / step.groups;
-  for_groups(step.groups, shared, [&](auto reduce, int64_t group, int first, int stride) {
-    const float* x = row_of<float>(step.x, row) + group * size;
-    float* out = row_of<float>(step.out, row) + group * size;
+  const float* all = staged_input(memory, step.x, step.n);
+  Written written;
+  const Result out = result(memory, step.out, step.n, written);
+  for_groups(step.groups, memory.scratch, [&](auto reduce, int64_t group, int first, int stride) {
+    const float* x = all + group * size;
     const float most = reduce(
         size, -infinity(), [&](float m, int64_t i) { return Larger{}(m, x[i]); }, Larger{});
     const float total = reduce(
         size, 0.0f, [&](float sum, int64_t i) { return sum + exp_of(x[i] - most); }, Add{});
     const float log_total = log_of(total);
-    for (int64_t i = first; i < size; i += stride) out[i] = step.log ? x[i] - most - log_total : exp_of(x[i] - most) / total;
+    for (int64_t i = first; i < size; i += stride)
+      out.put(group * size + i, step.log ? x[i] - most - log_total : exp_of(x[i] - most) / total);
   });
+  return written;
 }
 
-__device__ inline void run_step(const Reduction& step, const RowAt& row, float* shared) {
+__device__ inline Written run_step(const Reduction& step, RowMemory& memory) {
   const int64_t size = step.n / step.groups;
-  for_groups(step.groups, shared, [&](auto reduce, int64_t group, int first, int) {
-    const float* x = row_of<float>(step.x, row) + group * size;
+  const float* all = staged_input(memory, step.x, step.n);
+  Written written;
+  const Result out = result(memory, step.out, step.groups, written);
+  for_groups(step.groups, memory.scratch, [&](auto reduce, int64_t group, int first, int) {
+    const float* x = all + group * size;
     const auto squares = [&](float sum, int64_t i) { return fused(x[i], x[i], sum); };
     const auto plain = [&](float sum, int64_t i) { return sum + x[i]; };
     float y = 0.0f;
@@ -148,49 +168,59 @@ __device__ inline void run_step(const Reduction& step, const RowAt& row, float* 
         break;
       case Reduce::kL2: y = root_of(reduce(size, 0.0f, squares, Add{})); break;
     }
-    if (first == 0) row_of<float>(step.out, row)[group] = y;
+    if (first == 0) out.put(group, y);
   });
+  return written;
 }
 
-__device__ inline void run_step(const Rotary& step, const RowAt& row, float*) {
-  const float *x = row_of<float>(step.x, row), *cos = row_of<float>(step.cos, row), *sin = row_of<float>(step.sin, row);
-  float* out = row_of<float>(step.out, row);
+__device__ inline Written run_step(const Rotary& step, RowMemory& memory) {
+  const float *x = input<float>(memory, step.x), *cos = input<float>(memory, step.cos), *sin = input<float>(memory, step.sin);
+  Written written;
+  const Result out = result(memory, step.out, step.n_heads * step.head_dim, written);
   const auto rest = static_cast<int>(step.head_dim - step.n_pairs), n_pairs = static_cast<int>(step.n_pairs);  // pairs, then what is copied
   for (int i = threadIdx.x; i < step.n_heads * rest; i += kRowThreads) {
     const int head = i / rest, j = i % rest;
     const int64_t base = head * step.head_dim;
     if (j >= n_pairs) {
-      out[base + n_pairs + j] = x[base + n_pairs + j];
+      out.put(base + n_pairs + j, x[base + n_pairs + j]);
       continue;
     }
     const int64_t first = base + (step.interleaved ? 2 * j : j), second = base + (step.interleaved ? 2 * j + 1 : j + n_pairs);
     const float a = x[first], b = x[second], c = cos[j], s = sin[j];
-    out[first] = fused(-b, s, a * c);
-    out[second] = fused(a, s, b * c);
+    out.put(first, fused(-b, s, a * c));
+    out.put(second, fused(a, s, b * c));
   }
+  return written;
+}
+
+// Of a view that has no copy in shared memory.
+__device__ __forceinline__ Written row_bytes(const View& view, const RowMemory& memory, int64_t n_bytes) {
+  const auto begin = reinterpret_cast<uint64_t>(row_of<std::byte>(view, memory.row));
+  return {begin, begin + n_bytes};
 }
 
 template <class T>
-__device__ __forceinline__ void move_elements(const Move& step, const RowAt& row) {
+__device__ __forceinline__ void move_elements(const Move& step, const RowMemory& memory) {
   const MoveRun* runs = pointer<MoveRun>(step.runs);
   const View* inputs = pointer<View>(step.inputs);
-  T* out = row_of<T>(step.out, row);
+  T* out = row_of<T>(step.out, memory.row);
   const bool alone = step.n_runs > 4 * kRowThreads / 32;  // many runs are short ones: a thread each
   const int first = alone ? 0 : threadIdx.x % 32, stride = alone ? 1 : 32;
   for (int r = alone ? threadIdx.x : threadIdx.x / 32; r < step.n_runs; r += alone ? kRowThreads : kRowThreads / 32) {
     const MoveRun run = runs[r];
-    const T* from = row_of<T>(inputs[run.input], row) + run.from;
+    const T* from = input<T>(memory, inputs[run.input]) + run.from;
     for (int i = first; i < run.count; i += stride) out[run.to + i] = from[i];
   }
 }
 
-__device__ inline void run_step(const Move& step, const RowAt& row, float*) {
+__device__ inline Written run_step(const Move& step, RowMemory& memory) {
   switch (step.element_bytes) {
-    case 1: return move_elements<uint8_t>(step, row);
-    case 2: return move_elements<uint16_t>(step, row);
-    case 4: return move_elements<uint32_t>(step, row);
-    default: return move_elements<uint64_t>(step, row);
+    case 1: move_elements<uint8_t>(step, memory); break;
+    case 2: move_elements<uint16_t>(step, memory); break;
+    case 4: move_elements<uint32_t>(step, memory); break;
+    default: move_elements<uint64_t>(step, memory); break;
   }
+  return row_bytes(step.out, memory, step.out.stride);
 }
 
 __device__ __forceinline__ void copy_bytes(std::byte* to, const std::byte* from, int64_t n_bytes) {
@@ -202,16 +232,19 @@ __device__ __forceinline__ void copy_bytes(std::byte* to, const std::byte* from,
     reinterpret_cast<uint32_t*>(to)[i] = reinterpret_cast<const uint32_t*>(from)[i];
 }
 
-__device__ inline void run_step(const Register& step, const RowAt& row, float*) {
-  const Address kept = pointer<Address>(step.table.registers)[static_cast<int64_t>(row.row->slot) * step.table.n_registers + step.index];
-  std::byte *in_register = pointer<std::byte>(kept), *value = row_of<std::byte>(step.value, row);
-  copy_bytes(step.write ? in_register : value, step.write ? value : in_register, step.n_bytes);
+__device__ inline Written run_step(const Register& step, RowMemory& memory) {
+  const int64_t slot = memory.row.row->slot;
+  auto* kept = pointer<std::byte>(pointer<Address>(step.table.registers)[slot * step.table.n_registers + step.index]);
+  std::byte* value = row_of<std::byte>(step.value, memory.row);
+  copy_bytes(step.write ? kept : value, step.write ? value : kept, step.n_bytes);
+  return row_bytes(step.value, memory, step.write ? 0 : step.n_bytes);
 }
 
-__device__ inline void run_step(const GatherRows& step, const RowAt& row, float*) {
-  const int64_t chosen = pointer<int32_t>(step.chosen)[row.index];
-  copy_bytes(pointer<std::byte>(step.to.base, row.index * step.to.stride), pointer<std::byte>(step.from.base, chosen * step.from.stride),
+__device__ inline Written run_step(const GatherRows& step, RowMemory& memory) {
+  const int64_t index = memory.row.index, chosen = pointer<int32_t>(step.chosen)[index];
+  copy_bytes(pointer<std::byte>(step.to.base, index * step.to.stride), pointer<std::byte>(step.from.base, chosen * step.from.stride),
              step.n_bytes);
+  return row_bytes(step.to, memory, step.n_bytes);
 }
 
 }  // namespace kvik::cuda

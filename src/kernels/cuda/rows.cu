@@ -6,40 +6,56 @@ using namespace kvik::cuda;
 namespace {
 
 template <class Step>
-__device__ __forceinline__ void run_op(const RowOp& op, const RowAt& row, float* shared) {
+__device__ __forceinline__ Written run_op(const RowOp& op, RowMemory& memory) {
   const Step& step = *reinterpret_cast<const Step*>(op.step);
   if constexpr (requires { step.selection; }) {
-    if (!is_selected(step.selection, row.index)) return;
+    if (!is_selected(step.selection, memory.row.index)) return {};
   }
-  run_step(step, row, shared);
+  return run_step(step, memory);
+}
+
+__device__ __forceinline__ Written run_op(const RowOp& op, RowMemory& memory) {
+  switch (op.kind) {
+    case RowKind::kEmbed: return run_op<kvik::device::Embed>(op, memory);
+    case RowKind::kToHalf: return run_op<kvik::device::ToHalf>(op, memory);
+    case RowKind::kElementwise: return run_op<kvik::device::Elementwise>(op, memory);
+    case RowKind::kNorm: return run_op<kvik::device::Norm>(op, memory);
+    case RowKind::kSoftmax: return run_op<kvik::device::Softmax>(op, memory);
+    case RowKind::kReduction: return run_op<kvik::device::Reduction>(op, memory);
+    case RowKind::kRotary: return run_op<kvik::device::Rotary>(op, memory);
+    case RowKind::kMove: return run_op<kvik::device::Move>(op, memory);
+    case RowKind::kAppend: return run_op<kvik::device::Append>(op, memory);
+    case RowKind::kMergeSpans: return run_op<kvik::device::MergeSpans>(op, memory);
+    case RowKind::kRegister: return run_op<kvik::device::Register>(op, memory);
+    case RowKind::kGatherRows: return run_op<kvik::device::GatherRows>(op, memory);
+  }
+  return {};
 }
 
 }  // namespace
 
 // A block per row, one step after another: consecutive row steps share a launch, and each gives the bits it gives alone.
 extern "C" __global__ void __launch_bounds__(kRowThreads) row_program(const __grid_constant__ RowProgram program) {
-  __shared__ float shared[kvik::device::kStrands + 1];
+  extern __shared__ __align__(16) unsigned char slots[];
+  __shared__ float scratch[kvik::device::kStrands + 1];
+  __shared__ Resident resident[kRowSlots];
+  __shared__ kvik::device::Row row;
+  __shared__ RowMemory memory;
   start_next();
   wait_for_previous();
+  const auto* rows = pointer<kvik::device::Row>(program.rows.rows);
   const int n_rows = row_count(program.rows);
   for (int index = blockIdx.x; index < n_rows; index += gridDim.x) {
-    const RowAt row{pointer<kvik::device::Row>(program.rows.rows) + index, index};
+    if (threadIdx.x == 0) {
+      row = rows[index];
+      memory = {{&row, index}, slots, program.slot_bytes, resident, scratch, 0, 0, 0};
+    }
+    if (threadIdx.x < kRowSlots) resident[threadIdx.x] = {0, 0};
+    __syncthreads();
     for (int i = 0; i < program.n_ops; ++i) {
-      const RowOp& op = program.ops[i];
-      switch (op.kind) {
-        case RowKind::kEmbed: run_op<kvik::device::Embed>(op, row, shared); break;
-        case RowKind::kToHalf: run_op<kvik::device::ToHalf>(op, row, shared); break;
-        case RowKind::kElementwise: run_op<kvik::device::Elementwise>(op, row, shared); break;
-        case RowKind::kNorm: run_op<kvik::device::Norm>(op, row, shared); break;
-        case RowKind::kSoftmax: run_op<kvik::device::Softmax>(op, row, shared); break;
-        case RowKind::kReduction: run_op<kvik::device::Reduction>(op, row, shared); break;
-        case RowKind::kRotary: run_op<kvik::device::Rotary>(op, row, shared); break;
-        case RowKind::kMove: run_op<kvik::device::Move>(op, row, shared); break;
-        case RowKind::kAppend: run_op<kvik::device::Append>(op, row, shared); break;
-        case RowKind::kMergeSpans: run_op<kvik::device::MergeSpans>(op, row, shared); break;
-        case RowKind::kRegister: run_op<kvik::device::Register>(op, row, shared); break;
-        case RowKind::kGatherRows: run_op<kvik::device::GatherRows>(op, row, shared); break;
-      }
+      const Written written = run_op(program.ops[i], memory);
+      __syncthreads();
+      if (threadIdx.x == 0) remember(resident, memory, written);
       __syncthreads();
     }
   }
