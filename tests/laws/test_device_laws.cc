@@ -117,6 +117,38 @@ TEST(DeviceCalls, WithManySequencesGiveEachItsOwnBits) {
   }
 }
 
+// A row is read from the device when it is asked for; what is largest is known before.
+TEST(DeviceLogits, ThatStayOnTheDeviceAreThoseThatAreRead) {
+  const BackendPtr backend = open_on_host_device(form("plain"));
+  const std::vector<TokenId> ids = synthetic_ids(9, backend->traits().vocab);
+  const std::unique_ptr<backend::Cache> cache = backend->new_cache();
+  backend::Cache* const caches[] = {cache.get()};
+  std::vector<backend::Row> rows;
+  for (int i = 0; i < 9; ++i)
+    rows.push_back({.token = ids[static_cast<size_t>(i)], .position = i, .wants_logits = i % 2 == 0, .n_candidates = i % 3});
+  backend::Logits logits;
+  ASSERT_EQ(backend->run(rows, caches, logits), backend::RunStatus::kDone);
+  std::vector<std::vector<TokenLogit>> candidates;
+  for (int i = 0; i < logits.n_rows(); ++i) candidates.emplace_back(logits.candidates(i).begin(), logits.candidates(i).end());
+  backend::Logits later;  // another call must not change what is still to be read
+  const std::unique_ptr<backend::Cache> other = backend->new_cache();
+  backend::Cache* const others[] = {other.get()};
+  const backend::Row row{ids[3], 0, 0, true};
+  ASSERT_EQ(backend->run({&row, 1}, others, later), backend::RunStatus::kDone);
+  const std::vector<LogitsRow> all = rows_of(backend, ids);
+  for (int i = 0; i < logits.n_rows(); ++i) {
+    EXPECT_TRUE(same_bits(logits.row(i), all[static_cast<size_t>(2 * i)])) << i;
+    LogitsRow sorted = all[static_cast<size_t>(2 * i)];
+    std::ranges::sort(sorted, std::greater());
+    ASSERT_GE(candidates[static_cast<size_t>(i)].size(), std::min<size_t>(64, sorted.size())) << i;
+    for (size_t j = 0; j < candidates[static_cast<size_t>(i)].size(); ++j) {
+      const TokenLogit& candidate = candidates[static_cast<size_t>(i)][j];
+      EXPECT_EQ(candidate.logit, sorted[j]) << i;
+      EXPECT_EQ(candidate.logit, logits.row(i)[static_cast<size_t>(candidate.id)]) << i;
+    }
+  }
+}
+
 struct DeviceFormat {
   native::WeightChoice weights;
   cpu::KvFormat kv;

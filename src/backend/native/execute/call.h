@@ -26,6 +26,9 @@ struct RunSequence {
   const kv::PageAddress* registers = nullptr;  // [register]
 };
 
+// Outputs that stay in the memory of a device.
+class OutputRows;
+
 struct RunCall {
   std::span<const RunRow> rows;
   std::span<const RunSequence> sequences;
@@ -34,6 +37,8 @@ struct RunCall {
   std::span<const int32_t> wanted;    // rows whose output is wanted, ascending
   float* output = nullptr;            // [wanted][output size]
   std::span<const int32_t> branches;  // sequences; see RunRow
+  OutputRows* kept = nullptr;         // gets the output instead, if it is not null; only of the runner that made it
+  int n_candidates = 0;               // of each output that is kept; 0: none
 };
 
 }  // namespace kvik::native

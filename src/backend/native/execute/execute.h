@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 
+#include "backend/backend.h"
 #include "backend/native/execute/call.h"
 #include "backend/native/plan/plan.h"
 #include "kv/page_memory.h"
@@ -19,6 +20,8 @@ struct CacheBytes {
   size_t source_page = 64;
 };
 inline constexpr int kPagePositions = 32;
+
+class OutputRows : public backend::RemoteLogits {};
 
 // A plan ready to run: weights packed, values placed. For one thread at a time. run() allocates nothing once it has seen a call of that
 // size (plans with reference operations aside).
@@ -43,6 +46,10 @@ class Runner {
 
   // Rows of a sequence come in order. Throws Error and has then written nothing but positions from the first row on, and registers.
   virtual void run(const RunCall& call) = 0;
+
+  // Memory for outputs that stay where they are computed, for calls with so many wanted rows; null if they cannot stay there. `reused` is
+  // null or what this runner made before.
+  virtual std::shared_ptr<OutputRows> keep_output(size_t /*n_rows*/, std::shared_ptr<OutputRows> /*reused*/) { return nullptr; }
 
   // The source's section for the positions of some sources, whose pages it fills: `inputs` are the values given for each row,
   // [source_inputs][rows][size].

@@ -9,12 +9,21 @@
 
 namespace kvik::native {
 
+// The largest logits of a row, as device::Choose writes them.
+struct ChoiceRoom {
+  int32_t top = 0, room = 0;
+  size_t row_bytes() const { return 16 + static_cast<size_t>(room) * sizeof(device::Choice); }
+};
+// For so many candidates, and some more that equal the last of them. No room if there are too many.
+ChoiceRoom choice_room(int n_candidates);
+
 // The calls that one list of steps serves.
 struct CallShape {
   bool source = false;      // the source's section; otherwise the body
   int32_t rows = 0;         // a bucket
   int32_t tail_rows = 0;    // a bucket; 0: no row is wanted
   bool all_wanted = false;  // the tail reads what the body left, where it is
+  int32_t top = 0;          // of the candidates of each output; 0: none
   int32_t group_rows = 1;   // at most, of rows that share the reading of keys
   int32_t n_parts = 1, spans_a_part = 1;  // of attention
 
@@ -39,6 +48,7 @@ struct StepMemory {
   device::PageTable pages, source_pages;
   device::RegisterTable registers;
   device::Address branches = device::Address::kNone;
+  device::Address choices = device::Address::kNone;  // of the rows that want logits
 };
 
 // The steps of a call, up to an operation that runs on the host.

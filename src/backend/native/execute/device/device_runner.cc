@@ -114,6 +114,7 @@ CallShape DeviceRunner::shape_of(const RunCall& call, bool source) const {
   shape.rows = bucket(call.rows.size());
   shape.all_wanted = !source && call.wanted.size() == call.rows.size();
   if (!source && !call.wanted.empty()) shape.tail_rows = bucket(call.wanted.size());
+  if (call.kept != nullptr) shape.top = choice_room(call.n_candidates).top;
   int64_t most_keys = 1;
   for (size_t i = 0; i < call.rows.size(); ++i) {
     const RunRow& row = call.rows[i];
@@ -150,6 +151,7 @@ void DeviceRunner::reserve(const CallShape& shape, const RunCall& call) {
   for (const AttentionSpec& attend : plan().attends)
     part_bytes = std::max(part_bytes, n_rows * attend.n_heads * shape.n_parts * (2 + attend.value_dim) * 4);
   reserve_buffer(parts_, shape.source ? 0 : part_bytes, "attention");
+  reserve_buffer(choices_, static_cast<int64_t>(choice_room(shape.top).row_bytes()) * shape.tail_rows, "the likeliest tokens");
   reserve_buffer(branches_, static_cast<int64_t>(call.branches.size() * sizeof(int32_t)), "the branches of a call");
 
   slots_.begin_call();
@@ -172,6 +174,7 @@ void DeviceRunner::reserve(const CallShape& shape, const RunCall& call) {
   step_memory_.halves = halves_.address();
   step_memory_.parts = parts_.address();
   step_memory_.branches = branches_.address();
+  step_memory_.choices = choices_.address();
   step_memory_.pages = {pages_.address(), pages_.width()};
   step_memory_.source_pages = {source_pages_.address(), source_pages_.width()};
   step_memory_.registers = {registers_.address(), static_cast<int32_t>(registers_.width())};
@@ -266,9 +269,26 @@ void DeviceRunner::execute(DeviceProgram& program, const RunCall& call) {
   if (error != 0) throw Error(Code::kBadArgument, "a token that the model computes is not in its vocabulary");
 }
 
+// Rows that depend on those before them run one after another, and many rows are wanted by those who read all of them.
+std::shared_ptr<OutputRows> DeviceRunner::keep_output(size_t n_rows, std::shared_ptr<OutputRows> reused) {
+  constexpr size_t kMostKept = 256;
+  if (n_rows == 0 || n_rows > kMostKept || plan().one_token || !plan().registers.empty() || plan().output.offset != 0) return nullptr;
+  auto rows = std::dynamic_pointer_cast<DeviceOutput>(reused);
+  if (rows == nullptr || !rows->is_of(*this)) rows = std::make_shared<DeviceOutput>(shared_, this, output_size());
+  const ValuePlace& place = plan_.placement.of_value[static_cast<size_t>(plan().output.index)];
+  rows->reserve(static_cast<size_t>(bucket(n_rows)), place.stride);
+  return rows;
+}
+
 void DeviceRunner::read_output(const DeviceProgram& program, const RunCall& call) {
   device::Device& device = *shared_->device;
   if (call.wanted.empty()) return device.wait();
+  if (call.kept != nullptr) {
+    const ValueAt kept = place_of(plan_, program.shape, plan().output.index, Op::Section::kTail);
+    return static_cast<DeviceOutput&>(*call.kept)
+        .take(arenas_[static_cast<size_t>(kept.arena)].address() + kept.offset, choices_.address(), choice_room(program.shape.top),
+              call.wanted.size());
+  }
   const ValueAt at = place_of(plan_, program.shape, plan().output.index, Op::Section::kTail);
   const auto size = static_cast<size_t>(output_size()), stride = static_cast<size_t>(at.stride);
   const device::Address from = arenas_[static_cast<size_t>(at.arena)].address() + at.offset;

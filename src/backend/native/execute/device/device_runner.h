@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/native/execute/device/host_step.h"
+#include "backend/native/execute/device/device_output.h"
 #include "backend/native/execute/device/page_tables.h"
 #include "backend/native/execute/device/device_program.h"
 #include "backend/native/execute/execute.h"
@@ -37,6 +38,7 @@ class DeviceRunner final : public Runner {
   void prepare(std::span<const RunRow> rows) override;
   void prepare_source(std::span<const RunRow> rows) override;
   void run(const RunCall& call) override;
+  std::shared_ptr<OutputRows> keep_output(size_t n_rows, std::shared_ptr<OutputRows> reused) override;
   void run_source(std::span<const RunRow> rows, std::span<const RunSequence> sources,
                   std::span<const std::span<const float>> inputs) override;
 
@@ -70,7 +72,7 @@ class DeviceRunner final : public Runner {
   AddressTable pages_, source_pages_, registers_;
   CallBlock block_;
   std::array<DeviceBuffer, 3> arenas_;
-  DeviceBuffer halves_, parts_, branches_;
+  DeviceBuffer halves_, parts_, branches_, choices_;
   StepMemory step_memory_;
   std::vector<std::unique_ptr<DeviceProgram>> programs_;
   int64_t n_calls_ = 0;

@@ -41,6 +41,11 @@ class Scheduler {
     enter(Op::Section::kTail);
     gather();
     add_section(Op::Section::kTail);
+    const ValueIndex output = plan_.output.index;
+    if (shape_.top == 0) return;
+    const ChoiceRoom choice = choice_room(shape_.top);
+    add(device::Choose{rows_, value_view(output, Op::Section::kTail), static_cast<int32_t>(plan_.output.size), choice.top, choice.room,
+                       View{memory_.choices, static_cast<int64_t>(choice.row_bytes())}});
   }
 
   std::span<const View> views() const { return views_; }
@@ -300,6 +305,12 @@ class Scheduler {
 };
 
 }  // namespace
+
+ChoiceRoom choice_room(int n_candidates) {
+  if (n_candidates <= 0 || n_candidates > 256) return {};
+  if (n_candidates == 1) return {1, 6};
+  return n_candidates <= 64 ? ChoiceRoom{64, 78} : ChoiceRoom{256, 270};
+}
 
 int64_t view_bytes(const DevicePlan& plan) {
   int64_t n_views = 0;
