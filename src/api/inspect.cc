@@ -94,7 +94,7 @@ PlanInfo plan_info(const char* stage, const native::Plan& plan, const LoadOption
           .operations = report.operations,
           .fused = report.fused,
           .unfused = report.unfused,
-          .host_steps = options.device == Device::kCpu ? std::map<std::string, int>{} : native::host_steps(plan),
+          .host_steps = options.device == Device::kCpu ? std::map<std::string, int>{} : native::host_steps(plan, kv),
           .attention = report.attention,
           .weights = report.weights,
           .bytes_per_token = report.bytes_per_token,

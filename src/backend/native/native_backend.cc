@@ -148,7 +148,8 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
     try_one_row();
     keep_compiled(options, stages, std::move(packed), log);
   }
-  log.info(fmt::format("native on {}", runs_on(options, stages, kernels.name, pool_.n_threads())));
+  const std::string cpu = fmt::format("{} with {} thread{}", kernels.name, pool_.n_threads(), pool_.n_threads() == 1 ? "" : "s");
+  log.info(fmt::format("native on {}", runs_on(options, stages, make.kv_format, cpu)));
 }
 
 std::optional<native::CompiledModel> NativeBackend::find_compiled(const NativeOptions& options, const Log& log) {

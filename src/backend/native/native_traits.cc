@@ -43,12 +43,12 @@ std::shared_ptr<native::SharedDevice> shared_device(const NativeOptions& options
   return options.device == nullptr ? nullptr : std::make_shared<native::SharedDevice>(options.device);
 }
 
-std::string runs_on(const NativeOptions& options, const native::Stages& stages, std::string_view kernels, int n_threads) {
-  if (options.device == nullptr) return fmt::format("{} with {} thread{}", kernels, n_threads, n_threads == 1 ? "" : "s");
+std::string runs_on(const NativeOptions& options, const native::Stages& stages, cpu::KvFormat kv, std::string_view cpu) {
+  if (options.device == nullptr) return std::string(cpu);
   int n_host_steps = 0;
   for (const std::shared_ptr<const Plan>& plan : {stages.decoder, stages.encoder, stages.embedding}) {
     if (plan == nullptr) continue;
-    for (const auto& [kind, count] : native::host_steps(*plan)) n_host_steps += count;
+    for (const auto& [kind, count] : native::host_steps(*plan, kv)) n_host_steps += count;
   }
   return fmt::format("{} with {} host step{}", options.device->facts().name, n_host_steps, n_host_steps == 1 ? "" : "s");
 }

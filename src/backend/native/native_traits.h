@@ -21,8 +21,8 @@ int smaller_limit(int64_t a, int64_t b);                    // 0: unknown
 cpu::KvFormat kv_format_of(const analysis::Signature& signature, const NativeOptions& options, const Log& log);
 // The device of the options, for all runners of a model; null: the CPU.
 std::shared_ptr<native::SharedDevice> shared_device(const NativeOptions& options);
-// Who runs the plans, for the log: "avx512 with 2 threads", "NVIDIA H200 with 3 host steps".
-std::string runs_on(const NativeOptions& options, const native::Stages& stages, std::string_view kernels, int n_threads);
+// Who runs the plans, for the log: `cpu`, or "NVIDIA H200 with 3 host steps".
+std::string runs_on(const NativeOptions& options, const native::Stages& stages, cpu::KvFormat kv, std::string_view cpu);
 
 // What the bits of a cache depend on beside the model; neither threads nor instruction sets are among it.
 std::string cache_form(const NativeOptions& options, cpu::KvFormat kv);

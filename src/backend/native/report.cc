@@ -25,10 +25,10 @@ PlanReport report(const Plan& plan, WeightChoice choice, cpu::KvFormat kv) {
   return r;
 }
 
-std::map<std::string, int> host_steps(const Plan& plan) {
+std::map<std::string, int> host_steps(const Plan& plan, cpu::KvFormat kv) {
   std::map<std::string, int> steps;
   for (const Op& op : plan.ops) {
-    if (!has_device_kernel(plan, op)) ++steps[op.as<ReferenceOp>() != nullptr ? std::string(plan.node(op).op) : std::string(op.kind())];
+    if (!has_device_kernel(plan, op, kv)) ++steps[op.as<ReferenceOp>() != nullptr ? std::string(plan.node(op).op) : std::string(op.kind())];
   }
   return steps;
 }

@@ -24,7 +24,7 @@ struct PlanReport {
 PlanReport report(const Plan& plan, WeightChoice choice, cpu::KvFormat kv);
 
 // The operations that a device has no kernel for, by kind: each is a step on the host.
-std::map<std::string, int> host_steps(const Plan& plan);
+std::map<std::string, int> host_steps(const Plan& plan, cpu::KvFormat kv);
 
 // The plan itself, one line per position table and per op: what it makes and reads, shapes, formats and bytes.
 std::vector<std::string> plan_lines(const Plan& plan, WeightChoice choice, cpu::KvFormat kv);

@@ -46,8 +46,10 @@ class Pieces {
   std::vector<std::byte> bytes_;
 };
 
-bool attends_plainly(const AttentionSpec& attend) {
-  const int64_t most = device::kMostHeadDim;
+int planes_of(cpu::KvFormat kv) { return kv == cpu::KvFormat::kF32 ? 2 : 1; }
+
+bool attends_plainly(const AttentionSpec& attend, cpu::KvFormat kv) {
+  const int64_t most = device::kMostHeadDim / planes_of(kv);
   return attend.weight_roundings.empty() && attend.key_dim <= most && attend.value_dim <= most;
 }
 
@@ -71,13 +73,13 @@ struct HeadOrder {
 // Addresses are offsets into the pieces until the pieces have been sent.
 DeviceAttend device_attend(const AttentionSpec& attend, cpu::KvFormat kv, Pieces& pieces) {
   DeviceAttend made;
-  made.on_device = attends_plainly(attend);
+  made.on_device = attends_plainly(attend, kv);
   if (!made.on_device) {
     made.on_host = cpu_attention(attend, kv);
     made.page_bytes = made.on_host.layout.page_bytes;
     return made;
   }
-  made.layout = device::kv_layout(kv == cpu::KvFormat::kF32 ? 2 : 1, attend.n_kv_heads, attend.key_dim, attend.value_dim);
+  made.layout = device::kv_layout(planes_of(kv), attend.n_kv_heads, attend.key_dim, attend.value_dim);
   made.page_bytes = (made.layout.page_bytes + 63) / 64 * 64;
   const auto add = [&](const auto& items) {
     return items.empty() ? device::Address::kNone : static_cast<device::Address>(pieces.add(std::span(items)));
@@ -111,10 +113,10 @@ std::vector<device::MoveRun> device_runs(const Move& move) {
 
 }  // namespace
 
-bool has_device_kernel(const Plan& plan, const Op& op) {
+bool has_device_kernel(const Plan& plan, const Op& op, cpu::KvFormat kv) {
   if (op.as<ReferenceOp>() != nullptr) return false;
-  if (const auto* append = op.as<AppendOp>()) return attends_plainly(plan.attends[static_cast<size_t>(append->attend)]);
-  if (const auto* attend = op.as<AttendOp>()) return attends_plainly(plan.attends[static_cast<size_t>(attend->attend)]);
+  if (const auto* append = op.as<AppendOp>()) return attends_plainly(plan.attends[static_cast<size_t>(append->attend)], kv);
+  if (const auto* attend = op.as<AttendOp>()) return attends_plainly(plan.attends[static_cast<size_t>(attend->attend)], kv);
   if (op.as<ReadRegister>() != nullptr || op.as<WriteRegister>() != nullptr) return true;
   if (const auto* move = op.as<Move>()) return moves_plainly(plan, op, *move);
   if (op.as<Embed>() != nullptr) {
@@ -159,7 +161,7 @@ DevicePlan::DevicePlan(std::shared_ptr<const Plan> given, DeviceWeights loaded, 
     const auto* embed = op.as<Embed>();
     const bool has_weights = matmul != nullptr ? std::ranges::all_of(matmul->weights, [&](int w) { return weights.has(w); })
                                                : embed == nullptr || weights.has(embed->weight);
-    on_device.push_back(has_weights && has_device_kernel(*plan, op));
+    on_device.push_back(has_weights && has_device_kernel(*plan, op, kv));
     if (!on_device.back()) continue;
     for (size_t g = 0; matmul != nullptr && g < matmul->weights.size(); ++g)
       half_bytes = std::max(half_bytes, half_rows(*this, op, matmul->weights[g]).row_bytes());

@@ -54,6 +54,6 @@ struct HalfRows {
 HalfRows half_rows(const DevicePlan& plan, const Op& op, int weight);
 
 // Whether a step computes it, if the device has its weights. Others are host steps.
-bool has_device_kernel(const Plan& plan, const Op& op);
+bool has_device_kernel(const Plan& plan, const Op& op, cpu::KvFormat kv);
 
 }  // namespace kvik::native
