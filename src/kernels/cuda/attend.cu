@@ -29,11 +29,11 @@ struct Turn {
 
 // Keys or values of a span into shared memory; zeros for positions that nobody sees and for padding.
 template <int kPlanes>
-__device__ __forceinline__ void fetch(const Attend& step, const Work& work, const Turn& turn, int span, bool values, int stride,
-                                      uint32_t to) {
+__device__ __noinline__ void fetch(const Attend& step, const Work& work, const Turn& turn, int span, bool values, int stride, uint32_t to) {
   const KvLayout& layout = step.layout;
   const int kept = values ? layout.value_stride : layout.key_stride, chunks = (stride - 8) / 8;
   const int64_t offset = step.page_offset + work.kv_head * layout.head_bytes + (values ? layout.values_offset : 0);
+#pragma unroll 4
   for (int i = threadIdx.x; i < kPlanes * kSpanPositions * chunks; i += kAttendThreads) {
     const int chunk = i % chunks, line = i / chunks, position = span * kSpanPositions + line % kSpanPositions,
               plane = line / kSpanPositions;
@@ -50,7 +50,7 @@ template <int kPlanes>
 __device__ __forceinline__ void load_queries(const Attend& step, const Work& work, int first_query, int span, int stride, uint16_t* to,
                                              Turn& turn) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-#pragma unroll
+#pragma unroll 1
   for (int i = warp; i < kQueries; i += kWarps) {
     const int query = first_query + i, n = step.layout.key_dim;
     const bool there = query < work.n_queries;
@@ -61,6 +61,7 @@ __device__ __forceinline__ void load_queries(const Attend& step, const Work& wor
                 head = pointer<int32_t>(step.heads)[work.first_head + query % work.n_heads];
       const Row& row = pointer<Row>(step.rows.rows)[index];
       q = row_of<float>(step.q, {&row, index}) + static_cast<int64_t>(head) * n;
+#pragma unroll 4
       for (int d = lane; d < n; d += 32) largest = max(largest, bits_of(q[d]) & 0x7fffffffu);
       if (lane == 0) {
         const Visible visible = visible_keys(step.rule, row);
@@ -81,6 +82,7 @@ __device__ __forceinline__ void load_queries(const Attend& step, const Work& wor
     const int32_t exponent = half_exponent(largest);
     const float factor = power_of_two(exponent);
     if (lane == 0) turn.scale[i] = power_of_two(-exponent);
+#pragma unroll 1
     for (int d = lane; d < stride - 8; d += 32) {
       const float scaled = there && d < n ? q[d] * factor : 0.0f;
       const uint16_t high = half_bits(scaled);
@@ -98,6 +100,7 @@ __device__ __forceinline__ void score(const AttendLaunch& launch, uint32_t keys,
   float sums[kChains][4][4] = {};
   const uint32_t q_at = queries + (lane % 16 * stride + lane / 16 * 8) * 2;
   const uint32_t k_at = keys + ((warp * 32 + lane / 16 * 8 + lane % 8) * stride + lane / 8 % 2 * 8) * 2;
+#pragma unroll 2
   for (int d = 0; d < stride - 8; d += kStepColumns) {
     uint32_t q[kPlanes][4];
 #pragma unroll
@@ -128,8 +131,9 @@ __device__ __forceinline__ void score(const AttendLaunch& launch, uint32_t keys,
     }
 }
 
-__device__ __forceinline__ float ruled_score(const AttendRule& rule, float s, int head, int position, int key) {
+__device__ __noinline__ float ruled_score(const AttendRule& rule, float s, int head, int position, int key) {
   s = s * rule.scale;
+#pragma unroll 1
   for (int i = 0; i < rule.n_roundings; ++i) s = rounded_of(s, pointer<kvik::Rounding>(rule.roundings)[i]);
   if (rule.soft_cap != 0.0f) s = tanh_of(s / rule.soft_cap) * rule.soft_cap;
   if (rule.slopes != Address::kNone) s = fused(pointer<float>(rule.slopes)[head], static_cast<float>(key - position), s);
@@ -144,7 +148,7 @@ __device__ __forceinline__ float ruled_score(const AttendRule& rule, float s, in
 template <int kPlanes>
 __device__ __forceinline__ void soften(const Attend& step, int span, const float* scores, uint16_t* weights, Turn& turn) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-#pragma unroll
+#pragma unroll 1
   for (int i = warp; i < kQueries; i += kWarps) {
     const Visible visible = turn.visible[i];
     float s[kSpanPositions / 32], largest = -infinity();
@@ -203,6 +207,7 @@ __device__ __forceinline__ void weigh(const AttendLaunch& launch, uint32_t value
     a[r] = part_weight(before, largest);
     b[r] = part_weight(turn.largest[i], largest);
   }
+#pragma unroll 1
   for (int d = warp * 16; d < stride - 8; d += kWarps * 16) {
     float sums[2][kChains][4] = {};
 #pragma unroll
@@ -273,6 +278,7 @@ __device__ __forceinline__ void attend_span(const AttendLaunch& launch, const Wo
     fetch<kPlanes>(step, work, turn, span, false, launch.key_stride, keys);
     fetch<kPlanes>(step, work, turn, span, true, launch.value_stride, values);
   }
+#pragma unroll 1
   for (int first_query = 0; first_query < work.n_queries; first_query += kQueries) {
     __syncthreads();  // the queries before are done with
     if (!launch.keeps_both) fetch<kPlanes>(step, work, turn, span, false, launch.key_stride, keys);
@@ -293,10 +299,15 @@ __device__ __forceinline__ void attend_span(const AttendLaunch& launch, const Wo
 }
 
 template <int kPlanes>
-__device__ __forceinline__ void attend(const AttendLaunch& launch) {
+__device__ __forceinline__ void attend(const AttendLaunch& argument) {
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ Turn turn;
+  __shared__ __align__(16) unsigned char kept[sizeof(AttendLaunch)];  // arguments of a kernel are slow to read through pointers
   start_next();
+  for (int i = threadIdx.x; i < static_cast<int>(sizeof(AttendLaunch) / 4); i += kAttendThreads)
+    reinterpret_cast<uint32_t*>(kept)[i] = reinterpret_cast<const uint32_t*>(&argument)[i];
+  __syncthreads();
+  const auto& launch = *reinterpret_cast<const AttendLaunch*>(kept);
   wait_for_previous();
   const Attend& step = launch.step;
   const int n_groups = min(*pointer<int32_t>(step.groups.n_groups), step.groups.most);

@@ -8,7 +8,8 @@ namespace kvik::cuda {
 constexpr float kLargestHalf = 65504.0f;
 
 // Keys or values of one position into a page, and their low plane behind.
-__device__ __forceinline__ void keep_head(const float* x, int n, int stride, int planes, int position, uint16_t* out, int lane) {
+__device__ __noinline__ void keep_head(const float* x, int n, int stride, int planes, int position, uint16_t* out, int lane) {
+#pragma unroll 1
   for (int i = lane; i < stride; i += 32) {
     const float value = i < n ? clip_of(x[i], -kLargestHalf, kLargestHalf) : 0.0f;
     const uint16_t high = half_bits(value);
@@ -17,7 +18,7 @@ __device__ __forceinline__ void keep_head(const float* x, int n, int stride, int
   }
 }
 
-__device__ inline Written run_step(const Append& step, RowMemory& memory) {
+__device__ __noinline__ Written run_step(const Append& step, RowMemory& memory) {
   const KvLayout& layout = step.layout;
   const Row& row = *memory.row.row;
   const int lane = threadIdx.x % 32, position = row.position, in_page = position % kPagePositions;
@@ -36,7 +37,7 @@ __device__ inline Written run_step(const Append& step, RowMemory& memory) {
 }
 
 // One element of packed weights; see units.h.
-__device__ __forceinline__ float unit_value(const Weights& weights, int n, int k) {
+__device__ __noinline__ float unit_value(const Weights& weights, int n, int k) {
   const bool four_bits = weights.format == WeightFormat::kQ4 || weights.format == WeightFormat::kQ4Zero;
   const bool zero_points = weights.format == WeightFormat::kQ8Zero || weights.format == WeightFormat::kQ4Zero;
   const int unit_columns = four_bits ? 64 : 32;
@@ -73,7 +74,7 @@ __device__ __forceinline__ float unit_value(const Weights& weights, int n, int k
   return weights.scales == Address::kNone ? value : value * pointer<float>(weights.scales)[n];
 }
 
-__device__ inline Written run_step(const Embed& step, RowMemory& memory) {
+__device__ __noinline__ Written run_step(const Embed& step, RowMemory& memory) {
   int64_t token = step.narrow ? *row_of<int32_t>(step.token, memory.row) : *row_of<int64_t>(step.token, memory.row);
   if (token < 0) token += step.weights.n;
   if (token < 0 || token >= step.weights.n) {
@@ -82,6 +83,7 @@ __device__ inline Written run_step(const Embed& step, RowMemory& memory) {
   }
   Written written;
   const Result out = result(memory, step.out, step.weights.k, written);
+#pragma unroll 1
   for (int k = threadIdx.x; k < step.weights.k; k += kRowThreads) out.put(k, unit_value(step.weights, static_cast<int>(token), k));
   return written;
 }
@@ -109,7 +111,7 @@ __device__ __forceinline__ Visible visible_keys(const AttendRule& rule, const Ro
   return {rule.window > 0 && !rule.from_source ? max(0, position + 1 - rule.window) : 0, end};
 }
 
-__device__ inline Written run_step(const MergeSpans& step, RowMemory& memory) {
+__device__ __noinline__ Written run_step(const MergeSpans& step, RowMemory& memory) {
   const int lane = threadIdx.x % 32, chunks = (step.value_dim + 127) / 128;
   const int positions = kSpanPositions * step.parts.spans_a_part, per_group = kSpanGroupPositions / positions;
   const Visible visible = visible_keys(step.rule, *memory.row.row);
@@ -117,11 +119,13 @@ __device__ inline Written run_step(const MergeSpans& step, RowMemory& memory) {
   Written written;
   const Result out = result(memory, step.out, static_cast<int64_t>(step.n_heads) * step.value_dim, written);
   constexpr int kBatch = 4;  // parts in flight
+#pragma unroll 1
   for (int item = threadIdx.x / 32; item < step.n_heads * chunks; item += kRowThreads / 32) {
     const int head = item / chunks, first = item % chunks * 128 + lane;
     const float* parts =
         pointer<float>(step.parts.parts) + (memory.row.index * step.n_heads + head) * step.parts.n_parts * (2 + step.value_dim);
     LanePart whole{-infinity(), 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}}, group = whole, read[kBatch];
+#pragma unroll 1
     for (int base = begin; base < end; base += kBatch) {
 #pragma unroll
       for (int k = 0; k < kBatch; ++k) {

@@ -43,7 +43,7 @@ __device__ __forceinline__ uint32_t shared_address(const void* p) { return stati
 
 // 16 bytes from memory into shared memory, or zeros.
 __device__ __forceinline__ void copy_async(uint32_t to, const void* from, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;"); }
 template <int kLeft>

@@ -23,7 +23,7 @@ using GraphExec = struct CUgraphExec_st*;
 
 // CUdevice_attribute, CUfunction_attribute, CUlaunchAttributeID
 inline constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kSharedBytes = 97;
-inline constexpr int kDynamicSharedBytes = 8;
+inline constexpr int kDynamicSharedBytes = 8, kSharedCarveout = 9;
 inline constexpr int kProgrammaticSerialization = 6;
 
 struct LaunchAttribute {  // CUlaunchAttribute

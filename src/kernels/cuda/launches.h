@@ -54,12 +54,15 @@ constexpr int matrix_shared_bytes(int row_groups, int planes) { return kMatrixSt
 // Products of up to 8 rows: one block per multiprocessor. An item is a tile and a chunk of its slices; blocks have equal runs of items, and
 // deal the slices of some items at a time to their warps.
 struct StreamLaunch {
-  MatrixLaunch matrix;       // n_chunks > 1: each slice goes through `parts`
-  int32_t items_per_turn;    // whose slices are dealt to the warps at a time
-  int32_t chunks_per_block;  // that a block has rows of x for
-  int32_t rows_at, sums_at;  // bytes, in shared memory, behind the rings
+  MatrixLaunch matrix;                   // n_chunks > 1: each slice goes through `parts`
+  int32_t items_per_turn;                // whose slices are dealt to the warps at a time
+  int32_t chunks_per_block;              // that a block has rows of x for
+  int32_t results_at, rows_at, sums_at;  // bytes, in shared memory, behind the rings
 };
-inline constexpr int kStreamWarps = 8, kStreamUnits = 16;  // units in the ring of a warp
+constexpr int stream_warps(device::WeightFormat format) {
+  return format == device::WeightFormat::kF16 ? 8 : format == device::WeightFormat::kQ8 ? 12 : 16;
+}
+// Of a slot in the ring of a warp, which holds two slices.
 constexpr int stream_unit_bytes(device::WeightFormat format) {
   return format == device::WeightFormat::kF16 ? 1024 : format == device::WeightFormat::kQ8 ? 640 : 768;
 }

@@ -108,7 +108,8 @@ class Lowering {
   void end_rows() {
     if (program_.n_ops == 0) return;
     const int n_blocks = std::min(program_.rows.most, target_.n_units * 4);
-    const int64_t most = target_.shared_bytes / kRowSlots / 64 * 64;
+    constexpr int kOtherBytes = 20 << 10;  // that the kernel has besides
+    const int64_t most = (target_.shared_bytes - kOtherBytes) / kRowSlots / 64 * 64;
     program_.slot_bytes = static_cast<int32_t>(std::min(most, (slot_bytes_ + 63) / 64 * 64));
     push("row_program", {n_blocks, 1, 1}, kRowThreads, kRowSlots * program_.slot_bytes, program_);
     program_.n_ops = 0;
@@ -156,9 +157,11 @@ class Lowering {
     const int per_chunk = launch.matrix.slices_per_chunk, n_items = n_tiles * n_chunks, blocks = std::min(n_items, target_.n_units);
     const int items_per_block = ceil_div(n_items, blocks);
     launch.chunks_per_block = std::min(n_chunks, ceil_div(items_per_block - 1, n_tiles) + 1);
-    constexpr int kSlicesPerTurn = 6 * kStreamWarps;
+    const int n_warps = stream_warps(format), ring_units = 2 * kSliceColumns / (format == WeightFormat::kQ4 ? 64 : 32);
+    constexpr int kSlicesPerTurn = 48;
     launch.items_per_turn = n_chunks > 1 ? items_per_block : std::clamp(kSlicesPerTurn / n_slices, 1, items_per_block);
-    launch.rows_at = kStreamWarps * kStreamUnits * stream_unit_bytes(format);
+    launch.results_at = n_warps * ring_units * stream_unit_bytes(format);
+    launch.rows_at = launch.results_at + n_warps * 512;
     const int64_t row_bytes = n_rows * (int64_t{launch.chunks_per_block} * per_chunk * kSliceColumns + 8) * 2;
     const int64_t sum_bytes = n_chunks > 1 ? 0 : int64_t{2} * launch.items_per_turn * n_slices * 512, sums_at = launch.rows_at + row_bytes;
     if (sums_at + sum_bytes > target_.shared_bytes) return false;
@@ -167,7 +170,7 @@ class Lowering {
       launch.matrix.parts = target_.parts(static_cast<size_t>(n_slices) * static_cast<size_t>(n_tiles) * 512);
       launch.matrix.tickets = target_.tickets;
     }
-    push(fmt::format("stream_{}", format_name(format)), {blocks, 1, 1}, kStreamWarps * 32, static_cast<int>(sums_at + sum_bytes), launch);
+    push(fmt::format("stream_{}", format_name(format)), {blocks, 1, 1}, n_warps * 32, static_cast<int>(sums_at + sum_bytes), launch);
     return true;
   }
 

@@ -149,35 +149,35 @@ struct MatrixPlace {
   int warp, lane, g, t, tile, first_row;
 };
 
-// y = sum * scales (+ bias) (+ residual), for the results of one lane: columns g and g + 8, rows 2t and 2t + 1 of each group of 8.
+// y = sum * scales (+ bias) (+ residual). The results of a warp go through its shared memory, kRowGroups * 128 floats, so that neighboring
+// lanes write neighboring columns.
 template <int kRowGroups>
-__device__ __forceinline__ void write_results(const Matrix& step, const MatrixPlace& at, int n_rows, const float (&total)[kRowGroups][4]) {
+__device__ __forceinline__ void write_results(const Matrix& step, const MatrixPlace& at, int n_rows, const float (&total)[kRowGroups][4],
+                                              float* shared) {
 #pragma unroll
-  for (int j = 0; j < kRowGroups; ++j) {
+  for (int j = 0; j < kRowGroups; ++j)
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int m = at.first_row + j * 8 + at.t * 2 + r;
-      if (m >= n_rows) continue;
+    for (int i = 0; i < 4; ++i) shared[(j * 8 + at.t * 2 + i % 2) * 16 + at.g + i / 2 * 8] = total[j][i];
+  __syncwarp();
+  const int n = at.tile * 16 + at.lane % 16;
+  if (n < step.weights.n) {
+    const float scale = step.weights.scales != Address::kNone ? pointer<float>(step.weights.scales)[n] : 1.0f;
+    const float bias = step.bias != Address::kNone ? pointer<float>(step.bias)[n] : 0.0f;
+#pragma unroll 1
+    for (int r = at.lane / 16; r < kRowGroups * 8; r += 2) {
+      const int m = at.first_row + r;
+      if (m >= n_rows) break;
       const int row = step.parts == 1 ? m : m / step.parts, part = step.parts == 1 ? 0 : m % step.parts;
       if (!is_selected(step.selection, row)) continue;
-      const RowAt where{pointer<Row>(step.rows.rows) + row, row};
-      const float x_scale = row_of<float>(step.scale, where)[part];
-      float* out = row_of<float>(step.out, where) + static_cast<int64_t>(part) * step.weights.n;
-      const float* residual = step.residual.base != Address::kNone
-                                  ? row_of<float>(step.residual, where) + static_cast<int64_t>(part) * step.weights.n
-                                  : nullptr;
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        const int n = at.tile * 16 + at.g + c * 8;
-        if (n >= step.weights.n) continue;
-        float y = total[j][c * 2 + r] * x_scale;
-        if (step.weights.scales != Address::kNone) y = y * pointer<float>(step.weights.scales)[n];
-        if (step.bias != Address::kNone) y = y + pointer<float>(step.bias)[n];
-        if (residual != nullptr) y = y + residual[n];
-        out[n] = y;
-      }
+      const int64_t column = static_cast<int64_t>(part) * step.weights.n + n;
+      float y = shared[r * 16 + at.lane % 16] * pointer<float>(step.scale.base, row * step.scale.stride)[part];
+      if (step.weights.scales != Address::kNone) y = y * scale;
+      if (step.bias != Address::kNone) y = y + bias;
+      if (step.residual.base != Address::kNone) y = y + pointer<float>(step.residual.base, row * step.residual.stride)[column];
+      pointer<float>(step.out.base, row * step.out.stride)[column] = y;
     }
   }
+  __syncwarp();
 }
 
 // Sums of a tile and row group in `parts`, by slice or by group: one float4 per lane and 8 rows.
@@ -203,7 +203,7 @@ __device__ __forceinline__ void sum_parts(const MatrixLaunch& launch, const Matr
 #pragma unroll
   for (int j = 0; j < kRowGroups; ++j) {
     float4 sum = make_float4(0, 0, 0, 0), group = make_float4(0, 0, 0, 0);
-#pragma unroll 4
+#pragma unroll 2
     for (int i = 0; i < n_parts; ++i) {
       const float4 part = __ldcg(part_of<kRowGroups>(launch, at, i) + j * 32);
       group.x += part.x, group.y += part.y, group.z += part.z, group.w += part.w;
@@ -267,6 +267,7 @@ __device__ __forceinline__ void add_unit(const U& unit, uint32_t x_at, int group
 template <int kRowGroups, int kPlanes>
 __device__ __forceinline__ void fetch_rows(const Matrix& step, int first_row, int n_rows, int slice, uint32_t stage) {
   const int padded = (step.weights.k + 63) / 64 * 64;
+#pragma unroll 2
   for (int i = threadIdx.x; i < kPlanes * kRowGroups * 8 * 32; i += kTilesPerBlock * 32) {
     const int chunk = i % 32, r = i / 32 % (kRowGroups * 8), plane = i / 32 / (kRowGroups * 8);
     const int m = first_row + r, row = step.parts == 1 ? m : m / step.parts, part = step.parts == 1 ? 0 : m % step.parts;
@@ -392,7 +393,9 @@ __device__ __forceinline__ void multiply(const MatrixLaunch& launch) {
     __threadfence();
     if (own_tile < n_tiles) sum_parts<kRowGroups>(launch, at, n_slices, total);
   }
-  if (own_tile < n_tiles) write_results<kRowGroups>(step, at, n_rows, total);
+  __syncthreads();  // the rows in shared memory are done with
+  auto* results = reinterpret_cast<float*>(shared) + at.warp * kRowGroups * 128;
+  if (own_tile < n_tiles) write_results<kRowGroups>(step, at, n_rows, total, results);
 }
 
 #define KVIK_MATRIX(name, format, row_groups, blocks_per_unit)                                   \

@@ -89,6 +89,9 @@ Function Modules::get(const std::string& name, int shared_bytes) {
   for (size_t i = 0; found.function == nullptr && i < modules_.size(); ++i)
     driver_->module_function(&found.function, modules_[i], name.c_str());
   if (found.function == nullptr) throw Error(Code::kInternal, fmt::format("no kernel is called '{}'", name));
+  // A multiprocessor that changes how it divides its memory waits until it is idle: all kernels want the most shared memory.
+  constexpr int kAllShared = 100;
+  if (found.shared_bytes == 0) driver_->function_set(found.function, kSharedCarveout, kAllShared);
   constexpr int kWithoutAsking = 48 << 10;
   if (shared_bytes > std::max(found.shared_bytes, kWithoutAsking)) {
     const Result result = driver_->function_set(found.function, kDynamicSharedBytes, shared_bytes);

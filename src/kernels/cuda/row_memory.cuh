@@ -39,11 +39,12 @@ __device__ __forceinline__ const T* input(const RowMemory& memory, const View& v
 }
 
 // The same for a step that reads n floats more than once: they are brought into shared memory first if there is room. All threads call it.
-__device__ __forceinline__ const float* staged_input(RowMemory& memory, const View& view, int64_t n) {
+__device__ __noinline__ const float* staged_input(RowMemory& memory, const View& view, int64_t n) {
   constexpr int kBatch = 4;
   const float* from = input<float>(memory, view);
   if (__isShared(from) || n * 4 > memory.slot_bytes) return from;
   auto* to = reinterpret_cast<float*>(memory.slots + 2 * memory.slot_bytes);
+#pragma unroll 1
   for (int64_t base = threadIdx.x; base < n; base += kBatch * kRowThreads) {
     float x[kBatch];
 #pragma unroll

@@ -37,11 +37,15 @@ __device__ __forceinline__ Written run_op(const RowOp& op, RowMemory& memory) {
 // A block per row, one step after another: consecutive row steps share a launch, and each gives the bits it gives alone.
 extern "C" __global__ void __launch_bounds__(kRowThreads) row_program(const __grid_constant__ RowProgram program) {
   extern __shared__ __align__(16) unsigned char slots[];
-  __shared__ float scratch[kvik::device::kStrands + 1];
+  __shared__ float scratch[kRowThreads / 32 * kvik::device::kStrands + 1];
   __shared__ Resident resident[kRowSlots];
   __shared__ kvik::device::Row row;
   __shared__ RowMemory memory;
+  __shared__ RowOp ops[kMostRowOps];  // arguments of a kernel are slow to read through pointers
   start_next();
+  const auto* words = reinterpret_cast<const uint32_t*>(program.ops);
+  for (int i = threadIdx.x; i < program.n_ops * static_cast<int>(sizeof(RowOp) / 4); i += kRowThreads)
+    reinterpret_cast<uint32_t*>(ops)[i] = words[i];
   wait_for_previous();
   const auto* rows = pointer<kvik::device::Row>(program.rows.rows);
   const int n_rows = row_count(program.rows);
@@ -53,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(kRowThreads) row_program(const __gr
     if (threadIdx.x < kRowSlots) resident[threadIdx.x] = {0, 0};
     __syncthreads();
     for (int i = 0; i < program.n_ops; ++i) {
-      const Written written = run_op(program.ops[i], memory);
+      const Written written = run_op(ops[i], memory);
       __syncthreads();
       if (threadIdx.x == 0) remember(resident, memory, written);
       __syncthreads();

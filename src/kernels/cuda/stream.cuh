@@ -7,7 +7,7 @@
 namespace kvik::cuda {
 
 __device__ __forceinline__ void copy_word_async(uint32_t to, const void* from) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
 // A lane's share of a unit, from memory into a slot of the ring and from there into registers.
@@ -38,20 +38,20 @@ __device__ __forceinline__ void take_unit(Unit<WeightFormat::kQ4>& unit, const u
   unit.scales[1] = *reinterpret_cast<const uint32_t*>(slot + 640 + lane * 4);
 }
 
-// The items of a block, and the slices of theirs that a warp has: every kStreamWarps-th, in order.
-struct Stream {
-  int n_tiles, n_slices, slices_per_chunk, units_per_tile, end_item;
-
-  __device__ __forceinline__ int tile_of(int item) const { return item % n_tiles; }
-  __device__ __forceinline__ int first_slice(int item) const { return item / n_tiles * slices_per_chunk; }
-  __device__ __forceinline__ int slices_of(int item) const { return min(slices_per_chunk, n_slices - first_slice(item)); }
-};
-
+// The slices of a block's items that a warp has: every n_warps-th, in order.
 struct Cursor {
-  int item, slice;  // slice: of the item
+  int item, slice, tile, chunk;  // slice: of the item
 
-  __device__ __forceinline__ void settle(const Stream& stream) {
-    while (item < stream.end_item && slice >= stream.slices_of(item)) slice -= stream.slices_of(item), ++item;
+  __device__ __forceinline__ static int slices_of(const MatrixLaunch& launch, int n_slices, int chunk) {
+    return min(launch.slices_per_chunk, n_slices - chunk * launch.slices_per_chunk);
+  }
+  __device__ __forceinline__ void skip(int n, const MatrixLaunch& launch, int n_tiles, int n_slices) {
+    slice += n;
+    for (int own = slices_of(launch, n_slices, chunk); slice >= own && own > 0; own = slices_of(launch, n_slices, chunk)) {
+      slice -= own;
+      ++item;
+      if (++tile == n_tiles) tile = 0, ++chunk;
+    }
   }
 };
 
@@ -59,100 +59,100 @@ template <WeightFormat kFormat>
 __device__ __forceinline__ void multiply_stream(const StreamLaunch& launch) {
   extern __shared__ __align__(128) unsigned char shared[];
   using U = Unit<kFormat>;
-  constexpr int kUnits = kSliceColumns / U::kColumns, kSlotBytes = stream_unit_bytes(kFormat);
+  constexpr int kUnits = kSliceColumns / U::kColumns, kSlotBytes = stream_unit_bytes(kFormat), kWarps = stream_warps(kFormat);
+  constexpr int kRing = 2 * kUnits;  // two slices
   start_next();
   const Matrix& step = launch.matrix.step;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  Stream stream{(step.weights.n + 15) / 16, (step.weights.k + kSliceColumns - 1) / kSliceColumns, launch.matrix.slices_per_chunk,
-                (step.weights.k + U::kColumns - 1) / U::kColumns, 0};
-  const int n_items = stream.n_tiles * launch.matrix.n_chunks, blocks = gridDim.x, block = blockIdx.x;
+  const int n_tiles = (step.weights.n + 15) / 16, n_slices = (step.weights.k + kSliceColumns - 1) / kSliceColumns;
+  const int units_per_tile = (step.weights.k + U::kColumns - 1) / U::kColumns, slices_per_chunk = launch.matrix.slices_per_chunk;
+  const int n_items = n_tiles * launch.matrix.n_chunks, blocks = gridDim.x, block = blockIdx.x;
   const int first_item = static_cast<int>(static_cast<int64_t>(n_items) * block / blocks);
-  stream.end_item = static_cast<int>(static_cast<int64_t>(n_items) * (block + 1) / blocks);
-  const auto units_in = [&](int slice) { return min(kUnits, stream.units_per_tile - slice * kUnits); };
+  const int end_item = static_cast<int>(static_cast<int64_t>(n_items) * (block + 1) / blocks);
+  const int first_chunk = first_item / n_tiles;
+  Cursor now{first_item, 0, first_item - first_chunk * n_tiles, first_chunk};
+  now.skip(warp, launch.matrix, n_tiles, n_slices);
 
-  // Copies run ahead of the sums: a group of copies for each unit, empty behind the last one.
-  unsigned char* ring = shared + warp * kStreamUnits * kSlotBytes;
-  const uint32_t ring_at = shared_address(ring);
-  Cursor ahead{first_item, warp};
-  ahead.settle(stream);
+  // Copies run two slices ahead of the sums: a group of copies for each unit, empty where there is none.
+  unsigned char* ring = shared + warp * kRing * kSlotBytes;
+  Cursor ahead = now;
   const uint8_t* from = nullptr;
-  int left = 0, fill = 0;
-  const auto fetch_next = [&] {
-    if (left == 0 && ahead.item < stream.end_item) {
-      const int slice = stream.first_slice(ahead.item) + ahead.slice;
-      from = pointer<uint8_t>(step.weights.units,
-                              (static_cast<int64_t>(stream.tile_of(ahead.item)) * stream.units_per_tile + slice * kUnits) * U::kBytes);
-      left = units_in(slice);
-      ahead.slice += kStreamWarps;
-      ahead.settle(stream);
-    }
-    if (left > 0) {
-      fetch_unit(U{}, ring_at + fill * kSlotBytes, from, lane);
-      from += U::kBytes;
-      --left;
-    }
-    fill = fill + 1 == kStreamUnits ? 0 : fill + 1;
-    commit_copies();
+  int n_ahead = 0;
+  const auto next_slice = [&] {
+    n_ahead = 0;
+    if (ahead.item >= end_item) return;
+    const int slice = ahead.chunk * slices_per_chunk + ahead.slice;
+    from = pointer<uint8_t>(step.weights.units, (static_cast<int64_t>(ahead.tile) * units_per_tile + slice * kUnits) * U::kBytes);
+    n_ahead = min(kUnits, units_per_tile - slice * kUnits);
+    ahead.skip(kWarps, launch.matrix, n_tiles, n_slices);
   };
-  for (int i = 0; i < kStreamUnits - 1; ++i) fetch_next();
+  const uint32_t ring_at = shared_address(ring);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    next_slice();
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+      if (i < n_ahead) fetch_unit(U{}, ring_at + (half * kUnits + i) * kSlotBytes, from + i * U::kBytes, lane);
+      commit_copies();
+    }
+  }
 
   wait_for_previous();
   const int n_rows = row_count(step.rows) * step.parts;
-  if (n_rows == 0 || first_item == stream.end_item) {
+  if (n_rows == 0 || first_item == end_item) {
     wait_copies<0>();
     return;
   }
   // Rows of the chunks that the block has; sums of columns without a row are not read.
-  const int padded = (step.weights.k + 63) / 64 * 64, first_chunk = first_item / stream.n_tiles;
-  const int first_column = first_chunk * stream.slices_per_chunk * kSliceColumns;
-  const int n_columns = min(launch.chunks_per_block * stream.slices_per_chunk * kSliceColumns, padded - first_column);
+  const int padded = (step.weights.k + 63) / 64 * 64, first_column = first_chunk * slices_per_chunk * kSliceColumns;
+  const int row_stride = launch.chunks_per_block * slices_per_chunk * kSliceColumns + 8;
+  const int n_chunks_of_8 = min(row_stride - 8, padded - first_column) / 8;
   auto* rows = reinterpret_cast<uint16_t*>(shared + launch.rows_at);
-  const int row_stride = launch.chunks_per_block * stream.slices_per_chunk * kSliceColumns + 8;
-  for (int i = threadIdx.x; i < n_rows * (n_columns / 8); i += kStreamWarps * 32) {
-    const int m = i / (n_columns / 8), column = i % (n_columns / 8) * 8;
+  for (int m = 0; m < n_rows; ++m) {
     const int row = step.parts == 1 ? m : m / step.parts, part = step.parts == 1 ? 0 : m % step.parts;
-    const auto* x = pointer<uint16_t>(step.x.base, row * step.x.stride) + part * padded + first_column + column;
-    *reinterpret_cast<uint4*>(rows + m * row_stride + column) = *reinterpret_cast<const uint4*>(x);
+    const auto* x = reinterpret_cast<const uint4*>(pointer<uint16_t>(step.x.base, row * step.x.stride) + part * padded + first_column);
+#pragma unroll 2
+    for (int i = threadIdx.x; i < n_chunks_of_8; i += kWarps * 32) *reinterpret_cast<uint4*>(rows + m * row_stride + i * 8) = x[i];
   }
   __syncthreads();
 
   const uint32_t lane_rows = shared_address(rows) + (min(lane % 8, n_rows - 1) * row_stride + lane / 8 * 8) * 2;
   const bool split = launch.matrix.n_chunks > 1;
   MatrixPlace at{warp, lane, lane / 4, lane % 4, 0, 0};
-  Cursor now{first_item, warp};
-  now.settle(stream);
-  int take = 0;
-  for (int turn = first_item, n = 0; turn < stream.end_item; turn += launch.items_per_turn, ++n) {
-    const int end = min(turn + launch.items_per_turn, stream.end_item);
-    auto* sums_at = reinterpret_cast<float4*>(shared + launch.sums_at) + n % 2 * launch.items_per_turn * stream.slices_per_chunk * 32;
+  int half = 0;
+  for (int turn = first_item, n = 0; turn < end_item; turn += launch.items_per_turn, ++n) {
+    const int end = min(turn + launch.items_per_turn, end_item);
+    auto* sums_at = reinterpret_cast<float4*>(shared + launch.sums_at) + n % 2 * launch.items_per_turn * slices_per_chunk * 32;
+#pragma unroll 1
     while (now.item < end) {
-      const int slice = stream.first_slice(now.item) + now.slice, n_units = units_in(slice);
-      uint32_t x_at = lane_rows + (slice * kSliceColumns - first_column) * 2;
+      const int slice = now.chunk * slices_per_chunk + now.slice, n_units = min(kUnits, units_per_tile - slice * kUnits);
+      const uint32_t x_at = lane_rows + (slice * kSliceColumns - first_column) * 2, slots_at = ring_at + half * kUnits * kSlotBytes;
+      const unsigned char* slots = ring + half * kUnits * kSlotBytes;
       float sums[1][1][4] = {};
-#pragma unroll 4
-      for (int i = 0; i < n_units; ++i) {
-        wait_copies<kStreamUnits - 2>();
+      next_slice();
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i) {
+        wait_copies<kRing - 1>();
         U unit;
-        take_unit(unit, ring + take * kSlotBytes, lane);
-        take = take + 1 == kStreamUnits ? 0 : take + 1;
-        add_unit<U, 1>(unit, x_at, 0, sums);
-        x_at += U::kColumns * 2;
-        fetch_next();
+        take_unit(unit, slots + i * kSlotBytes, lane);
+        if (i < n_units) add_unit<U, 1>(unit, x_at + i * U::kColumns * 2, 0, sums);
+        if (i < n_ahead) fetch_unit(U{}, slots_at + i * kSlotBytes, from + i * U::kBytes, lane);
+        commit_copies();
       }
+      half ^= 1;
       if (split) {
-        at.tile = stream.tile_of(now.item);
+        at.tile = now.tile;
         write_part<1>(launch.matrix, at, slice, sums[0]);
       } else {
-        sums_at[((now.item - turn) * stream.slices_per_chunk + now.slice) * 32 + lane] =
+        sums_at[((now.item - turn) * slices_per_chunk + now.slice) * 32 + lane] =
             make_float4(sums[0][0][0], sums[0][0][1], sums[0][0][2], sums[0][0][3]);
       }
-      now.slice += kStreamWarps;
-      now.settle(stream);
+      now.skip(kWarps, launch.matrix, n_tiles, n_slices);
     }
     if (split) __threadfence();
     __syncthreads();
-    for (int item = turn + warp; item < end; item += kStreamWarps) {
-      at.tile = stream.tile_of(item);
+    for (int item = turn + warp; item < end; item += kWarps) {
+      at.tile = item % n_tiles;
       float total[1][4] = {};
       if (split) {
         uint32_t ticket = 0;
@@ -160,16 +160,16 @@ __device__ __forceinline__ void multiply_stream(const StreamLaunch& launch) {
         if (lane == 0) ticket = atomicInc(pointer<uint32_t>(launch.matrix.tickets) + at.tile, last);
         if (__shfl_sync(~0u, ticket, 0) != last) continue;
         __threadfence();
-        sum_parts<1>(launch.matrix, at, stream.n_slices, total);
+        sum_parts<1>(launch.matrix, at, n_slices, total);
       } else {
         float group[1][4] = {};
-        for (int slice = 0; slice < stream.n_slices; ++slice) {
-          const float4 sum = sums_at[((item - turn) * stream.slices_per_chunk + slice) * 32 + lane];
+        for (int slice = 0; slice < n_slices; ++slice) {
+          const float4 sum = sums_at[((item - turn) * slices_per_chunk + slice) * 32 + lane];
           group[0][0] += sum.x, group[0][1] += sum.y, group[0][2] += sum.z, group[0][3] += sum.w;
-          if ((slice + 1) % (kGroupColumns / kSliceColumns) == 0 || slice + 1 == stream.n_slices) add_and_clear<1>(total, group);
+          if ((slice + 1) % (kGroupColumns / kSliceColumns) == 0 || slice + 1 == n_slices) add_and_clear<1>(total, group);
         }
       }
-      write_results<1>(step, at, n_rows, total);
+      write_results<1>(step, at, n_rows, total, reinterpret_cast<float*>(shared + launch.results_at) + warp * 128);
     }
   }
   wait_copies<0>();
@@ -177,8 +177,8 @@ __device__ __forceinline__ void multiply_stream(const StreamLaunch& launch) {
 
 }  // namespace kvik::cuda
 
-#define KVIK_STREAM(name, format)                                                \
-  extern "C" __global__ void __launch_bounds__(kvik::cuda::kStreamWarps * 32, 1) \
-      name(const __grid_constant__ kvik::cuda::StreamLaunch launch) {            \
-    kvik::cuda::multiply_stream<kvik::device::WeightFormat::format>(launch);     \
+#define KVIK_STREAM(name, format)                                                                                    \
+  extern "C" __global__ void __launch_bounds__(kvik::cuda::stream_warps(kvik::device::WeightFormat::format) * 32, 1) \
+      name(const __grid_constant__ kvik::cuda::StreamLaunch launch) {                                                \
+    kvik::cuda::multiply_stream<kvik::device::WeightFormat::format>(launch);                                         \
   }

@@ -7,7 +7,7 @@
 
 namespace kvik::device {
 
-inline constexpr int kMostHeadDim = 512;  // of keys and of values, in attention kernels
+inline constexpr int kMostHeadDim = 512;  // planes times elements of a key or value, in attention kernels
 
 // planes: 1 for f16, 2 for f32. Throws Error(kBadArgument) unless all counts are at least 1 and of a sane size.
 KvLayout kv_layout(int planes, int64_t n_heads, int64_t key_dim, int64_t value_dim);

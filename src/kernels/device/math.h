@@ -7,10 +7,13 @@
 
 // Elementary functions on one number, with the same bits on the host and in device kernels: only operations that IEEE 754 defines, fma
 // where it is written. The polynomials are those of kernels/cpu/body/math.h. Compile without contraction (-ffp-contract=off, --fmad=false).
+// KVIK_BOTH_CALL: long ones, which a kernel calls: instructions that are not in its cache cost more than the call.
 #ifdef __CUDACC__
 #define KVIK_BOTH __host__ __device__ __forceinline__
+#define KVIK_BOTH_CALL inline __host__ __device__ __noinline__
 #else
 #define KVIK_BOTH inline
+#define KVIK_BOTH_CALL inline
 #endif
 
 namespace kvik::device {
@@ -62,7 +65,7 @@ KVIK_BOTH float exp_of(float x) {
 }
 
 // 1 ulp (2 within 1e-3 of 1). Zero gives -inf, negative numbers NaN.
-KVIK_BOTH float log_of(float x) {
+KVIK_BOTH_CALL float log_of(float x) {
   const bool tiny = x < 1.17549435e-38f;
   const uint32_t shifted = bits_of(tiny ? x * 8388608.0f : x) - 0x3f3504f3u;
   const float exponent = static_cast<float>(static_cast<int32_t>(shifted) >> 23) - (tiny ? 23.0f : 0.0f);
@@ -88,7 +91,7 @@ KVIK_BOTH float log_of(float x) {
 }
 
 // 2 ulp.
-KVIK_BOTH float tanh_of(float x) {
+KVIK_BOTH_CALL float tanh_of(float x) {
   const float a = absolute(x), z = x * x;
   float p = 2.147536958e-3f;
   p = fused(p, z, -8.182673715e-3f);
@@ -101,7 +104,7 @@ KVIK_BOTH float tanh_of(float x) {
 }
 
 // 2 ulp.
-KVIK_BOTH float erf_of(float x) {
+KVIK_BOTH_CALL float erf_of(float x) {
   const float a = absolute(x), z = x * x, t = a < 4.0f ? a : 4.0f;
   float p = 8.345225069e-5f;
   p = fused(p, z, -8.137437399e-4f);
@@ -124,7 +127,7 @@ KVIK_BOTH float erf_of(float x) {
 }
 
 // Sine (quarter 0) and cosine (quarter 1). The remainder of large arguments is found in double.
-KVIK_BOTH float sine_of(float x, uint32_t quarter) {
+KVIK_BOTH_CALL float sine_of(float x, uint32_t quarter) {
   if (!(absolute(x) < infinity())) return float_of(0x7fc00000u);
   float r;
   uint32_t quadrant;
@@ -176,7 +179,7 @@ KVIK_BOTH double exp2_wide(double x) {  // |x| < 1000
   return p * __builtin_bit_cast(double, static_cast<uint64_t>(static_cast<int64_t>(n) + 1023) << 52);
 }
 
-KVIK_BOTH float pow_of(float a, float b) {
+KVIK_BOTH_CALL float pow_of(float a, float b) {
   if (b == 0.0f || a == 1.0f) return 1.0f;
   if (a != a || b != b) return a != a ? a : b;
   if (b == 1.0f) return a;
@@ -203,7 +206,7 @@ KVIK_BOTH float pow_of(float a, float b) {
   return negative ? -y : y;
 }
 
-KVIK_BOTH float softplus_of(float x) {
+KVIK_BOTH_CALL float softplus_of(float x) {
   if (x != x) return x;
   const float e = exp_of(-absolute(x)), u = 1.0f + e, rest = u - 1.0f;
   return (x > 0.0f ? x : 0.0f) + (rest == 0.0f ? e : log_of(u) * (e / rest));
@@ -215,7 +218,7 @@ KVIK_BOTH float round_even(float x) {
   return with_sign_of(y, x);
 }
 
-KVIK_BOTH float unary_of(Unary op, float x) {
+KVIK_BOTH_CALL float unary_of(Unary op, float x) {
   switch (op) {
     case Unary::kNeg: return float_of(bits_of(x) ^ 0x80000000u);
     case Unary::kAbs: return absolute(x);
@@ -248,7 +251,7 @@ KVIK_BOTH float unary_of(Unary op, float x) {
 
 KVIK_BOTH float truth(bool value) { return value ? 1.0f : 0.0f; }
 
-KVIK_BOTH float binary_of(Binary op, float a, float b) {
+KVIK_BOTH_CALL float binary_of(Binary op, float a, float b) {
   switch (op) {
     case Binary::kAdd: return a + b;
     case Binary::kSub: return a - b;
@@ -277,7 +280,7 @@ KVIK_BOTH float clip_of(float x, float low, float high) {
   return y > high ? high : y;
 }
 
-KVIK_BOTH float rounded_of(float x, const Rounding& r) {
+KVIK_BOTH_CALL float rounded_of(float x, const Rounding& r) {
   const float y = round_even(x / r.step), z = y < r.low ? r.low : y;
   return (z > r.high ? r.high : z) * r.unit;
 }
