@@ -107,6 +107,7 @@ Json stage_json(const PlanInfo& plan) {
           {"operations", plan.operations},
           {"fused", plan.fused},
           {"unfused", plan.unfused},
+          {"host_steps", plan.host_steps},
           {"attention", plan.attention},
           {"weights", plan.weights},
           {"bytes_per_token", plan.bytes_per_token},

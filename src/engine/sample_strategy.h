@@ -38,6 +38,7 @@ class SampleStrategy final : public Strategy {
   // Throws Error(kBadArgument) if options are out of range.
   SampleStrategy(std::shared_ptr<const sample::Sampler> sampler, SampleOptions options);
 
+  int n_candidates() const override;
   std::span<const sample::Continuation> advance(std::span<const Sequence> branches, Workers& workers) override;
   double mask_ms() const override;
   Finish finish() const override { return samples_.front().finish; }

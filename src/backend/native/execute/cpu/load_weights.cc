@@ -1,4 +1,4 @@
-#include "backend/native/execute/load_weights.h"
+#include "backend/native/execute/cpu/load_weights.h"
 
 #include <algorithm>
 #include <chrono>
@@ -18,91 +18,6 @@ using cpu::WeightFormat;
 
 constexpr int64_t kChunkBytes = int64_t{8} << 20;  // of a file that are packed before their pages are dropped
 constexpr int64_t kLookedUpColumns = 4096;
-
-constexpr cpu::BlockFormat kQ8{.bits = 8, .block = 32};
-constexpr cpu::BlockFormat kQ4{.bits = 4, .block = 32};
-
-struct Uses {
-  bool multiplied = false, looked_up = false, gives_output = false;
-};
-
-std::vector<Uses> uses_of(const Plan& plan) {
-  std::vector<Uses> uses(plan.weights.size());
-  for (const Op& op : plan.ops) {
-    if (const auto* embed = op.as<Embed>()) uses[static_cast<size_t>(embed->weight)].looked_up = true;
-    if (const auto* matmul = op.as<Matmul>()) {
-      for (const int w : matmul->weights) {
-        uses[static_cast<size_t>(w)].multiplied = true;
-        if (plan.output.is_value() && op.out.front() == plan.output.index) uses[static_cast<size_t>(w)].gives_output = true;
-      }
-    }
-  }
-  return uses;
-}
-
-WeightFormat float_format(DType stored) {
-  return stored == DType::kF16 ? WeightFormat::kF16 : stored == DType::kBF16 ? WeightFormat::kBF16 : WeightFormat::kF32;
-}
-
-int64_t bytes_of(WeightFormat format, const PlanWeight& weight) {
-  switch (format) {
-    case WeightFormat::kBlocks8: return cpu::block_layout(kQ8, weight.k, weight.n).size_bytes;
-    case WeightFormat::kBlocks4: return cpu::block_layout(kQ4, weight.k, weight.n).size_bytes;
-    case WeightFormat::kChannels8: return cpu::channel_layout(weight.k, weight.n).size_bytes;
-    default: return cpu::float_layout(format, weight.k, weight.n).size_bytes;
-  }
-}
-
-bool is_four_bits(const Plan& plan, const WeightPart& part) {
-  const DType dtype = stored_dtype(plan, part);
-  return dtype == DType::kU4 || dtype == DType::kI4 || part.quantization.bits == 4;
-}
-
-// Scales that the kernels can keep: not one for each k, and blocks of a power of two from 16 on.
-bool keeps_codes(const Plan& plan, const WeightPart& part) {
-  const int64_t block = part.quantization.block;
-  if (block > 0 && (block < 16 || (block & (block - 1)) != 0)) return false;
-  if (part.quantization.kind != Quantization::Kind::kLinear || block > 0) return true;
-  const onnx::TensorData* scales = stored_data(plan, part.scales);
-  const bool along_k = part.quantization.axis == (part.n_major ? 1 : 0);
-  return scales != nullptr && (scales->n_elements == 1 || !along_k);
-}
-
-ChosenWeight choose(const Plan& plan, const PlanWeight& weight, const Uses& uses, WeightChoice choice) {
-  ChosenWeight chosen;
-  const WeightPart& part = weight.parts.front();
-  const bool quantised = static_cast<bool>(part.quantization);
-  chosen.is_multiplied = uses.multiplied;
-  chosen.activations = weight.activations;
-  if (!uses.multiplied) {
-    chosen.as_stored = quantised;
-    chosen.format =
-        quantised ? (is_four_bits(plan, part) ? WeightFormat::kBlocks4 : WeightFormat::kBlocks8) : float_format(stored_dtype(plan, part));
-    chosen.size_bytes = static_cast<int64_t>(storage_bytes(stored_dtype(plan, part), weight.k * weight.n));
-    return chosen;
-  }
-  const bool quantises = choice == WeightChoice::kQ8 || choice == WeightChoice::kQ4;
-  if (weight.activations == Activations::kBytes) {  // an integer product keeps its meaning in every format
-    chosen.as_stored = true;
-    chosen.format = WeightFormat::kChannels8;
-  } else if (quantised && keeps_codes(plan, part) && choice != WeightChoice::kF32 && choice != WeightChoice::kF16) {
-    chosen.as_stored = true;
-    chosen.format = is_four_bits(plan, part) ? WeightFormat::kBlocks4 : WeightFormat::kBlocks8;
-    if (quantises) chosen.activations = Activations::kBlocks;
-  } else if (quantises) {
-    // What gives the logits, or is the table of embeddings too, keeps eight bits: four cost more there than anywhere.
-    const bool eight = choice == WeightChoice::kQ8 || uses.looked_up || uses.gives_output;
-    chosen.format = eight ? WeightFormat::kBlocks8 : WeightFormat::kBlocks4;
-    chosen.activations = Activations::kBlocks;
-  } else {
-    chosen.format = choice == WeightChoice::kF16   ? WeightFormat::kF16
-                    : choice == WeightChoice::kF32 ? WeightFormat::kF32
-                                                   : float_format(quantised ? DType::kF32 : stored_dtype(plan, part));
-    chosen.activations = Activations::kFloats;
-  }
-  chosen.size_bytes = bytes_of(chosen.format, weight);
-  return chosen;
-}
 
 void check_memory(const std::vector<ChosenWeight>& chosen) {
   int64_t needed = 0;
@@ -140,8 +55,8 @@ cpu::WeightLayout stored_layout(const cpu::QuantSource& first, const PlanWeight&
 cpu::WeightLayout layout_of(const ChosenWeight& chosen, const WeightSource& first, const PlanWeight& weight) {
   if (chosen.format == WeightFormat::kChannels8) return cpu::channel_layout(weight.k, weight.n);
   if (chosen.as_stored) return stored_layout(*first.codes, weight);
-  if (chosen.format == WeightFormat::kBlocks8) return cpu::block_layout(kQ8, weight.k, weight.n);
-  if (chosen.format == WeightFormat::kBlocks4) return cpu::block_layout(kQ4, weight.k, weight.n);
+  if (chosen.format == WeightFormat::kBlocks8) return cpu::block_layout(kQ8Blocks, weight.k, weight.n);
+  if (chosen.format == WeightFormat::kBlocks4) return cpu::block_layout(kQ4Blocks, weight.k, weight.n);
   return cpu::float_layout(chosen.format, weight.k, weight.n);
 }
 
@@ -258,33 +173,20 @@ void check_constants(const Plan& plan) {
 
 }  // namespace
 
-std::vector<ChosenWeight> choose_weights(const Plan& plan, WeightChoice choice) {
-  const std::vector<Uses> uses = uses_of(plan);
-  std::vector<ChosenWeight> chosen;
-  for (size_t i = 0; i < plan.weights.size(); ++i) chosen.push_back(choose(plan, plan.weights[i], uses[i], choice));
-  return chosen;
-}
-
-std::string_view format_name(const ChosenWeight& weight) {
-  switch (weight.format) {
-    case WeightFormat::kF16: return "f16";
-    case WeightFormat::kBF16: return "bf16";
-    case WeightFormat::kBlocks8: return "q8";
-    case WeightFormat::kBlocks4: return "q4";
-    case WeightFormat::kChannels8: return "int8";
-    default: return "f32";
-  }
-}
-
-std::vector<LoadedWeight> load_weights(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log) {
+void load_each_weight(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log,
+                      const std::function<void(size_t, LoadedWeight)>& take) {
   const std::vector<ChosenWeight> chosen = choose_weights(plan, choice);
-  check_memory(chosen);
   check_constants(plan);
   int64_t total_bytes = 0;
   for (const ChosenWeight& weight : chosen) total_bytes += weight.is_multiplied ? weight.size_bytes : 0;
   PackingProgress progress(total_bytes, log);
+  for (size_t i = 0; i < chosen.size(); ++i) take(i, load_one(plan, plan.weights[i], chosen[i], pool, progress));
+}
+
+std::vector<LoadedWeight> load_weights(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log) {
+  check_memory(choose_weights(plan, choice));
   std::vector<LoadedWeight> loaded;
-  for (size_t i = 0; i < chosen.size(); ++i) loaded.push_back(load_one(plan, plan.weights[i], chosen[i], pool, progress));
+  load_each_weight(plan, choice, pool, log, [&](size_t, LoadedWeight weight) { loaded.push_back(std::move(weight)); });
   return loaded;
 }
 
@@ -307,7 +209,7 @@ cpu::WeightLayout saved_layout(const PlanWeight& weight, const ChosenWeight& cho
     return cpu::float_layout(chosen.format, weight.k, weight.n);
   if (blocks.bits != (chosen.format == WeightFormat::kBlocks8 ? 8 : 4)) bad_saved("has another number of bits than the plan asks for");
   const cpu::WeightLayout layout = cpu::block_layout(blocks, weight.k, weight.n);
-  if (!chosen.as_stored && (layout.size_bytes != chosen.size_bytes || layout.block != kQ8.block))
+  if (!chosen.as_stored && (layout.size_bytes != chosen.size_bytes || layout.block != kQ8Blocks.block))
     bad_saved("has other blocks than the plan asks for");
   return layout;
 }

@@ -2,19 +2,18 @@
 
 #include <algorithm>
 
-#include "backend/native/execute/execute.h"
+#include "backend/native/execute/cpu/cpu_values.h"
 
 namespace kvik::native {
 
 // The operations of a plan on the rows of one section of one call.
 class Frame {
  public:
-  Frame(Runner& runner, Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences)
-      : runner_(runner),
-        plan_(runner.plan()),
-        kernels_(*runner.parts_.kernels),
-        pool_(*runner.parts_.pool),
-        section_(section),
+  Frame(CpuValues& values, std::span<const RunRow> rows, std::span<const RunSequence> sequences)
+      : values_(values),
+        plan_(*values.plan),
+        kernels_(*values.kernels),
+        pool_(*values.pool),
         rows_(rows),
         sequences_(sequences) {}
 
@@ -32,11 +31,11 @@ class Frame {
   const std::byte* bytes_at(const Reader& reader, int64_t row) const {
     if (reader.table < 0) return reader.base + row * reader.stride;
     const RunRow& at = rows_[static_cast<size_t>(row)];
-    return runner_.tables_[at.beyond ? 1 : 0].row(reader.table, at.position) + reader.offset;
+    return values_.tables->row(reader.table, at) + reader.offset;
   }
   const float* at(const Reader& reader, int64_t row) const { return reinterpret_cast<const float*>(bytes_at(reader, row)); }
   std::byte* out_bytes(ValueIndex value, int64_t row) const {
-    const Runner::View& view = runner_.views_[static_cast<size_t>(value)];
+    const CpuValues::View& view = values_.views[static_cast<size_t>(value)];
     return view.base + row * view.stride;
   }
   float* out(const Op& op, int64_t row, size_t i = 0) const { return reinterpret_cast<float*>(out_bytes(op.out[i], row)); }
@@ -107,14 +106,12 @@ class Frame {
   bool has_none(const Input& input, int64_t row) const;
   bool leave_empty(const Op& op, int64_t row) const;
 
-  Runner& runner_;
+  CpuValues& values_;
   const Plan& plan_;
   const cpu::CpuKernels& kernels_;
   ThreadPool& pool_;
-  const Op::Section section_;
   std::span<const RunRow> rows_;
   std::span<const RunSequence> sequences_;
-  OpIndex index_ = kNoIndex;  // of the operation that runs
 };
 
 }  // namespace kvik::native

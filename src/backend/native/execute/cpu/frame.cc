@@ -1,4 +1,4 @@
-#include "backend/native/execute/frame.h"
+#include "backend/native/execute/cpu/frame.h"
 
 #include <cstring>
 #include <fmt/format.h>
@@ -8,7 +8,6 @@
 namespace kvik::native {
 
 void Frame::run(OpIndex index) {
-  index_ = index;
   const Op& op = plan_.ops[static_cast<size_t>(index)];
   std::visit([&](const auto& args) { run(op, args); }, op.args);
 }
@@ -16,7 +15,7 @@ void Frame::run(OpIndex index) {
 Frame::Reader Frame::reader(const Input& input) const {
   switch (input.kind) {
     case Input::Kind::kValue: {
-      const Runner::View& view = runner_.views_[static_cast<size_t>(input.index)];
+      const CpuValues::View& view = values_.views[static_cast<size_t>(input.index)];
       return {view.base + input.offset * element_bytes(plan_.value(input.index).dtype), view.stride};
     }
     case Input::Kind::kConstant: {
@@ -52,7 +51,7 @@ int64_t token_at(const std::byte* bytes, bool narrow) {
 void Frame::run(const Op& op, const Embed& args) {
   const bool narrow = op.in[0].is_value() && plan_.value(op.in[0].index).dtype == DType::kI32;
   const Reader tokens = reader(op.in[0]);
-  const LoadedWeight& weight = runner_.parts_.weights[static_cast<size_t>(args.weight)];
+  const LoadedWeight& weight = values_.weights[static_cast<size_t>(args.weight)];
   const PlanWeight& table = plan_.weights[static_cast<size_t>(args.weight)];
   each_row(op, 4 * table.k, [&](int64_t row) {
     int64_t token = token_at(bytes_at(tokens, row), narrow);

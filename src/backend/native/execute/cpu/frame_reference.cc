@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "backend/graph/convert.h"
-#include "backend/native/execute/frame.h"
+#include "backend/native/execute/cpu/frame.h"
 #include "kvik/error.h"
 #include "onnx/eval/kernel.h"
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -7,26 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "backend/native/execute/weight_choice.h"
 #include "backend/native/plan/plan.h"
 #include "base/log.h"
 #include "base/mapped_file.h"
 #include "kernels/cpu/pack.h"
 
 namespace kvik::native {
-
-enum class WeightChoice : uint8_t { kAsStored, kF32, kF16, kQ8, kQ4 };
-
-// How one matrix of a plan will be kept: decided from types and sizes alone, before anything is read.
-struct ChosenWeight {
-  bool is_multiplied = false;  // by rows: packed; otherwise only looked up, straight from the file
-  bool as_stored = false;      // quantised codes, scales and zero points are taken as they are
-  cpu::WeightFormat format = cpu::WeightFormat::kF32;
-  Activations activations = Activations::kFloats;
-  int64_t size_bytes = 0;  // about, before anything is read; of the file where it is not packed
-};
-std::vector<ChosenWeight> choose_weights(const Plan& plan, WeightChoice choice);
-// "f32", "f16", "bf16", "q8", "q4", "int8"
-std::string_view format_name(const ChosenWeight& weight);
 
 struct LoadedWeight {
   cpu::Weights packed;  // no view where it is only looked up; no memory where `mapped` has the bytes
@@ -45,6 +33,9 @@ struct LoadedWeight {
 // naming a weight that holds an infinity or NaN. Says how far it is when it takes longer than a second. The file's pages are dropped as
 // they are packed, so that they add no more than some tens of megabytes to the memory of the result.
 std::vector<LoadedWeight> load_weights(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log);
+// The same, one after another, for a caller that keeps them elsewhere: memory is the caller's to check.
+void load_each_weight(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log,
+                      const std::function<void(size_t index, LoadedWeight weight)>& take);
 
 // One packed matrix in a file: its place, and what of its layout does not follow from the plan.
 struct SavedWeight {

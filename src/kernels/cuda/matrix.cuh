@@ -1,0 +1,407 @@
+#pragma once
+
+#include "kernels/cuda/common.cuh"
+
+// Products of up to 64 rows with packed weights. Weights go from memory straight into registers, a slice of them ahead; rows go through
+// shared memory, slice by slice. A warp has one tile of 16 columns, so that all sums over k stay in its registers, in the order of order.h.
+namespace kvik::cuda {
+
+__device__ __forceinline__ uint4 load_once(const void* p) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+  return v;
+}
+__device__ __forceinline__ uint32_t load_once_word(const void* p) {
+  uint32_t v;
+  asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
+__device__ __forceinline__ uint32_t subtract_halves(uint32_t a, uint32_t b) {
+  uint32_t r;
+  asm("sub.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+}
+__device__ __forceinline__ uint32_t fused_halves(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t r;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  return r;
+}
+
+// Per format: how a lane keeps a unit, and the fragment of each of its steps.
+template <WeightFormat kFormat>
+struct Unit;
+
+template <>
+struct Unit<WeightFormat::kF16> {
+  static constexpr int kColumns = 32, kBytes = 1024, kPlanes = 1;
+  static constexpr bool kBlocks = false;
+  uint4 words[2];
+  __device__ __forceinline__ void load(const uint8_t* unit, int lane) {
+    words[0] = load_once(unit + lane * 16);
+    words[1] = load_once(unit + 512 + lane * 16);
+  }
+  __device__ __forceinline__ uint4 fragment(int step, int = 0) const { return words[step]; }
+};
+
+template <>
+struct Unit<WeightFormat::kF32> {
+  static constexpr int kColumns = 32, kBytes = 2048, kPlanes = 2;
+  static constexpr bool kBlocks = false;
+  uint4 words[4];
+  __device__ __forceinline__ void load(const uint8_t* unit, int lane) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words[i] = load_once(unit + i * 512 + lane * 16);
+  }
+  __device__ __forceinline__ uint4 fragment(int step, int plane = 0) const { return words[plane * 2 + step]; }
+};
+
+// Codes become exact f16 integers: 1024 + code has the code in its low bits.
+__device__ __forceinline__ uint4 fragment_of_bytes(uint32_t low, uint32_t high, uint32_t zero, uint32_t zero8) {
+  return {subtract_halves(__byte_perm(low, 0x64646464, 0x4140), zero), subtract_halves(__byte_perm(low, 0x64646464, 0x4342), zero8),
+          subtract_halves(__byte_perm(high, 0x64646464, 0x4140), zero), subtract_halves(__byte_perm(high, 0x64646464, 0x4342), zero8)};
+}
+// Registers 1 and 3 are taken 16 times larger, 1024 + 16 code, and scaled back exactly: 64 + code.
+__device__ __forceinline__ uint4 fragment_of_nibbles(uint32_t word, uint32_t zero, uint32_t zero8) {
+  const uint32_t high = word >> 8, sixteenth = 0x2c002c00u;
+  return {subtract_halves((word & 0x000f000fu) | 0x64006400u, zero), fused_halves((word & 0x00f000f0u) | 0x64006400u, sixteenth, zero8),
+          subtract_halves((high & 0x000f000fu) | 0x64006400u, zero), fused_halves((high & 0x00f000f0u) | 0x64006400u, sixteenth, zero8)};
+}
+
+template <>
+struct Unit<WeightFormat::kQ8> {
+  static constexpr int kColumns = 32, kBytes = 544, kPlanes = 1;
+  static constexpr bool kBlocks = true;
+  uint4 words;
+  uint32_t scales;  // of columns g and g + 8
+  __device__ __forceinline__ void load(const uint8_t* unit, int lane) {
+    words = load_once(unit + lane * 16);
+    scales = load_once_word(unit + 512 + lane / 4 * 4);
+  }
+  __device__ __forceinline__ float2 block_scales(int) const { return __half22float2(*reinterpret_cast<const __half2*>(&scales)); }
+  __device__ __forceinline__ uint4 fragment(int step, int = 0) const {
+    return step == 0 ? fragment_of_bytes(words.x, words.y, 0x64806480u, 0x64806480u)
+                     : fragment_of_bytes(words.z, words.w, 0x64806480u, 0x64806480u);
+  }
+};
+
+template <>
+struct Unit<WeightFormat::kQ8Zero> {
+  static constexpr int kColumns = 32, kBytes = 640, kPlanes = 1;
+  static constexpr bool kBlocks = true;
+  uint4 words, scales;  // scale and zero point of column g, of column g + 8
+  __device__ __forceinline__ void load(const uint8_t* unit, int lane) {
+    words = load_once(unit + lane * 16);
+    scales = load_once(unit + 512 + lane / 4 * 16);
+  }
+  __device__ __forceinline__ float2 block_scales(int) const { return {float_of(scales.x), float_of(scales.z)}; }
+  __device__ __forceinline__ uint4 fragment(int step, int = 0) const {
+    const uint32_t zero = __byte_perm(scales.y, 0, 0x1010), zero8 = __byte_perm(scales.w, 0, 0x1010);
+    return step == 0 ? fragment_of_bytes(words.x, words.y, zero, zero8) : fragment_of_bytes(words.z, words.w, zero, zero8);
+  }
+};
+
+template <>
+struct Unit<WeightFormat::kQ4> {
+  static constexpr int kColumns = 64, kBytes = 576, kPlanes = 1;
+  static constexpr bool kBlocks = true;
+  uint4 words;
+  uint32_t scales[2];
+  __device__ __forceinline__ void load(const uint8_t* unit, int lane) {
+    words = load_once(unit + lane * 16);
+    scales[0] = load_once_word(unit + 512 + lane / 4 * 4);
+    scales[1] = load_once_word(unit + 544 + lane / 4 * 4);
+  }
+  __device__ __forceinline__ float2 block_scales(int block) const {
+    return __half22float2(*reinterpret_cast<const __half2*>(&scales[block]));
+  }
+  __device__ __forceinline__ uint4 fragment(int step, int = 0) const {
+    const uint32_t word = step == 0 ? words.x : step == 1 ? words.y : step == 2 ? words.z : words.w;
+    return fragment_of_nibbles(word, 0x64086408u, 0xd480d480u);
+  }
+};
+
+template <>
+struct Unit<WeightFormat::kQ4Zero> {
+  static constexpr int kColumns = 64, kBytes = 768, kPlanes = 1;
+  static constexpr bool kBlocks = true;
+  uint4 words, scales[2];
+  __device__ __forceinline__ void load(const uint8_t* unit, int lane) {
+    words = load_once(unit + lane * 16);
+    scales[0] = load_once(unit + 512 + lane / 4 * 16);
+    scales[1] = load_once(unit + 640 + lane / 4 * 16);
+  }
+  __device__ __forceinline__ float2 block_scales(int block) const { return {float_of(scales[block].x), float_of(scales[block].z)}; }
+  __device__ __forceinline__ uint4 fragment(int step, int = 0) const {
+    const uint32_t word = step == 0 ? words.x : step == 1 ? words.y : step == 2 ? words.z : words.w;
+    const uint32_t zero = __byte_perm(scales[step / 2].y, 0, 0x1010), zero8 = __byte_perm(scales[step / 2].w, 0, 0x1010);
+    return fragment_of_nibbles(word, zero, subtract_halves(0x63806380u, zero8));  // 960 - (1024 + z) = -(64 + z)
+  }
+};
+
+// Units that a lane keeps in flight: enough to hide memory, few enough to spill nothing.
+template <WeightFormat kFormat, int kRowGroups>
+constexpr int kUnitsAhead = kFormat == WeightFormat::kF32 || kFormat == WeightFormat::kQ4Zero ||
+                                    (kFormat == WeightFormat::kQ4 && kRowGroups > 2)
+                                ? 4
+                                : 8;
+
+struct MatrixPlace {
+  int warp, lane, g, t, tile, first_row;
+};
+
+// y = sum * scales (+ bias) (+ residual). The results of a warp go through its shared memory, kRowGroups * 128 floats, so that neighboring
+// lanes write neighboring columns.
+template <int kRowGroups>
+__device__ __forceinline__ void write_results(const Matrix& step, const MatrixPlace& at, int n_rows, const float (&total)[kRowGroups][4],
+                                              float* shared) {
+#pragma unroll
+  for (int j = 0; j < kRowGroups; ++j)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) shared[(j * 8 + at.t * 2 + i % 2) * 16 + at.g + i / 2 * 8] = total[j][i];
+  __syncwarp();
+  const int n = at.tile * 16 + at.lane % 16;
+  if (n < step.weights.n) {
+    const float scale = step.weights.scales != Address::kNone ? pointer<float>(step.weights.scales)[n] : 1.0f;
+    const float bias = step.bias != Address::kNone ? pointer<float>(step.bias)[n] : 0.0f;
+#pragma unroll 1
+    for (int r = at.lane / 16; r < kRowGroups * 8; r += 2) {
+      const int m = at.first_row + r;
+      if (m >= n_rows) break;
+      const int row = step.parts == 1 ? m : m / step.parts, part = step.parts == 1 ? 0 : m % step.parts;
+      if (!is_selected(step.selection, row)) continue;
+      const int64_t column = static_cast<int64_t>(part) * step.weights.n + n;
+      float y = shared[r * 16 + at.lane % 16] * pointer<float>(step.scale.base, row * step.scale.stride)[part];
+      if (step.weights.scales != Address::kNone) y = y * scale;
+      if (step.bias != Address::kNone) y = y + bias;
+      if (step.residual.base != Address::kNone) y = y + pointer<float>(step.residual.base, row * step.residual.stride)[column];
+      pointer<float>(step.out.base, row * step.out.stride)[column] = y;
+    }
+  }
+  __syncwarp();
+}
+
+// Sums of a tile and row group in `parts`, by slice or by group: one float4 per lane and 8 rows.
+template <int kRowGroups>
+__device__ __forceinline__ float4* part_of(const MatrixLaunch& launch, const MatrixPlace& at, int index) {
+  const int64_t n_tiles = (launch.step.weights.n + 15) / 16;
+  return pointer<float4>(launch.parts) + ((static_cast<int64_t>(index) * gridDim.z + blockIdx.z) * n_tiles + at.tile) * (kRowGroups * 32) +
+         at.lane;
+}
+template <int kRowGroups>
+__device__ __forceinline__ void write_part(const MatrixLaunch& launch, const MatrixPlace& at, int index,
+                                           const float (&sum)[kRowGroups][4]) {
+  float4* part = part_of<kRowGroups>(launch, at, index);
+#pragma unroll
+  for (int j = 0; j < kRowGroups; ++j) __stcg(part + j * 32, make_float4(sum[j][0], sum[j][1], sum[j][2], sum[j][3]));
+}
+
+// Adds up what all blocks of a tile left: slices into groups, groups into the total.
+template <int kRowGroups>
+__device__ __forceinline__ void sum_parts(const MatrixLaunch& launch, const MatrixPlace& at, int n_slices, float (&total)[kRowGroups][4]) {
+  const int per_group = launch.keeps_slices ? kGroupColumns / kSliceColumns : 1;
+  const int n_parts = launch.keeps_slices ? n_slices : (n_slices * kSliceColumns + kGroupColumns - 1) / kGroupColumns;
+#pragma unroll
+  for (int j = 0; j < kRowGroups; ++j) {
+    float4 sum = make_float4(0, 0, 0, 0), group = make_float4(0, 0, 0, 0);
+#pragma unroll 2
+    for (int i = 0; i < n_parts; ++i) {
+      const float4 part = __ldcg(part_of<kRowGroups>(launch, at, i) + j * 32);
+      group.x += part.x, group.y += part.y, group.z += part.z, group.w += part.w;
+      if ((i + 1) % per_group == 0 || i + 1 == n_parts) {
+        sum.x += group.x, sum.y += group.y, sum.z += group.z, sum.w += group.w;
+        group = make_float4(0, 0, 0, 0);
+      }
+    }
+    total[j][0] = sum.x, total[j][1] = sum.y, total[j][2] = sum.z, total[j][3] = sum.w;
+  }
+}
+
+template <int kRowGroups>
+__device__ __forceinline__ void add_and_clear(float (&to)[kRowGroups][4], float (&from)[kRowGroups][4]) {
+#pragma unroll
+  for (int j = 0; j < kRowGroups; ++j)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to[j][i] += from[j][i], from[j][i] = 0.0f;
+}
+
+// One unit times rows in shared memory, whose groups of 8 are `group_bytes` apart and, in two planes, follow one another. The sums are
+// high.high, high.low and low.high.
+template <class U, int kRowGroups>
+__device__ __forceinline__ void add_unit(const U& unit, uint32_t x_at, int group_bytes,
+                                         float (&sums)[U::kPlanes == 2 ? 3 : 1][kRowGroups][4]) {
+#pragma unroll
+  for (int block = 0; block < U::kColumns / kBlockColumns; ++block) {
+    const uint4 a = unit.fragment(block * 2), b = unit.fragment(block * 2 + 1);
+    uint4 a_low, b_low;
+    if constexpr (U::kPlanes == 2) a_low = unit.fragment(0, 1), b_low = unit.fragment(1, 1);
+    float2 scales;
+    if constexpr (U::kBlocks) scales = unit.block_scales(block);
+#pragma unroll
+    for (int j = 0; j < kRowGroups; ++j) {
+      uint32_t x[4];
+      load_matrices(x, x_at + j * group_bytes + block * kBlockColumns * 2);
+      if constexpr (U::kBlocks) {
+        float c[4] = {0, 0, 0, 0};
+        mma(c, a.x, a.y, a.z, a.w, x[0], x[1]);
+        mma(c, b.x, b.y, b.z, b.w, x[2], x[3]);
+        sums[0][j][0] = fused(scales.x, c[0], sums[0][j][0]);
+        sums[0][j][1] = fused(scales.x, c[1], sums[0][j][1]);
+        sums[0][j][2] = fused(scales.y, c[2], sums[0][j][2]);
+        sums[0][j][3] = fused(scales.y, c[3], sums[0][j][3]);
+      } else {
+        mma(sums[0][j], a.x, a.y, a.z, a.w, x[0], x[1]);
+        mma(sums[0][j], b.x, b.y, b.z, b.w, x[2], x[3]);
+      }
+      if constexpr (U::kPlanes == 2) {
+        mma(sums[2][j], a_low.x, a_low.y, a_low.z, a_low.w, x[0], x[1]);
+        mma(sums[2][j], b_low.x, b_low.y, b_low.z, b_low.w, x[2], x[3]);
+        load_matrices(x, x_at + (kRowGroups + j) * group_bytes);
+        mma(sums[1][j], a.x, a.y, a.z, a.w, x[0], x[1]);
+        mma(sums[1][j], b.x, b.y, b.z, b.w, x[2], x[3]);
+      }
+    }
+  }
+}
+
+// The next slice of x: rows behind the last one and columns behind the last unit are zeros.
+template <int kRowGroups, int kPlanes>
+__device__ __forceinline__ void fetch_rows(const Matrix& step, int first_row, int n_rows, int slice, uint32_t stage) {
+  const int padded = (step.weights.k + 63) / 64 * 64;
+#pragma unroll 2
+  for (int i = threadIdx.x; i < kPlanes * kRowGroups * 8 * 32; i += kTilesPerBlock * 32) {
+    const int chunk = i % 32, r = i / 32 % (kRowGroups * 8), plane = i / 32 / (kRowGroups * 8);
+    const int m = first_row + r, row = step.parts == 1 ? m : m / step.parts, part = step.parts == 1 ? 0 : m % step.parts;
+    const int column = slice * kSliceColumns + chunk * 8;
+    const bool there = m < n_rows && column < padded;
+    const __half* x = pointer<__half>(step.x.base, there ? row * step.x.stride : 0);
+    copy_async(stage + (i / 32 * kMatrixRowStride + chunk * 8) * 2, x + (there ? (part * kPlanes + plane) * padded + column : 0), there);
+  }
+}
+
+template <WeightFormat kFormat, int kRowGroups>
+__device__ __forceinline__ void multiply(const MatrixLaunch& launch) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  using U = Unit<kFormat>;
+  constexpr int kUnits = kSliceColumns / U::kColumns, kSlicesPerGroup = kGroupColumns / kSliceColumns, kPlanes = U::kPlanes,
+                kChains = kPlanes == 2 ? 3 : 1;
+  constexpr int kStageBytes = kPlanes * kRowGroups * 8 * kMatrixRowStride * 2;
+  constexpr int kAhead = kUnitsAhead<kFormat, kRowGroups>;
+  start_next();
+  const Matrix& step = launch.step;
+  const int n_tiles = (step.weights.n + 15) / 16, units_per_tile = (step.weights.k + U::kColumns - 1) / U::kColumns;
+  const int n_slices = (step.weights.k + kSliceColumns - 1) / kSliceColumns;
+  MatrixPlace at{static_cast<int>(threadIdx.x) / 32, static_cast<int>(threadIdx.x) % 32};
+  at.g = at.lane / 4, at.t = at.lane % 4;
+  const int own_tile = static_cast<int>(blockIdx.x) * kTilesPerBlock + at.warp;
+  at.tile = min(own_tile, n_tiles - 1);
+  at.first_row = static_cast<int>(blockIdx.z) * kRowGroups * 8;
+  const int first_slice = static_cast<int>(blockIdx.y) * launch.slices_per_chunk;
+  const int end_slice = min(first_slice + launch.slices_per_chunk, n_slices);
+  const int first_unit = first_slice * kUnits, end_unit = min(end_slice * kUnits, units_per_tile);
+  const uint8_t* units = pointer<uint8_t>(step.weights.units, static_cast<int64_t>(at.tile) * units_per_tile * U::kBytes);
+
+  U ahead[kAhead];
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i)
+    if (first_unit + i < end_unit) ahead[i].load(units + static_cast<int64_t>(first_unit + i) * U::kBytes, at.lane);
+  wait_for_previous();
+  const int n_rows = row_count(step.rows) * step.parts;
+  if (at.first_row >= n_rows) return;
+
+  const uint32_t rows_at = shared_address(shared);
+#pragma unroll
+  for (int i = 0; i < kMatrixStages - 1; ++i) {
+    if (first_slice + i < end_slice)
+      fetch_rows<kRowGroups, kPlanes>(step, at.first_row, n_rows, first_slice + i, rows_at + i * kStageBytes);
+    commit_copies();
+  }
+  float sums[kChains][kRowGroups][4] = {}, group[kRowGroups][4] = {}, total[kRowGroups][4] = {};
+  const uint32_t lane_offset = (at.lane % 8 * kMatrixRowStride + at.lane / 8 * 8) * 2;
+  int slice = first_slice, stage = 0;
+
+  const auto begin_slice = [&] {
+    wait_copies<kMatrixStages - 2>();
+    __syncthreads();
+    const int next = slice + kMatrixStages - 1;
+    if (next < end_slice)
+      fetch_rows<kRowGroups, kPlanes>(step, at.first_row, n_rows, next,
+                                      rows_at + (stage + kMatrixStages - 1) % kMatrixStages * kStageBytes);
+    commit_copies();
+  };
+  const auto end_slice_sums = [&] {
+    if constexpr (kPlanes == 2) {
+#pragma unroll
+      for (int j = 0; j < kRowGroups; ++j)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          sums[0][j][i] += (sums[1][j][i] + sums[2][j][i]) * (1.0f / kPlaneStep);
+          sums[1][j][i] = sums[2][j][i] = 0.0f;
+        }
+    }
+    if (launch.n_chunks > 1 && launch.keeps_slices) {
+      if (own_tile < n_tiles) write_part<kRowGroups>(launch, at, slice, sums[0]);
+#pragma unroll
+      for (int j = 0; j < kRowGroups; ++j)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums[0][j][i] = 0.0f;
+    } else {
+      add_and_clear<kRowGroups>(group, sums[0]);
+      if ((slice + 1) % kSlicesPerGroup == 0 || slice + 1 == end_slice) {
+        if (launch.n_chunks > 1 && own_tile < n_tiles) write_part<kRowGroups>(launch, at, slice / kSlicesPerGroup, group);
+        add_and_clear<kRowGroups>(total, group);
+      }
+    }
+    ++slice;
+    stage = (stage + 1) % kMatrixStages;
+  };
+  // Indices of `ahead` are constants: it is in registers.
+  constexpr int kTurn = kAhead < kUnits ? kAhead : kUnits;  // units of one slice in `ahead`
+  int unit = first_unit;
+  while (slice < end_slice) {
+#pragma unroll
+    for (int first = 0; first < kAhead; first += kTurn) {
+      if (slice < end_slice) {
+        begin_slice();
+        uint32_t x_at = rows_at + stage * kStageBytes + lane_offset;
+#pragma unroll 1
+        for (int turn = 0; turn < kUnits; turn += kTurn) {
+#pragma unroll
+          for (int i = 0; i < kTurn; ++i) {
+            if (unit < end_unit) {
+              add_unit<U, kRowGroups>(ahead[first + i], x_at, 8 * kMatrixRowStride * 2, sums);
+              if (unit + kAhead < end_unit) ahead[first + i].load(units + static_cast<int64_t>(unit + kAhead) * U::kBytes, at.lane);
+            }
+            ++unit;
+            x_at += U::kColumns * 2;
+          }
+        }
+        end_slice_sums();
+      }
+    }
+  }
+
+  if (launch.n_chunks > 1) {
+    __shared__ bool is_last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      const auto count = static_cast<uint32_t>(launch.n_chunks - 1);
+      is_last = atomicInc(pointer<uint32_t>(launch.tickets) + blockIdx.z * gridDim.x + blockIdx.x, count) == count;
+    }
+    __syncthreads();
+    if (!is_last) return;
+    __threadfence();
+    if (own_tile < n_tiles) sum_parts<kRowGroups>(launch, at, n_slices, total);
+  }
+  __syncthreads();  // the rows in shared memory are done with
+  auto* results = reinterpret_cast<float*>(shared) + at.warp * kRowGroups * 128;
+  if (own_tile < n_tiles) write_results<kRowGroups>(step, at, n_rows, total, results);
+}
+
+#define KVIK_MATRIX(name, format, row_groups, blocks_per_unit)                                   \
+  extern "C" __global__ void __launch_bounds__(kvik::cuda::kTilesPerBlock * 32, blocks_per_unit) \
+      name(const __grid_constant__ kvik::cuda::MatrixLaunch launch) {                            \
+    kvik::cuda::multiply<kvik::device::WeightFormat::format, row_groups>(launch);                \
+  }
+
+}  // namespace kvik::cuda
