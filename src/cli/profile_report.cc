@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/cpu_features.h"
+#include "base/new_file.h"
 #include "cli/output.h"
 #include "kvik/inspect.h"
 
