@@ -22,7 +22,7 @@ def pull(repository: str, *, revision: str = "main", variant: str | None = None,
         flags += ["--variant", variant]
     if folder is not None:
         flags += ["--folder", folder]
-    return pathlib.Path(command.run_json("pull", repository, *flags)["folder"])
+    return pathlib.Path(command.run_json("pull", repository, *flags)["path"])
 
 
 def from_pretrained(name: str, *, revision: str = "main", local_files_only: bool = False, **options: Unpack[LoadOptions]) -> Model:
