@@ -179,7 +179,8 @@ class Lowering {
     const bool wide = step.weights.format == WeightFormat::kF32;
     const int64_t n_rows = int64_t{step.rows.most} * step.parts;
     const int row_groups = row_groups_for(step.weights.format, n_rows);
-    const int n_tiles = ceil_div(step.weights.n, 16), blocks = ceil_div(n_tiles, kTilesPerBlock), z = ceil_div(n_rows, row_groups * 8);
+    const int n_tiles = ceil_div(step.weights.n, 16), blocks = ceil_div(n_tiles, tiles_per_block(row_groups)),
+              z = ceil_div(n_rows, row_groups * 8);
     const int n_slices = ceil_div(step.weights.k, kSliceColumns), slices_per_group = kGroupColumns / kSliceColumns;
 
     MatrixLaunch launch{.step = step, .slices_per_chunk = n_slices, .n_chunks = 1, .keeps_slices = false};
@@ -197,8 +198,8 @@ class Lowering {
                                    static_cast<size_t>(row_groups) * 32 * 16);
       launch.tickets = target_.tickets;
     }
-    push(fmt::format("matrix_{}_{}", format_name(step.weights.format), row_groups), {blocks, launch.n_chunks, z}, kTilesPerBlock * 32,
-         matrix_shared_bytes(row_groups, wide ? 2 : 1), launch);
+    push(fmt::format("matrix_{}_{}", format_name(step.weights.format), row_groups), {blocks, launch.n_chunks, z},
+         tiles_per_block(row_groups) * 32, matrix_shared_bytes(row_groups, wide ? 2 : 1), launch);
   }
 
   void launch(const Attend& step) {

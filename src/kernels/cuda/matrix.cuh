@@ -163,18 +163,31 @@ __device__ __forceinline__ void write_results(const Matrix& step, const MatrixPl
   if (n < step.weights.n) {
     const float scale = step.weights.scales != Address::kNone ? pointer<float>(step.weights.scales)[n] : 1.0f;
     const float bias = step.bias != Address::kNone ? pointer<float>(step.bias)[n] : 0.0f;
+    constexpr int kBatch = 4 * (kRowGroups < 2 ? 1 : 2);  // rows whose operands are in flight
 #pragma unroll 1
-    for (int r = at.lane / 16; r < kRowGroups * 8; r += 2) {
-      const int m = at.first_row + r;
-      if (m >= n_rows) break;
-      const int row = step.parts == 1 ? m : m / step.parts, part = step.parts == 1 ? 0 : m % step.parts;
-      if (!is_selected(step.selection, row)) continue;
-      const int64_t column = static_cast<int64_t>(part) * step.weights.n + n;
-      float y = shared[r * 16 + at.lane % 16] * pointer<float>(step.scale.base, row * step.scale.stride)[part];
-      if (step.weights.scales != Address::kNone) y = y * scale;
-      if (step.bias != Address::kNone) y = y + bias;
-      if (step.residual.base != Address::kNone) y = y + pointer<float>(step.residual.base, row * step.residual.stride)[column];
-      pointer<float>(step.out.base, row * step.out.stride)[column] = y;
+    for (int base = at.lane / 16; base < kRowGroups * 8 && at.first_row + base < n_rows; base += 2 * kBatch) {
+      float x_scale[kBatch], residual[kBatch];
+      float* out[kBatch];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const int m = at.first_row + base + 2 * k;
+        const int row = step.parts == 1 ? m : m / step.parts, part = step.parts == 1 ? 0 : m % step.parts;
+        out[k] = nullptr;
+        if (m >= n_rows || !is_selected(step.selection, row)) continue;
+        const int64_t column = static_cast<int64_t>(part) * step.weights.n + n;
+        x_scale[k] = pointer<float>(step.scale.base, row * step.scale.stride)[part];
+        residual[k] = step.residual.base != Address::kNone ? pointer<float>(step.residual.base, row * step.residual.stride)[column] : 0.0f;
+        out[k] = pointer<float>(step.out.base, row * step.out.stride) + column;
+      }
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        if (out[k] == nullptr) continue;
+        float y = shared[(base + 2 * k) * 16 + at.lane % 16] * x_scale[k];
+        if (step.weights.scales != Address::kNone) y = y * scale;
+        if (step.bias != Address::kNone) y = y + bias;
+        if (step.residual.base != Address::kNone) y = y + residual[k];
+        *out[k] = y;
+      }
     }
   }
   __syncwarp();
@@ -200,16 +213,24 @@ template <int kRowGroups>
 __device__ __forceinline__ void sum_parts(const MatrixLaunch& launch, const MatrixPlace& at, int n_slices, float (&total)[kRowGroups][4]) {
   const int per_group = launch.keeps_slices ? kGroupColumns / kSliceColumns : 1;
   const int n_parts = launch.keeps_slices ? n_slices : (n_slices * kSliceColumns + kGroupColumns - 1) / kGroupColumns;
+  constexpr int kBatch = 8;  // parts in flight
 #pragma unroll
   for (int j = 0; j < kRowGroups; ++j) {
     float4 sum = make_float4(0, 0, 0, 0), group = make_float4(0, 0, 0, 0);
-#pragma unroll 2
-    for (int i = 0; i < n_parts; ++i) {
-      const float4 part = __ldcg(part_of<kRowGroups>(launch, at, i) + j * 32);
-      group.x += part.x, group.y += part.y, group.z += part.z, group.w += part.w;
-      if ((i + 1) % per_group == 0 || i + 1 == n_parts) {
-        sum.x += group.x, sum.y += group.y, sum.z += group.z, sum.w += group.w;
-        group = make_float4(0, 0, 0, 0);
+#pragma unroll 1
+    for (int base = 0; base < n_parts; base += kBatch) {
+      float4 part[kBatch];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) part[k] = __ldcg(part_of<kRowGroups>(launch, at, min(base + k, n_parts - 1)) + j * 32);
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const int i = base + k;
+        if (i >= n_parts) continue;
+        group.x += part[k].x, group.y += part[k].y, group.z += part[k].z, group.w += part[k].w;
+        if ((i + 1) % per_group == 0 || i + 1 == n_parts) {
+          sum.x += group.x, sum.y += group.y, sum.z += group.z, sum.w += group.w;
+          group = make_float4(0, 0, 0, 0);
+        }
       }
     }
     total[j][0] = sum.x, total[j][1] = sum.y, total[j][2] = sum.z, total[j][3] = sum.w;
@@ -263,18 +284,24 @@ __device__ __forceinline__ void add_unit(const U& unit, uint32_t x_at, int group
   }
 }
 
-// The next slice of x: rows behind the last one and columns behind the last unit are zeros.
+// The next slice of x: rows behind the last one and columns behind the last unit are zeros. A thread has one piece of 8 columns, in every
+// n-th row.
 template <int kRowGroups, int kPlanes>
 __device__ __forceinline__ void fetch_rows(const Matrix& step, int first_row, int n_rows, int slice, uint32_t stage) {
-  const int padded = (step.weights.k + 63) / 64 * 64;
-#pragma unroll 2
-  for (int i = threadIdx.x; i < kPlanes * kRowGroups * 8 * 32; i += kTilesPerBlock * 32) {
-    const int chunk = i % 32, r = i / 32 % (kRowGroups * 8), plane = i / 32 / (kRowGroups * 8);
-    const int m = first_row + r, row = step.parts == 1 ? m : m / step.parts, part = step.parts == 1 ? 0 : m % step.parts;
-    const int column = slice * kSliceColumns + chunk * 8;
-    const bool there = m < n_rows && column < padded;
-    const __half* x = pointer<__half>(step.x.base, there ? row * step.x.stride : 0);
-    copy_async(stage + (i / 32 * kMatrixRowStride + chunk * 8) * 2, x + (there ? (part * kPlanes + plane) * padded + column : 0), there);
+  constexpr int kRowsAtOnce = tiles_per_block(kRowGroups);
+  const int padded = (step.weights.k + 63) / 64 * 64, piece = threadIdx.x % 32, column = slice * kSliceColumns + piece * 8;
+  const int64_t stride = step.x.stride;
+  const uint8_t* x = pointer<uint8_t>(step.x.base, column * 2);
+#pragma unroll
+  for (int plane = 0; plane < kPlanes; ++plane) {
+#pragma unroll 4
+    for (int r = threadIdx.x / 32; r < kRowGroups * 8; r += kRowsAtOnce) {
+      const int m = first_row + r;
+      const bool there = m < n_rows && column < padded;
+      int64_t offset = m * stride + plane * padded * 2;
+      if (step.parts != 1) offset = m / step.parts * stride + (m % step.parts * kPlanes + plane) * padded * 2;
+      copy_async(stage + ((plane * kRowGroups * 8 + r) * kMatrixRowStride + piece * 8) * 2, there ? x + offset : nullptr, there);
+    }
   }
 }
 
@@ -292,7 +319,7 @@ __device__ __forceinline__ void multiply(const MatrixLaunch& launch) {
   const int n_slices = (step.weights.k + kSliceColumns - 1) / kSliceColumns;
   MatrixPlace at{static_cast<int>(threadIdx.x) / 32, static_cast<int>(threadIdx.x) % 32};
   at.g = at.lane / 4, at.t = at.lane % 4;
-  const int own_tile = static_cast<int>(blockIdx.x) * kTilesPerBlock + at.warp;
+  const int own_tile = static_cast<int>(blockIdx.x) * tiles_per_block(kRowGroups) + at.warp;
   at.tile = min(own_tile, n_tiles - 1);
   at.first_row = static_cast<int>(blockIdx.z) * kRowGroups * 8;
   const int first_slice = static_cast<int>(blockIdx.y) * launch.slices_per_chunk;
@@ -398,10 +425,10 @@ __device__ __forceinline__ void multiply(const MatrixLaunch& launch) {
   if (own_tile < n_tiles) write_results<kRowGroups>(step, at, n_rows, total, results);
 }
 
-#define KVIK_MATRIX(name, format, row_groups, blocks_per_unit)                                   \
-  extern "C" __global__ void __launch_bounds__(kvik::cuda::kTilesPerBlock * 32, blocks_per_unit) \
-      name(const __grid_constant__ kvik::cuda::MatrixLaunch launch) {                            \
-    kvik::cuda::multiply<kvik::device::WeightFormat::format, row_groups>(launch);                \
+#define KVIK_MATRIX(name, format, row_groups, blocks_per_unit)                                                \
+  extern "C" __global__ void __launch_bounds__(kvik::cuda::tiles_per_block(row_groups) * 32, blocks_per_unit) \
+      name(const __grid_constant__ kvik::cuda::MatrixLaunch launch) {                                         \
+    kvik::cuda::multiply<kvik::device::WeightFormat::format, row_groups>(launch);                             \
   }
 
 }  // namespace kvik::cuda

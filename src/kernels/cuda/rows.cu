@@ -38,7 +38,6 @@ __device__ __forceinline__ Written run_op(const RowOp& op, RowMemory& memory) {
 extern "C" __global__ void __launch_bounds__(kRowThreads) row_program(const __grid_constant__ RowProgram program) {
   extern __shared__ __align__(16) unsigned char slots[];
   __shared__ float scratch[kRowThreads / 32 * kvik::device::kStrands + 1];
-  __shared__ Resident resident[kRowSlots];
   __shared__ kvik::device::Row row;
   __shared__ RowMemory memory;
   __shared__ RowOp ops[kMostRowOps];  // arguments of a kernel are slow to read through pointers
@@ -52,14 +51,13 @@ extern "C" __global__ void __launch_bounds__(kRowThreads) row_program(const __gr
   for (int index = blockIdx.x; index < n_rows; index += gridDim.x) {
     if (threadIdx.x == 0) {
       row = rows[index];
-      memory = {{&row, index}, slots, program.slot_bytes, resident, scratch, 0, 0, 0};
+      memory = {{&row, index}, slots, program.slot_bytes, {}, scratch, 0, 0, 0};
     }
-    if (threadIdx.x < kRowSlots) resident[threadIdx.x] = {0, 0};
     __syncthreads();
     for (int i = 0; i < program.n_ops; ++i) {
       const Written written = run_op(ops[i], memory);
       __syncthreads();
-      if (threadIdx.x == 0) remember(resident, memory, written);
+      if (threadIdx.x == 0) remember(memory, written);
       __syncthreads();
     }
   }
