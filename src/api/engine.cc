@@ -103,7 +103,7 @@ Stream::State::State(std::shared_ptr<const Model::State> of, std::span<const Tok
   stream_.emplace(std::move(sequence), std::move(strategy));
   stream_->recompute = !options.use_cache;
   if (sampling_ == nullptr) return;
-  stream_->speculation = api::make_speculation(*model, options, api::longest_sequence(setup_, capacity));
+  stream_->speculation = api::make_speculation(*model, options, setup_, capacity);
   const bool begun = stream_->speculation == nullptr || stream_->speculation->begin(prompt_ids, {nullptr, options.cancelled});
   if (!begun) end_early(Finish::kCancelled);
 }

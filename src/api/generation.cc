@@ -85,7 +85,7 @@ void Generation::State::begin(const GenerateOptions& options) {
   sampling = static_cast<engine::SampleStrategy*>(strategy.get());
   ids.reserve(std::min<size_t>(static_cast<size_t>(setup.max_new_tokens), 4096));
   session->stream.strategy = std::move(strategy);
-  session->stream.speculation = api::make_speculation(model, options, api::longest_sequence(setup, capacity));
+  session->stream.speculation = api::make_speculation(model, options, setup, capacity);
   const bool begun = session->stream.speculation == nullptr ||
                      session->stream.speculation->begin(prompt_ids, watch_from(static_cast<int>(prompt_ids.size()), options));
   if (!begun) finish = Finish::kCancelled;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "engine/draft.h"
+#include "engine/forced_text.h"
 #include "engine/lookup.h"
 
 namespace kvik::api {
@@ -60,16 +61,24 @@ bool uses_draft(const Model::State& model, const GenerateOptions& options) {
   return options.draft != nullptr && model.traits().exact && model.traits().can_rewind;
 }
 
-std::unique_ptr<engine::Speculation> make_speculation(const Model::State& model, const GenerateOptions& options, size_t max_length) {
-  if (!asks_for_speculation(options)) return nullptr;
+std::unique_ptr<engine::Speculation> make_speculation(const Model::State& model, const GenerateOptions& options, const TargetSetup& setup,
+                                                      int capacity) {
+  const bool asked = asks_for_speculation(options), forced = setup.options.constraint != nullptr && options.use_cache;
+  if (!asked && !forced) return nullptr;
   if (!model.traits().exact || !model.traits().can_rewind) {
+    if (!asked) return nullptr;
     Log(model.options.log)
         .warning(fmt::format("speculation is off: {}",
                              model.traits().exact ? "this model keeps a recurrent state, which cannot be rewound"
                                                   : fmt::format("on the {} backend it could change the result", model.traits().name)));
     return nullptr;
   }
+  const size_t max_length = longest_sequence(setup, capacity);
   std::vector<std::unique_ptr<engine::Proposer>> proposers;
+  if (forced) {
+    const auto encode = [tokenizer = model.tokenizer](std::string_view text) { return tokenizer->encode(text, {.add_special = false}); };
+    proposers.push_back(std::make_unique<engine::ForcedTextProposer>(setup.options.constraint, encode));
+  }
   if (options.speculate == Speculate::kLookup) {
     const bool other_sessions = model.options.reuse_prefixes;
     proposers.push_back(std::make_unique<engine::LookupProposer>(other_sessions ? model.decoder->shared_backend() : nullptr, max_length));

@@ -14,7 +14,9 @@ void check_speculation(const Model::State& model, const GenerateOptions& options
 // Whether make_speculation() gives a draft model the prompt too.
 bool uses_draft(const Model::State& model, const GenerateOptions& options);
 
-// Null if the options do not ask for it, or if the backend cannot compute tokens ahead without changing the result, which is logged.
-std::unique_ptr<engine::Speculation> make_speculation(const Model::State& model, const GenerateOptions& options, size_t max_length);
+// After new_strategy(). Text that a constraint forces is always computed ahead; the rest if the options ask for it. Null if there is
+// nothing to propose, or if the backend cannot compute tokens ahead without changing the result, which is logged if it was asked for.
+std::unique_ptr<engine::Speculation> make_speculation(const Model::State& model, const GenerateOptions& options, const TargetSetup& setup,
+                                                      int capacity);
 
 }  // namespace kvik::api

@@ -1,4 +1,4 @@
-#include "cli/command.h"
+#include "cli/network.h"
 
 namespace kvik::cli {
 
@@ -9,10 +9,8 @@ void add_transcribe(Commands commands);
 void add_embed(Commands commands);
 void add_inspect(Commands commands);
 void add_models(Commands commands);
-void add_pull(Commands commands);
 void add_verify(Commands commands);
 void add_bench(Commands commands);
-void add_serve(Commands commands);
 void add_score(Commands commands);
 void add_tokenize(Commands commands);
 void add_render(Commands commands);

@@ -5,7 +5,7 @@
 #include <map>
 #include <sys/resource.h>
 
-#include "cli/pull.h"
+#include "cli/network.h"
 #include "cli/validators.h"
 #include "kvik/compile_cache.h"
 
@@ -46,7 +46,9 @@ void add_weights_option(CLI::App& command, const std::string& name, Weights& wei
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options, Terminal& terminal) {
-  command.add_option("MODEL", options.model, "Folder, .onnx file, or name of a model on the search path or in the hub cache")->required()->option_text(" ");
+  command.add_option("MODEL", options.model, "Folder, .onnx file, or name of a model on the search path or in the hub cache")
+      ->required()
+      ->option_text(" ");
   add_load_options(command, options, terminal);
 }
 

@@ -5,9 +5,9 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/inspect.h"
+#include "cli/network.h"
 #include "cli/output.h"
 #include "kvik/compile_cache.h"
-#include "kvik/hub.h"
 
 namespace kvik::cli {
 namespace {
@@ -109,9 +109,7 @@ int clear_cache(const Terminal& terminal) {
   return print_freed(static_cast<int64_t>(clear_compile_cache(default_compile_cache())), terminal);
 }
 
-int remove_model(const std::string& repository, const Terminal& terminal) {
-  return print_freed(hub::remove(repository, hub::settings_of_environment()), terminal);
-}
+int remove_model(const std::string& repository, const Terminal& terminal) { return print_freed(remove_pulled(repository), terminal); }
 
 int check_cache(const Terminal& terminal) {
   const std::vector<CompiledFile> damaged = check_compile_cache(default_compile_cache());

@@ -151,6 +151,20 @@ bool Matcher::accept(TokenId token) {
   return true;
 }
 
+std::string Matcher::forced_text(size_t most_bytes) {
+  use_current_states();
+  Work work(kMostWorkPerMask);
+  std::string text;
+  TextState* state = state_;
+  while (text.size() < most_bytes && !state->complete()) {
+    const std::optional<uint8_t> byte = states_->states.only_byte(state, work);
+    if (!byte) break;
+    text += static_cast<char>(*byte);
+    state = states_->states.next(state, *byte, work);
+  }
+  return text;
+}
+
 bool Matcher::can_end() const { return state_->complete(); }
 bool Matcher::must_end() const { return state_->only_end(); }
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 
 #include "base/token.h"
@@ -62,6 +63,8 @@ class Matcher {
   Allowed allowed();
   // Appends a token. False, and the text stays as it is, if no match begins with the result.
   bool accept(TokenId token);
+  // The bytes that every match continues with; at most so many.
+  std::string forced_text(size_t most_bytes);
   bool can_end() const;
   bool must_end() const;  // it may end, and nothing may follow
 

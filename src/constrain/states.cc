@@ -199,6 +199,16 @@ bool TextStates::leads_to_one(TextState* state, std::span<const ByteRange> bytes
   return true;
 }
 
+std::optional<uint8_t> TextStates::only_byte(TextState* state, Work& work) {
+  std::optional<uint8_t> only;
+  for (int byte = 0; byte < 256; ++byte) {
+    if (next(state, static_cast<uint8_t>(byte), work)->is_dead()) continue;
+    if (only) return std::nullopt;
+    only = static_cast<uint8_t>(byte);
+  }
+  return only;
+}
+
 TextState* TextStates::import(const TextStates& other, const TextState& state) {
   const std::scoped_lock lock(mutex_, const_cast<std::mutex&>(other.mutex_));
   found_.clear();

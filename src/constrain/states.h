@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -60,6 +61,9 @@ class TextStates {
   // After any plain character (is_plain() of token_trie.h), if all of them lead to the same state; `mixed()` if not.
   TextState* next_plain(TextState* state, Work& work);
   const TextState* mixed() const { return &mixed_; }
+
+  // The byte that follows in every match, if there is only one; of a state that is not dead.
+  std::optional<uint8_t> only_byte(TextState* state, Work& work);
 
   // The same state of other states of the same automaton.
   TextState* import(const TextStates& other, const TextState& state);

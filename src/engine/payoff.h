@@ -51,7 +51,7 @@ class Payoff {
   int n_since_plain_ = 0;
   int n_without_other_ = 0;  // runs since a second idea was proposed
   double account_ms_ = 0;
-  std::array<Kind, kEvidenceKinds> kinds_ = {{{0.3}, {0.6}, {0.8}, {0.8}, {0.8}, {0.3}}};
+  std::array<Kind, kEvidenceKinds> kinds_ = {{{0.3}, {0.6}, {0.8}, {0.8}, {0.8}, {0.9}, {0.3}}};
 };
 
 }  // namespace kvik::engine

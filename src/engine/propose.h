@@ -17,9 +17,10 @@ enum class Evidence {
   kLongMatch,     // many of them
   kOtherSession,  // all tokens so far have occurred in another session
   kDraft,         // a smaller model
+  kForced,        // a constraint allows no other text
   kOther,         // a second idea, if the first turns out to be wrong
 };
-inline constexpr size_t kEvidenceKinds = 6;
+inline constexpr size_t kEvidenceKinds = 7;
 
 // Guesses the tokens that follow a sequence, which only grows from one call to the next. Used by one thread at a time.
 class Proposer {

@@ -100,6 +100,21 @@ TEST(Constraints, SpeculationGivesTheSameTokens) {
   }
 }
 
+TEST(Constraints, ForcedTextIsComputedAheadAndGivesTheSameTokens) {
+  const Constraint constraint = Constraint::grammar("root ::= (\"the little fox said to the old bear: \" [a-z]+ \". \"){9}");
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    GenerateOptions options{.max_tokens = 200, .sampling = {.temperature = 0.5, .seed = seed}, .constraint = constraint};
+    Generation ahead = tales().generate(kPrompt, options);
+    ahead.text();
+    EXPECT_GT(ahead.metrics().accepted_tokens, 0);
+    options.use_cache = false;
+    Generation plain = tales().generate(kPrompt, options);
+    plain.text();
+    EXPECT_EQ(plain.metrics().proposed_tokens, 0);
+    EXPECT_EQ(ahead.ids(), plain.ids());
+  }
+}
+
 TEST(Constraints, BeamsFindTextsThatMatch) {
   GenerateOptions options{.max_tokens = 40, .beams = 4, .constraint = Constraint::regex("(The|A) [a-z]{3,8} [a-z]{3,8}\\.")};
   Generation generation = tales().generate(kPrompt, options);

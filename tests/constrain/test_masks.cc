@@ -94,6 +94,30 @@ TEST(Masks, ForksOfAMatcherDoNotSeeEachOther) {
   EXPECT_TRUE(fork.accept('b'));
 }
 
+// By trying every byte.
+TEST(Masks, ForcedTextIsWhatEveryMatchContinuesWith) {
+  const std::shared_ptr<TokenConstraint> constraint =
+      constraint_of(R"({"type": "object", "properties": {"aaaa": {"const": "né"}}, "required": ["aaaa"], "additionalProperties": false})");
+  Matcher matcher(constraint);
+  size_t n_forced = 0;
+  const std::string text = "{ \"aaaa\": \"né\"}";
+  for (size_t at = 0; at < text.size(); ++at) {
+    const std::string forced = matcher.forced_text(64);
+    EXPECT_EQ(text.compare(at, forced.size(), forced), 0) << at << ": " << forced;
+    std::vector<TokenId> live;
+    for (TokenId byte = 0; byte < 256; ++byte) {
+      Matcher next = matcher;
+      if (next.accept(byte)) live.push_back(byte);
+    }
+    EXPECT_EQ(!forced.empty(), live.size() == 1) << at;
+    n_forced += forced.size() > 1 ? 1 : 0;
+    ASSERT_TRUE(matcher.accept(static_cast<uint8_t>(text[at])));
+  }
+  EXPECT_EQ(matcher.forced_text(64), "");
+  EXPECT_GT(n_forced, 6u);
+  EXPECT_EQ(Matcher(constraint).forced_text(64), "{");
+}
+
 TEST(Masks, ThreadsShareAConstraint) {
   for (const char* schema : kSchemas) {
     const std::vector<std::vector<TokenId>> alone = masks_along(Matcher(constraint_of(schema)), 20);

@@ -3,7 +3,8 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS kvik EXPORT kvikTargets)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kvik DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "hub.h" EXCLUDE)  # kvik_hub is not installed
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kvik DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
+        PATTERN "hub.h" EXCLUDE PATTERN "serve.h" EXCLUDE)  # their libraries are not installed: kvik_hub, kvik_server
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kvik/models)
 if(KVIK_BUILD_CLI)

@@ -1,5 +1,3 @@
-#include "cli/pull.h"
-
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
@@ -11,8 +9,10 @@
 #include "cli/input.h"
 #include "cli/inspect.h"
 #include "cli/interrupt.h"
+#include "cli/network.h"
 #include "cli/output.h"
 #include "cli/validators.h"
+#include "kvik/hub.h"
 
 namespace kvik::cli {
 namespace {
@@ -82,9 +82,18 @@ void print_files(const hub::Pulled& pulled) {
   print_result("{:>10}  in {} files, {} to download\n", size_text(bytes), pulled.files.size(), size_text(missing));
 }
 
+// Downloads with a progress bar on a terminal, and one line per file otherwise. Throws Error.
+hub::Pulled pull_with_progress(const std::string& repository, hub::PullOptions options, const Terminal& terminal) {
+  options.settings = hub::settings_of_environment();
+  options.cancelled = [] { return Interrupt::happened(); };
+  PullProgress progress(terminal);
+  options.progress = [&](const hub::Progress& now) { progress.show(now); };
+  return hub::pull(repository, options);
+}
+
 int pull_command(const std::string& repository, const hub::PullOptions& options, const Terminal& terminal) {
   const Interrupt interrupt;
-  const hub::Pulled pulled = pull_model(repository, options, terminal);
+  const hub::Pulled pulled = pull_with_progress(repository, options, terminal);
   if (terminal.json) {
     print_result("{}\n", pulled_json(repository, pulled, options.dry_run).dump(2, ' ', false, Json::error_handler_t::replace));
   } else if (options.dry_run) {
@@ -97,14 +106,6 @@ int pull_command(const std::string& repository, const hub::PullOptions& options,
 
 }  // namespace
 
-hub::Pulled pull_model(const std::string& repository, hub::PullOptions options, const Terminal& terminal) {
-  options.settings = hub::settings_of_environment();
-  options.cancelled = [] { return Interrupt::happened(); };
-  PullProgress progress(terminal);
-  options.progress = [&](const hub::Progress& now) { progress.show(now); };
-  return hub::pull(repository, options);
-}
-
 void offer_to_pull(const std::string& model, const std::optional<std::string>& variant, const Terminal& terminal) {
   const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0 && !terminal.quiet;
   const hub::Settings settings = hub::settings_of_environment();
@@ -116,8 +117,10 @@ void offer_to_pull(const std::string& model, const std::optional<std::string>& v
   const std::string answer = StandardInput().next_line().value_or("");
   if (answer != "y" && answer != "Y" && answer != "yes") return;
   const Interrupt interrupt;
-  pull_model(model, {.settings = {}, .variant = variant}, terminal);
+  pull_with_progress(model, {.settings = {}, .variant = variant}, terminal);
 }
+
+int64_t remove_pulled(const std::string& repository) { return hub::remove(repository, hub::settings_of_environment()); }
 
 void add_pull(Commands commands) {
   CLI::App* command = commands.app.add_subcommand("pull", "Download a model from a Hugging Face hub into its cache");

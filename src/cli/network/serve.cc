@@ -10,6 +10,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
+#include "cli/network.h"
 #include "cli/output.h"
 #include "cli/validators.h"
 #include "kvik/compile_cache.h"
