@@ -111,7 +111,7 @@ class Lowering {
     constexpr int kOtherBytes = 20 << 10;  // that the kernel has besides
     const int64_t most = (target_.shared_bytes - kOtherBytes) / kRowSlots / 64 * 64;
     program_.slot_bytes = static_cast<int32_t>(std::min(most, (slot_bytes_ + 63) / 64 * 64));
-    push("row_program", {n_blocks, 1, 1}, kRowThreads, kRowSlots * program_.slot_bytes, program_);
+    push("rows_program", {n_blocks, 1, 1}, kRowThreads, kRowSlots * program_.slot_bytes, program_);
     program_.n_ops = 0;
     slot_bytes_ = 0;
   }
@@ -128,7 +128,7 @@ class Lowering {
     actions_.emplace_back(std::move(launch));
   }
 
-  void launch(const Begin& step) { push("begin_call", {4, 1, 1}, 256, 0, step); }
+  void launch(const Begin& step) { push("rows_begin", {4, 1, 1}, 256, 0, step); }
   void launch(const CopyBytes& step) { actions_.emplace_back(step); }
   void launch(const WriteBytes& step) { actions_.emplace_back(step); }
   void launch(const ReadBytes& step) { actions_.emplace_back(step); }

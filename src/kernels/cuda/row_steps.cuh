@@ -129,7 +129,7 @@ __device__ __noinline__ Written run_step(const Norm& step, RowMemory& memory) {
     const float* x = all + group * size;
     float mean = 0.0f;
     if (step.centered) mean = fold_group(Fold::kSum, x, size, 0.0f, groups.by_block, groups.scratch) / n;
-    const float squares = fold_group(Fold::kSquares, x, size, mean, groups.by_block, groups.scratch);
+    const float squares = fold_squares(x, size, mean, groups.by_block, groups.scratch);
     const float inverse = 1.0f / root_of(squares / n + step.epsilon);
 #pragma unroll 2
     for (int i = groups.first; i < size; i += groups.stride) {
