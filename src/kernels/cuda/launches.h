@@ -82,6 +82,5 @@ struct ChooseLaunch {
   device::Choose step;
 };
 inline constexpr int kChooseThreads = 1024;
-inline constexpr int kMostChoices = 1024;
 
 }  // namespace kvik::cuda

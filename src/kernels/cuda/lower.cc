@@ -82,6 +82,7 @@ class Lowering {
   template <class T>
   void add(const T& step) {
     if constexpr (kRowKind<T>.has_value()) {
+      static_assert(sizeof(T) <= sizeof(RowOp::step));
       add_row(*kRowKind<T>, step.rows, &step, sizeof step, std::is_same_v<T, GatherRows>, floats_of(step) * 4);
     } else {
       end_rows();
