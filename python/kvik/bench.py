@@ -19,11 +19,15 @@ class Bench:
         self.svg = svg
 
     def __repr__(self) -> str:
-        lines = [f"{result['what']:<28} {result.get('tokens_per_s') or 0:>10.1f} tokens/s" for result in self.results]
+        lines = [f"{result['what']:<28} {_speed(result)}" for result in self.results]
         return "\n".join([f"kvik.Bench, {self.bandwidth_gb_per_s:.1f} GB/s:", *lines])
 
     def _repr_html_(self) -> str:
         return self.svg
+
+
+def _speed(result: dict[str, Any]) -> str:
+    return f"{result['tokens_per_s']:>10.1f} tokens/s" if result.get("tokens_per_s") else f"{result['p50_ms']:>10.4f} ms"
 
 
 def bench(model: Path, *flags: str) -> Bench:

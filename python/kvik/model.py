@@ -321,6 +321,8 @@ class Model:
     def _prompt(self, prompt: str | TokenIds) -> TokenIds:
         if isinstance(prompt, str):
             return self.tokenize(prompt) or self.start_ids
+        if prompt is None:
+            raise TypeError("a prompt must be a str or token ids, not None")
         return prompt
 
     # Options of Hugging Face that stand for others, and Python objects that stand for handles.
@@ -336,9 +338,9 @@ class Model:
             raise Error(f"{' and '.join(given)} were given; a text can have one constraint", "bad_argument")
         for name, value in given.items():
             constraint = value if name == "constraint" else getattr(Constraint, name)(value)
-            options["constraint"] = constraint._handle
+            options["constraint"] = _handle_of("constraint", constraint, Constraint)
         if options.get("draft") is not None:
-            options["draft"] = options["draft"]._handle
+            options["draft"] = _handle_of("draft", options["draft"], Model)
         return options
 
     def _file_temperature(self) -> float:
@@ -352,6 +354,12 @@ class Model:
             if self._own_engine is None:
                 self._own_engine = Engine(self)
             return self._own_engine
+
+
+def _handle_of(name: str, value: Any, kind: type[Any]) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {value!r}; expected a kvik.{kind.__name__}")
+    return value._handle
 
 
 def _is_float_array(source: object) -> bool:

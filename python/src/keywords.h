@@ -1,6 +1,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <limits>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/string.h>
@@ -65,7 +66,8 @@ class Keywords {
       if (!PyBool_Check(value.ptr())) refuse(name, value, "True or False");
       target = value.ptr() == Py_True;
     } else if constexpr (std::is_integral_v<T>) {
-      if (PyFloat_Check(value.ptr()) || !nb::try_cast(value, target)) refuse(name, value, "an int");
+      if (PyFloat_Check(value.ptr()) || !nb::try_cast(value, target))
+        refuse_int(name, value, std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
     } else if constexpr (std::is_floating_point_v<T>) {
       if (PyUnicode_Check(value.ptr()) || !nb::try_cast(value, target)) refuse(name, value, "a number");
     } else if constexpr (std::is_same_v<T, std::string>) {
@@ -85,6 +87,10 @@ class Keywords {
 
   const char* one_of(std::initializer_list<const char*> names) const;
   [[noreturn]] void refuse(const char* name, nb::handle value, const char* expected) const;
+  template <class T>
+  [[noreturn]] void refuse_int(const char* name, nb::handle value, T lowest, T highest) const {
+    refuse(name, value, ("an int from " + std::to_string(lowest) + " to " + std::to_string(highest)).c_str());
+  }
   [[noreturn]] void refuse_choice(const char* name, const std::string& word, const std::vector<const char*>& known) const;
 
   std::string call_;

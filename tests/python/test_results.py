@@ -137,6 +137,25 @@ def test_errors_have_codes_and_survive_pickling():
         kvik.Model(FABLE, threads=1).generate("x", max_tokens=1, max_new_tokens=1)
 
 
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"stop": 5}, "stop is 5; expected a str or a list of them"),
+        ({"max_tokens": 2.5}, "max_tokens is 2.5; expected an int from"),
+        ({"max_tokens": 2**40}, "max_tokens is 1099511627776; expected an int from -2147483648 to 2147483647"),
+        ({"ignore_eos": 1}, "ignore_eos is 1; expected True or False"),
+        ({"sequence_bias": {(1, 2): "x"}}, r"sequence_bias is \{\(1, 2\): 'x'\}; expected"),
+        ({"constraint": "x"}, "constraint is 'x'; expected a kvik.Constraint"),
+        ({"draft": 3}, "draft is 3; expected a kvik.Model"),
+        ({"early_stopping": "maybe"}, "early_stopping must be True, False or 'never'"),
+        ({"temprature": 1}, "unexpected keyword argument 'temprature'"),
+    ],
+)
+def test_options_of_another_type_are_type_errors_before_anything_runs(fable, options, message):
+    with pytest.raises(TypeError, match=message):
+        fable.generate("x", **options)
+
+
 def test_messages_of_the_library_go_to_pythons_log(caplog):
     with caplog.at_level("INFO", logger="kvik"):
         kvik.Model(FABLE, threads=1)
