@@ -235,7 +235,7 @@ TEST(Tree, TheTrackedTreeStaysSmall) {
     total += size;
     if (name.starts_with("tests/fixtures/zoo/")) zoo += size;
   }
-  EXPECT_LT(total, uintmax_t{48} << 20);
+  EXPECT_LT(total, uintmax_t{52} << 20);
   EXPECT_LT(zoo, uintmax_t{8} << 20);
 }
 
