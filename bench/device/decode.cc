@@ -1,5 +1,6 @@
 // Decode steps of a decoder's shape on a GPU, without a model: random weights, all rows at one context length.
-//   bench-device [--format f16|q8|q4] [--rows N] [--context N] [--layers N]     default: every format at 1, 8, 32 and 64 rows
+//   bench-device [--format f16|q8|q4] [--rows N] [--context N] [--layers N] [--units N] [--overlaps 0]
+//   default: every format at 1, 8, 32 and 64 rows
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -194,6 +195,37 @@ class DecodeBench {
   size_t weight_bytes_ = 0;
 };
 
+// Microseconds of one of many equal steps in a row: what a launch costs.
+double launch_microseconds(Device& device, const Step& step) {
+  constexpr int kSteps = 500;
+  const std::vector<Step> steps(kSteps, step);
+  const std::unique_ptr<Recording> recording = device.record(steps);
+  device.replay(*recording);
+  device.wait();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 4; ++i) device.replay(*recording);
+  device.wait();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / 4 / kSteps;
+}
+
+void print_launches(Device& device) {
+  const std::vector<Row> row(1);
+  const std::vector<int32_t> one = {1}, none = {0};
+  const std::vector<float> numbers(2048, 1.0f);
+  std::vector<Address> memory;
+  const auto put = [&](auto& values) {
+    memory.push_back(device.allocate(values.size() * sizeof values[0], "a benchmark"));
+    device.write(memory.back(), std::as_bytes(std::span(values)));
+    return memory.back();
+  };
+  const Rows rows{put(row), put(one), 1};
+  const View x{put(numbers), 0}, y{put(numbers), 0};
+  fmt::print("launches, each alone: empty {:.2f} us, ", launch_microseconds(device, Begin{put(none), put(none)}));
+  fmt::print("gather of 64 bytes {:.2f} us, ", launch_microseconds(device, GatherRows{rows, put(none), x, y, 64}));
+  fmt::print("choice of 64 {:.2f} us\n", launch_microseconds(device, Choose{rows, x, 64, 1, 1, y}));
+  for (const Address address : memory) device.release(address);
+}
+
 int number(int argc, char** argv, const char* name, int otherwise) {
   for (int i = 1; i + 1 < argc; ++i)
     if (std::strcmp(argv[i], name) == 0) return std::stoi(argv[i + 1]);
@@ -209,8 +241,10 @@ int main(int argc, char** argv) try {
   Shape shape;
   shape.n_layers = number(argc, argv, "--layers", shape.n_layers);
   const int rows = number(argc, argv, "--rows", 0), context = number(argc, argv, "--context", 512);
-  const std::shared_ptr<Device> device = cuda::open_device({.n_units = number(argc, argv, "--units", 0)});
+  const std::shared_ptr<Device> device =
+      cuda::open_device({.n_units = number(argc, argv, "--units", 0), .overlaps = number(argc, argv, "--overlaps", 1) != 0});
   fmt::print("{}, {} multiprocessors; {} layers, context {}\n", device->facts().name, device->facts().n_units, shape.n_layers, context);
+  print_launches(*device);
   constexpr std::pair<const char*, WeightFormat> kFormats[] = {
       {"f16", WeightFormat::kF16}, {"q8", WeightFormat::kQ8}, {"q4", WeightFormat::kQ4}};
   for (const auto& [name, format] : kFormats) {

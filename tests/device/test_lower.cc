@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <fstream>
 #include <gmock/gmock.h>
+#include <set>
 
 #include "kernels/cuda/lower.h"
 
@@ -31,7 +34,8 @@ TEST(Lower, ConsecutiveRowStepsShareALaunch) {
                                    Elementwise{.rows = rows(1)},
                                    CopyBytes{},
                                    Elementwise{.rows = rows(1)}};
-  EXPECT_THAT(kernels_of(lower(steps, target())), testing::ElementsAre("row_program", "stream_f16", "row_program", "copy", "row_program"));
+  EXPECT_THAT(kernels_of(lower(steps, target())),
+              testing::ElementsAre("rows_program", "stream_f16", "rows_program", "copy", "rows_program"));
   Target apart = target();
   apart.merges_rows = false;
   EXPECT_EQ(lower(steps, apart).size(), 6u);
@@ -60,6 +64,32 @@ TEST(Lower, ProductsOfFewTilesSplitK) {
   EXPECT_GT(launch_of(64, 8960, 1536).grid[1], 1u);
   EXPECT_EQ(launch_of(64, 1536, 17920).kernel, "matrix_f16_8");
   EXPECT_EQ(launch_of(65, 1536, 17920).grid[2], 2u);
+}
+
+// A name that no file has would be found out only on a GPU.
+TEST(Lower, StepsBecomeKernelsThatExist) {
+#ifdef KVIK_CUDA_RESOURCE_LIST
+  std::ifstream file(KVIK_CUDA_RESOURCE_LIST);
+  std::set<std::string> listed;
+  for (std::string line; std::getline(file, line);) listed.insert(line.substr(0, line.find(' ')));
+  std::vector<Step> steps = {Begin{}, Norm{.rows = rows(1)}, Choose{.rows = rows(1)}};
+  for (int format = 0; format < 6; ++format)
+    for (const int n : {1, 8, 9, 17, 33, 64, 100})
+      steps.push_back(Matrix{.rows = rows(n), .weights = {.format = static_cast<WeightFormat>(format), .k = 512, .n = 512}});
+  for (const int planes : {1, 2}) {
+    Attend attend{.rows = rows(1)};
+    attend.groups.most = attend.parts.n_parts = 1;
+    attend.layout = {.n_heads = 1, .key_dim = 64, .value_dim = 64, .planes = planes};
+    steps.push_back(attend);
+  }
+  const std::vector<std::string> files = {"attend", "choose", "matrix_f16", "matrix_f32", "matrix_q4", "matrix_q8", "rows", "stream"};
+  for (const std::string& kernel : kernels_of(lower(steps, target()))) {
+    EXPECT_TRUE(listed.contains(kernel)) << kernel;
+    EXPECT_TRUE(std::ranges::any_of(files, [&](const std::string& name) { return kernel.starts_with(name); })) << kernel;
+  }
+#else
+  GTEST_SKIP() << "built without nvcc";
+#endif
 }
 
 }  // namespace

@@ -7,8 +7,6 @@
 #include <regex>
 #include <sstream>
 
-#include "support/paths.h"
-
 namespace kvik {
 namespace {
 
@@ -39,7 +37,7 @@ TEST(CudaKernels, SpillNothingAndTakeNoMoreRegistersThanListed) {
   GTEST_SKIP() << "built without nvcc";
 #else
   if (!std::filesystem::exists(KVIK_CUDA_RESOURCES "/rows.resources")) GTEST_SKIP() << "the kernels have not been compiled";
-  std::ifstream list(testing_support::source_root() / "tests" / "kernels" / "cuda-resources.txt");
+  std::ifstream list(KVIK_CUDA_RESOURCE_LIST);
   std::map<std::string, int> listed;
   for (std::string line; std::getline(list, line);) {
     std::istringstream fields(line);

@@ -32,7 +32,8 @@ std::vector<Source> sources_below(const std::string& folder) {
   const std::filesystem::path root = testing_support::source_root();
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
     const std::string extension = entry.path().extension().string();
-    if (extension == ".cc" || extension == ".h") sources.push_back({std::filesystem::relative(entry.path(), root), read(entry.path())});
+    if (extension == ".cc" || extension == ".h" || extension == ".cu" || extension == ".cuh")
+      sources.push_back({std::filesystem::relative(entry.path(), root), read(entry.path())});
   }
   return sources;
 }
@@ -201,7 +202,7 @@ TEST(Tree, NoFileIsTooLongToRead) {
 TEST(Tree, HeadersAreReadOnce) {
   for (const char* folder : {"src", "include", "tests"}) {
     for (const Source& source : sources_below(folder)) {
-      if (source.path.extension() != ".h") continue;
+      if (source.path.extension() != ".h" && source.path.extension() != ".cuh") continue;
       EXPECT_THAT(source.text, testing::HasSubstr("#pragma once")) << source.path;
     }
   }

@@ -27,20 +27,29 @@ struct Turn {
   bool is_first[kQueries];  // nothing is in the part yet
 };
 
-// Keys or values of a span into shared memory; zeros for positions that nobody sees and for padding.
+// Keys or values of a span into shared memory; zeros for positions that nobody sees and for padding. A warp takes a page of positions:
+// lanes have pieces of 8 elements, several positions at once if a position has few.
 template <int kPlanes>
 __device__ __noinline__ void fetch(const Attend& step, const Work& work, const Turn& turn, int span, bool values, int stride, uint32_t to) {
+  static_assert(kWarps == kSpanPositions / kPagePositions);
   const KvLayout& layout = step.layout;
-  const int kept = values ? layout.value_stride : layout.key_stride, chunks = (stride - 8) / 8;
+  const int kept = values ? layout.value_stride : layout.key_stride, pieces = (stride - 8) / 8, warp = threadIdx.x / 32,
+            lane = threadIdx.x % 32;
   const int64_t offset = step.page_offset + work.kv_head * layout.head_bytes + (values ? layout.values_offset : 0);
+  const int at_once = pieces >= 32 ? 1 : 32 / pieces, first = lane / pieces;  // positions
+  const int first_key = span * kSpanPositions + warp * kPagePositions;
+#pragma unroll 1
+  for (int piece = pieces >= 32 ? lane : lane % pieces; piece < pieces && first < at_once; piece += 32) {
+    const auto* from = reinterpret_cast<const uint16_t*>(turn.pages[warp] + offset) + piece * 8;
+    const uint32_t line = to + (warp * kPagePositions * stride + piece * 8) * 2;
+#pragma unroll
+    for (int plane = 0; plane < kPlanes; ++plane) {
 #pragma unroll 4
-  for (int i = threadIdx.x; i < kPlanes * kSpanPositions * chunks; i += kAttendThreads) {
-    const int chunk = i % chunks, line = i / chunks, position = span * kSpanPositions + line % kSpanPositions,
-              plane = line / kSpanPositions;
-    const bool there = position >= work.visible.first && position < work.visible.end && chunk * 8 < kept;
-    const auto* page = reinterpret_cast<const uint16_t*>(turn.pages[line % kSpanPositions / kPagePositions] + offset);
-    const uint16_t* from = page + (plane * kPagePositions + position % kPagePositions) * kept + chunk * 8;
-    copy_async(to + (line * stride + chunk * 8) * 2, there ? from : nullptr, there);
+      for (int i = pieces >= 32 ? 0 : first; i < kPagePositions; i += at_once) {
+        const bool there = first_key + i >= work.visible.first && first_key + i < work.visible.end && piece * 8 < kept;
+        copy_async(line + (plane * kSpanPositions + i) * stride * 2, there ? from + (plane * kPagePositions + i) * kept : nullptr, there);
+      }
+    }
   }
   commit_copies();
 }
@@ -82,7 +91,7 @@ __device__ __forceinline__ void load_queries(const Attend& step, const Work& wor
     const int32_t exponent = half_exponent(largest);
     const float factor = power_of_two(exponent);
     if (lane == 0) turn.scale[i] = power_of_two(-exponent);
-#pragma unroll 1
+#pragma unroll 4
     for (int d = lane; d < stride - 8; d += 32) {
       const float scaled = there && d < n ? q[d] * factor : 0.0f;
       const uint16_t high = half_bits(scaled);
@@ -148,16 +157,26 @@ __device__ __noinline__ float ruled_score(const AttendRule& rule, float s, int h
 template <int kPlanes>
 __device__ __forceinline__ void soften(const Attend& step, int span, const float* scores, uint16_t* weights, Turn& turn) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const AttendRule& rule = step.rule;
+  const bool plain =
+      rule.n_roundings == 0 && rule.soft_cap == 0.0f && rule.slopes == Address::kNone && rule.distance_bias == Address::kNone;
 #pragma unroll 1
   for (int i = warp; i < kQueries; i += kWarps) {
     const Visible visible = turn.visible[i];
+    if (turn.part[i] == nullptr) {
+#pragma unroll
+      for (int j = 0; j < kPlanes * kSpanPositions / 32; ++j) weights[(j / 4 * kQueries + i) * kWeightStride + lane + j % 4 * 32] = 0;
+      if (lane == 0) turn.largest[i] = -infinity();
+      continue;
+    }
     float s[kSpanPositions / 32], largest = -infinity();
 #pragma unroll
     for (int j = 0; j < kSpanPositions / 32; ++j) {
       const int key = span * kSpanPositions + lane + 32 * j;
       s[j] = -infinity();
       if (key < visible.first || key >= visible.end) continue;
-      s[j] = ruled_score(step.rule, scores[i * kScoreStride + lane + 32 * j] * turn.scale[i], turn.head[i], turn.position[i], key);
+      s[j] = scores[i * kScoreStride + lane + 32 * j] * turn.scale[i];
+      s[j] = plain ? s[j] * step.rule.scale : ruled_score(step.rule, s[j], turn.head[i], turn.position[i], key);
       largest = s[j] > largest ? s[j] : largest;
     }
 #pragma unroll

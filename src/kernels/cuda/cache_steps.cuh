@@ -9,12 +9,20 @@ constexpr float kLargestHalf = 65504.0f;
 
 // Keys or values of one position into a page, and their low plane behind.
 __device__ __noinline__ void keep_head(const float* x, int n, int stride, int planes, int position, uint16_t* out, int lane) {
+  constexpr int kBatch = 4;  // loads in flight
 #pragma unroll 1
-  for (int i = lane; i < stride; i += 32) {
-    const float value = i < n ? clip_of(x[i], -kLargestHalf, kLargestHalf) : 0.0f;
-    const uint16_t high = half_bits(value);
-    out[position * stride + i] = high;
-    if (planes == 2) out[(kPagePositions + position) * stride + i] = half_bits((value - half_value(high)) * kPlaneStep);
+  for (int base = lane; base < stride; base += 32 * kBatch) {
+    float values[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) values[k] = base + 32 * k < n ? clip_of(x[base + 32 * k], -kLargestHalf, kLargestHalf) : 0.0f;
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const int i = base + 32 * k;
+      if (i >= stride) continue;
+      const uint16_t high = half_bits(values[k]);
+      out[position * stride + i] = high;
+      if (planes == 2) out[(kPagePositions + position) * stride + i] = half_bits((values[k] - half_value(high)) * kPlaneStep);
+    }
   }
 }
 

@@ -37,8 +37,8 @@ struct RowProgram {  // at most 4 KB: the argument of a kernel
 static_assert(sizeof(RowProgram) <= 4096);
 inline constexpr int kRowThreads = 512, kRowSlots = 3;
 
-// A block takes 4 tiles of 16 columns (one per warp), some slices of k, and a group of rows.
-inline constexpr int kTilesPerBlock = 4;
+// A block takes some tiles of 16 columns (one per warp), some slices of k, and a group of rows.
+constexpr int tiles_per_block(int row_groups) { return row_groups == 8 ? 8 : 4; }
 struct MatrixLaunch {
   device::Matrix step;
   int32_t slices_per_chunk;  // of k; chunks are blocks of their own
@@ -82,6 +82,5 @@ struct ChooseLaunch {
   device::Choose step;
 };
 inline constexpr int kChooseThreads = 1024;
-inline constexpr int kMostChoices = 1024;
 
 }  // namespace kvik::cuda

@@ -82,6 +82,7 @@ class Lowering {
   template <class T>
   void add(const T& step) {
     if constexpr (kRowKind<T>.has_value()) {
+      static_assert(sizeof(T) <= sizeof(RowOp::step));
       add_row(*kRowKind<T>, step.rows, &step, sizeof step, std::is_same_v<T, GatherRows>, floats_of(step) * 4);
     } else {
       end_rows();
@@ -111,7 +112,7 @@ class Lowering {
     constexpr int kOtherBytes = 20 << 10;  // that the kernel has besides
     const int64_t most = (target_.shared_bytes - kOtherBytes) / kRowSlots / 64 * 64;
     program_.slot_bytes = static_cast<int32_t>(std::min(most, (slot_bytes_ + 63) / 64 * 64));
-    push("row_program", {n_blocks, 1, 1}, kRowThreads, kRowSlots * program_.slot_bytes, program_);
+    push("rows_program", {n_blocks, 1, 1}, kRowThreads, kRowSlots * program_.slot_bytes, program_);
     program_.n_ops = 0;
     slot_bytes_ = 0;
   }
@@ -128,7 +129,7 @@ class Lowering {
     actions_.emplace_back(std::move(launch));
   }
 
-  void launch(const Begin& step) { push("begin_call", {4, 1, 1}, 256, 0, step); }
+  void launch(const Begin& step) { push("rows_begin", {4, 1, 1}, 256, 0, step); }
   void launch(const CopyBytes& step) { actions_.emplace_back(step); }
   void launch(const WriteBytes& step) { actions_.emplace_back(step); }
   void launch(const ReadBytes& step) { actions_.emplace_back(step); }
@@ -179,7 +180,8 @@ class Lowering {
     const bool wide = step.weights.format == WeightFormat::kF32;
     const int64_t n_rows = int64_t{step.rows.most} * step.parts;
     const int row_groups = row_groups_for(step.weights.format, n_rows);
-    const int n_tiles = ceil_div(step.weights.n, 16), blocks = ceil_div(n_tiles, kTilesPerBlock), z = ceil_div(n_rows, row_groups * 8);
+    const int n_tiles = ceil_div(step.weights.n, 16), blocks = ceil_div(n_tiles, tiles_per_block(row_groups)),
+              z = ceil_div(n_rows, row_groups * 8);
     const int n_slices = ceil_div(step.weights.k, kSliceColumns), slices_per_group = kGroupColumns / kSliceColumns;
 
     MatrixLaunch launch{.step = step, .slices_per_chunk = n_slices, .n_chunks = 1, .keeps_slices = false};
@@ -197,8 +199,8 @@ class Lowering {
                                    static_cast<size_t>(row_groups) * 32 * 16);
       launch.tickets = target_.tickets;
     }
-    push(fmt::format("matrix_{}_{}", format_name(step.weights.format), row_groups), {blocks, launch.n_chunks, z}, kTilesPerBlock * 32,
-         matrix_shared_bytes(row_groups, wide ? 2 : 1), launch);
+    push(fmt::format("matrix_{}_{}", format_name(step.weights.format), row_groups), {blocks, launch.n_chunks, z},
+         tiles_per_block(row_groups) * 32, matrix_shared_bytes(row_groups, wide ? 2 : 1), launch);
   }
 
   void launch(const Attend& step) {

@@ -1,142 +1,10 @@
 #pragma once
 
-#include "kernels/cuda/common.cuh"
+#include "kernels/cuda/unit_formats.cuh"
 
 // Products of up to 64 rows with packed weights. Weights go from memory straight into registers, a slice of them ahead; rows go through
 // shared memory, slice by slice. A warp has one tile of 16 columns, so that all sums over k stay in its registers, in the order of order.h.
 namespace kvik::cuda {
-
-__device__ __forceinline__ uint4 load_once(const void* p) {
-  uint4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
-  return v;
-}
-__device__ __forceinline__ uint32_t load_once_word(const void* p) {
-  uint32_t v;
-  asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(p));
-  return v;
-}
-__device__ __forceinline__ uint32_t subtract_halves(uint32_t a, uint32_t b) {
-  uint32_t r;
-  asm("sub.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-  return r;
-}
-__device__ __forceinline__ uint32_t fused_halves(uint32_t a, uint32_t b, uint32_t c) {
-  uint32_t r;
-  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
-  return r;
-}
-
-// Per format: how a lane keeps a unit, and the fragment of each of its steps.
-template <WeightFormat kFormat>
-struct Unit;
-
-template <>
-struct Unit<WeightFormat::kF16> {
-  static constexpr int kColumns = 32, kBytes = 1024, kPlanes = 1;
-  static constexpr bool kBlocks = false;
-  uint4 words[2];
-  __device__ __forceinline__ void load(const uint8_t* unit, int lane) {
-    words[0] = load_once(unit + lane * 16);
-    words[1] = load_once(unit + 512 + lane * 16);
-  }
-  __device__ __forceinline__ uint4 fragment(int step, int = 0) const { return words[step]; }
-};
-
-template <>
-struct Unit<WeightFormat::kF32> {
-  static constexpr int kColumns = 32, kBytes = 2048, kPlanes = 2;
-  static constexpr bool kBlocks = false;
-  uint4 words[4];
-  __device__ __forceinline__ void load(const uint8_t* unit, int lane) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) words[i] = load_once(unit + i * 512 + lane * 16);
-  }
-  __device__ __forceinline__ uint4 fragment(int step, int plane = 0) const { return words[plane * 2 + step]; }
-};
-
-// Codes become exact f16 integers: 1024 + code has the code in its low bits.
-__device__ __forceinline__ uint4 fragment_of_bytes(uint32_t low, uint32_t high, uint32_t zero, uint32_t zero8) {
-  return {subtract_halves(__byte_perm(low, 0x64646464, 0x4140), zero), subtract_halves(__byte_perm(low, 0x64646464, 0x4342), zero8),
-          subtract_halves(__byte_perm(high, 0x64646464, 0x4140), zero), subtract_halves(__byte_perm(high, 0x64646464, 0x4342), zero8)};
-}
-// Registers 1 and 3 are taken 16 times larger, 1024 + 16 code, and scaled back exactly: 64 + code.
-__device__ __forceinline__ uint4 fragment_of_nibbles(uint32_t word, uint32_t zero, uint32_t zero8) {
-  const uint32_t high = word >> 8, sixteenth = 0x2c002c00u;
-  return {subtract_halves((word & 0x000f000fu) | 0x64006400u, zero), fused_halves((word & 0x00f000f0u) | 0x64006400u, sixteenth, zero8),
-          subtract_halves((high & 0x000f000fu) | 0x64006400u, zero), fused_halves((high & 0x00f000f0u) | 0x64006400u, sixteenth, zero8)};
-}
-
-template <>
-struct Unit<WeightFormat::kQ8> {
-  static constexpr int kColumns = 32, kBytes = 544, kPlanes = 1;
-  static constexpr bool kBlocks = true;
-  uint4 words;
-  uint32_t scales;  // of columns g and g + 8
-  __device__ __forceinline__ void load(const uint8_t* unit, int lane) {
-    words = load_once(unit + lane * 16);
-    scales = load_once_word(unit + 512 + lane / 4 * 4);
-  }
-  __device__ __forceinline__ float2 block_scales(int) const { return __half22float2(*reinterpret_cast<const __half2*>(&scales)); }
-  __device__ __forceinline__ uint4 fragment(int step, int = 0) const {
-    return step == 0 ? fragment_of_bytes(words.x, words.y, 0x64806480u, 0x64806480u)
-                     : fragment_of_bytes(words.z, words.w, 0x64806480u, 0x64806480u);
-  }
-};
-
-template <>
-struct Unit<WeightFormat::kQ8Zero> {
-  static constexpr int kColumns = 32, kBytes = 640, kPlanes = 1;
-  static constexpr bool kBlocks = true;
-  uint4 words, scales;  // scale and zero point of column g, of column g + 8
-  __device__ __forceinline__ void load(const uint8_t* unit, int lane) {
-    words = load_once(unit + lane * 16);
-    scales = load_once(unit + 512 + lane / 4 * 16);
-  }
-  __device__ __forceinline__ float2 block_scales(int) const { return {float_of(scales.x), float_of(scales.z)}; }
-  __device__ __forceinline__ uint4 fragment(int step, int = 0) const {
-    const uint32_t zero = __byte_perm(scales.y, 0, 0x1010), zero8 = __byte_perm(scales.w, 0, 0x1010);
-    return step == 0 ? fragment_of_bytes(words.x, words.y, zero, zero8) : fragment_of_bytes(words.z, words.w, zero, zero8);
-  }
-};
-
-template <>
-struct Unit<WeightFormat::kQ4> {
-  static constexpr int kColumns = 64, kBytes = 576, kPlanes = 1;
-  static constexpr bool kBlocks = true;
-  uint4 words;
-  uint32_t scales[2];
-  __device__ __forceinline__ void load(const uint8_t* unit, int lane) {
-    words = load_once(unit + lane * 16);
-    scales[0] = load_once_word(unit + 512 + lane / 4 * 4);
-    scales[1] = load_once_word(unit + 544 + lane / 4 * 4);
-  }
-  __device__ __forceinline__ float2 block_scales(int block) const {
-    return __half22float2(*reinterpret_cast<const __half2*>(&scales[block]));
-  }
-  __device__ __forceinline__ uint4 fragment(int step, int = 0) const {
-    const uint32_t word = step == 0 ? words.x : step == 1 ? words.y : step == 2 ? words.z : words.w;
-    return fragment_of_nibbles(word, 0x64086408u, 0xd480d480u);
-  }
-};
-
-template <>
-struct Unit<WeightFormat::kQ4Zero> {
-  static constexpr int kColumns = 64, kBytes = 768, kPlanes = 1;
-  static constexpr bool kBlocks = true;
-  uint4 words, scales[2];
-  __device__ __forceinline__ void load(const uint8_t* unit, int lane) {
-    words = load_once(unit + lane * 16);
-    scales[0] = load_once(unit + 512 + lane / 4 * 16);
-    scales[1] = load_once(unit + 640 + lane / 4 * 16);
-  }
-  __device__ __forceinline__ float2 block_scales(int block) const { return {float_of(scales[block].x), float_of(scales[block].z)}; }
-  __device__ __forceinline__ uint4 fragment(int step, int = 0) const {
-    const uint32_t word = step == 0 ? words.x : step == 1 ? words.y : step == 2 ? words.z : words.w;
-    const uint32_t zero = __byte_perm(scales[step / 2].y, 0, 0x1010), zero8 = __byte_perm(scales[step / 2].w, 0, 0x1010);
-    return fragment_of_nibbles(word, zero, subtract_halves(0x63806380u, zero8));  // 960 - (1024 + z) = -(64 + z)
-  }
-};
 
 // Units that a lane keeps in flight: enough to hide memory, few enough to spill nothing.
 template <WeightFormat kFormat, int kRowGroups>
@@ -163,18 +31,31 @@ __device__ __forceinline__ void write_results(const Matrix& step, const MatrixPl
   if (n < step.weights.n) {
     const float scale = step.weights.scales != Address::kNone ? pointer<float>(step.weights.scales)[n] : 1.0f;
     const float bias = step.bias != Address::kNone ? pointer<float>(step.bias)[n] : 0.0f;
+    constexpr int kBatch = 4 * (kRowGroups < 2 ? 1 : 2);  // rows whose operands are in flight
 #pragma unroll 1
-    for (int r = at.lane / 16; r < kRowGroups * 8; r += 2) {
-      const int m = at.first_row + r;
-      if (m >= n_rows) break;
-      const int row = step.parts == 1 ? m : m / step.parts, part = step.parts == 1 ? 0 : m % step.parts;
-      if (!is_selected(step.selection, row)) continue;
-      const int64_t column = static_cast<int64_t>(part) * step.weights.n + n;
-      float y = shared[r * 16 + at.lane % 16] * pointer<float>(step.scale.base, row * step.scale.stride)[part];
-      if (step.weights.scales != Address::kNone) y = y * scale;
-      if (step.bias != Address::kNone) y = y + bias;
-      if (step.residual.base != Address::kNone) y = y + pointer<float>(step.residual.base, row * step.residual.stride)[column];
-      pointer<float>(step.out.base, row * step.out.stride)[column] = y;
+    for (int base = at.lane / 16; base < kRowGroups * 8 && at.first_row + base < n_rows; base += 2 * kBatch) {
+      float x_scale[kBatch], residual[kBatch];
+      float* out[kBatch];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const int m = at.first_row + base + 2 * k;
+        const int row = step.parts == 1 ? m : m / step.parts, part = step.parts == 1 ? 0 : m % step.parts;
+        out[k] = nullptr;
+        if (m >= n_rows || !is_selected(step.selection, row)) continue;
+        const int64_t column = static_cast<int64_t>(part) * step.weights.n + n;
+        x_scale[k] = pointer<float>(step.scale.base, row * step.scale.stride)[part];
+        residual[k] = step.residual.base != Address::kNone ? pointer<float>(step.residual.base, row * step.residual.stride)[column] : 0.0f;
+        out[k] = pointer<float>(step.out.base, row * step.out.stride) + column;
+      }
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        if (out[k] == nullptr) continue;
+        float y = shared[(base + 2 * k) * 16 + at.lane % 16] * x_scale[k];
+        if (step.weights.scales != Address::kNone) y = y * scale;
+        if (step.bias != Address::kNone) y = y + bias;
+        if (step.residual.base != Address::kNone) y = y + residual[k];
+        *out[k] = y;
+      }
     }
   }
   __syncwarp();
@@ -200,16 +81,24 @@ template <int kRowGroups>
 __device__ __forceinline__ void sum_parts(const MatrixLaunch& launch, const MatrixPlace& at, int n_slices, float (&total)[kRowGroups][4]) {
   const int per_group = launch.keeps_slices ? kGroupColumns / kSliceColumns : 1;
   const int n_parts = launch.keeps_slices ? n_slices : (n_slices * kSliceColumns + kGroupColumns - 1) / kGroupColumns;
+  constexpr int kBatch = 8;  // parts in flight
 #pragma unroll
   for (int j = 0; j < kRowGroups; ++j) {
     float4 sum = make_float4(0, 0, 0, 0), group = make_float4(0, 0, 0, 0);
-#pragma unroll 2
-    for (int i = 0; i < n_parts; ++i) {
-      const float4 part = __ldcg(part_of<kRowGroups>(launch, at, i) + j * 32);
-      group.x += part.x, group.y += part.y, group.z += part.z, group.w += part.w;
-      if ((i + 1) % per_group == 0 || i + 1 == n_parts) {
-        sum.x += group.x, sum.y += group.y, sum.z += group.z, sum.w += group.w;
-        group = make_float4(0, 0, 0, 0);
+#pragma unroll 1
+    for (int base = 0; base < n_parts; base += kBatch) {
+      float4 part[kBatch];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) part[k] = __ldcg(part_of<kRowGroups>(launch, at, min(base + k, n_parts - 1)) + j * 32);
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const int i = base + k;
+        if (i >= n_parts) continue;
+        group.x += part[k].x, group.y += part[k].y, group.z += part[k].z, group.w += part[k].w;
+        if ((i + 1) % per_group == 0 || i + 1 == n_parts) {
+          sum.x += group.x, sum.y += group.y, sum.z += group.z, sum.w += group.w;
+          group = make_float4(0, 0, 0, 0);
+        }
       }
     }
     total[j][0] = sum.x, total[j][1] = sum.y, total[j][2] = sum.z, total[j][3] = sum.w;
@@ -263,18 +152,24 @@ __device__ __forceinline__ void add_unit(const U& unit, uint32_t x_at, int group
   }
 }
 
-// The next slice of x: rows behind the last one and columns behind the last unit are zeros.
+// The next slice of x: rows behind the last one and columns behind the last unit are zeros. A thread has one piece of 8 columns, in every
+// n-th row.
 template <int kRowGroups, int kPlanes>
 __device__ __forceinline__ void fetch_rows(const Matrix& step, int first_row, int n_rows, int slice, uint32_t stage) {
-  const int padded = (step.weights.k + 63) / 64 * 64;
-#pragma unroll 2
-  for (int i = threadIdx.x; i < kPlanes * kRowGroups * 8 * 32; i += kTilesPerBlock * 32) {
-    const int chunk = i % 32, r = i / 32 % (kRowGroups * 8), plane = i / 32 / (kRowGroups * 8);
-    const int m = first_row + r, row = step.parts == 1 ? m : m / step.parts, part = step.parts == 1 ? 0 : m % step.parts;
-    const int column = slice * kSliceColumns + chunk * 8;
-    const bool there = m < n_rows && column < padded;
-    const __half* x = pointer<__half>(step.x.base, there ? row * step.x.stride : 0);
-    copy_async(stage + (i / 32 * kMatrixRowStride + chunk * 8) * 2, x + (there ? (part * kPlanes + plane) * padded + column : 0), there);
+  constexpr int kRowsAtOnce = tiles_per_block(kRowGroups);
+  const int padded = (step.weights.k + 63) / 64 * 64, piece = threadIdx.x % 32, column = slice * kSliceColumns + piece * 8;
+  const int64_t stride = step.x.stride;
+  const uint8_t* x = pointer<uint8_t>(step.x.base, column * 2);
+#pragma unroll
+  for (int plane = 0; plane < kPlanes; ++plane) {
+#pragma unroll 4
+    for (int r = threadIdx.x / 32; r < kRowGroups * 8; r += kRowsAtOnce) {
+      const int m = first_row + r;
+      const bool there = m < n_rows && column < padded;
+      int64_t offset = m * stride + plane * padded * 2;
+      if (step.parts != 1) offset = m / step.parts * stride + (m % step.parts * kPlanes + plane) * padded * 2;
+      copy_async(stage + ((plane * kRowGroups * 8 + r) * kMatrixRowStride + piece * 8) * 2, there ? x + offset : nullptr, there);
+    }
   }
 }
 
@@ -292,7 +187,7 @@ __device__ __forceinline__ void multiply(const MatrixLaunch& launch) {
   const int n_slices = (step.weights.k + kSliceColumns - 1) / kSliceColumns;
   MatrixPlace at{static_cast<int>(threadIdx.x) / 32, static_cast<int>(threadIdx.x) % 32};
   at.g = at.lane / 4, at.t = at.lane % 4;
-  const int own_tile = static_cast<int>(blockIdx.x) * kTilesPerBlock + at.warp;
+  const int own_tile = static_cast<int>(blockIdx.x) * tiles_per_block(kRowGroups) + at.warp;
   at.tile = min(own_tile, n_tiles - 1);
   at.first_row = static_cast<int>(blockIdx.z) * kRowGroups * 8;
   const int first_slice = static_cast<int>(blockIdx.y) * launch.slices_per_chunk;
@@ -398,10 +293,10 @@ __device__ __forceinline__ void multiply(const MatrixLaunch& launch) {
   if (own_tile < n_tiles) write_results<kRowGroups>(step, at, n_rows, total, results);
 }
 
-#define KVIK_MATRIX(name, format, row_groups, blocks_per_unit)                                   \
-  extern "C" __global__ void __launch_bounds__(kvik::cuda::kTilesPerBlock * 32, blocks_per_unit) \
-      name(const __grid_constant__ kvik::cuda::MatrixLaunch launch) {                            \
-    kvik::cuda::multiply<kvik::device::WeightFormat::format, row_groups>(launch);                \
+#define KVIK_MATRIX(name, format, row_groups, blocks_per_unit)                                                \
+  extern "C" __global__ void __launch_bounds__(kvik::cuda::tiles_per_block(row_groups) * 32, blocks_per_unit) \
+      name(const __grid_constant__ kvik::cuda::MatrixLaunch launch) {                                         \
+    kvik::cuda::multiply<kvik::device::WeightFormat::format, row_groups>(launch);                             \
   }
 
 }  // namespace kvik::cuda

@@ -76,18 +76,18 @@ Modules::Modules(std::shared_ptr<const Driver> driver, const KernelTable& table)
       throw Error(Code::kUnsupported,
                   fmt::format("the GPU does not load the kernels '{}' made for {}: {}", file.name, table.arch, describe(*driver_, result)));
     }
-    modules_.push_back(module);
+    files_.push_back({file.name, module});
   }
 }
 
 Modules::~Modules() {
-  for (const Module module : modules_) driver_->module_unload(module);
+  for (const File& file : files_) driver_->module_unload(file.module);
 }
 
 Function Modules::get(const std::string& name, int shared_bytes) {
   Found& found = functions_[name];
-  for (size_t i = 0; found.function == nullptr && i < modules_.size(); ++i)
-    driver_->module_function(&found.function, modules_[i], name.c_str());
+  for (size_t i = 0; found.function == nullptr && i < files_.size(); ++i)
+    if (name.starts_with(files_[i].name)) driver_->module_function(&found.function, files_[i].module, name.c_str());
   if (found.function == nullptr) throw Error(Code::kInternal, fmt::format("no kernel is called '{}'", name));
   // A multiprocessor that changes how it divides its memory waits until it is idle: all kernels want the most shared memory.
   constexpr int kAllShared = 100;

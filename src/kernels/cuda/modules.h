@@ -14,7 +14,7 @@ namespace kvik::cuda {
 
 // What libkvik-cuda.so holds: data only, one symbol `kvik_cuda_kernels`. kernels.cmake writes it.
 struct KernelFile {
-  const char* name;   // "rows"
+  const char* name;   // "rows": the names of its kernels begin with it
   const void* bytes;  // a fat binary
   uint64_t n_bytes;
 };
@@ -51,7 +51,11 @@ class Modules {
     int shared_bytes = 0;
   };
   std::shared_ptr<const Driver> driver_;
-  std::vector<Module> modules_;
+  struct File {
+    std::string name;
+    Module module;
+  };
+  std::vector<File> files_;
   std::map<std::string, Found> functions_;
 };
 

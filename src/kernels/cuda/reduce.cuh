@@ -51,11 +51,12 @@ __device__ __forceinline__ float join_strands(Fold fold, const float* strands) {
 }
 
 // All threads of a block, or of a warp, call it and get the result. scratch: kStrands + 1 floats for the block, kStrands for each warp.
-__device__ __noinline__ float fold_group(Fold fold, const float* x, int n, float base, bool by_block, float* scratch) {
+__device__ __forceinline__ float fold_strands(Fold fold, const float* x, int n, float base, bool by_block, float* scratch) {
   const int first = by_block ? threadIdx.x : threadIdx.x % 32, stride = by_block ? kRowThreads : 32;
 #pragma unroll 1
   for (int s = first; s < kStrands; s += stride) {
     float strand = fold_start(fold);
+#pragma unroll 4
     for (int i = s; i < n; i += kStrands) strand = fold_in(fold, strand, x[i], base);
     scratch[s] = strand;
   }
@@ -71,8 +72,16 @@ __device__ __noinline__ float fold_group(Fold fold, const float* x, int n, float
     if (threadIdx.x == 0) scratch[kStrands] = joined;
   }
   __syncthreads();
-  const float joined = scratch[kStrands];
-  __syncthreads();
+  return scratch[kStrands];
+}
+
+// Twice: for squares, which every layer needs and which no switch delays, and for the rest.
+__device__ __noinline__ float fold_squares(const float* x, int n, float mean, bool by_block, float* scratch) {
+  return fold_strands(Fold::kSquares, x, n, mean, by_block, scratch);
+}
+__device__ __noinline__ float fold_group(Fold fold, const float* x, int n, float base, bool by_block, float* scratch) {
+  const float joined = fold_strands(fold, x, n, base, by_block, scratch);
+  if (by_block) __syncthreads();  // another one may follow
   return joined;
 }
 

@@ -20,7 +20,7 @@ struct RowMemory {
   RowAt row;             // `row` is in shared memory
   unsigned char* slots;  // [kRowSlots][slot_bytes]
   int slot_bytes;
-  const Resident* resident;           // [kRowSlots]
+  Resident resident[kRowSlots];
   float* scratch;                     // [kStrands + 1]
   int result_slot;                    // 0 or 1, in turns; slot 2 is for inputs
   uint64_t staged_begin, staged_end;  // what the step has brought into slot 2
@@ -77,7 +77,8 @@ __device__ __forceinline__ Result result(const RowMemory& memory, const View& vi
 }
 
 // By one thread, between two barriers: slots that what was written overlaps are out of date.
-__device__ __forceinline__ void remember(Resident* resident, RowMemory& memory, const Written& written) {
+__device__ __forceinline__ void remember(RowMemory& memory, const Written& written) {
+  Resident* resident = memory.resident;
   if (memory.staged_end != 0) resident[2] = {memory.staged_begin, memory.staged_end};
 #pragma unroll
   for (int i = 0; i < kRowSlots; ++i)

@@ -129,7 +129,7 @@ __device__ __noinline__ Written run_step(const Norm& step, RowMemory& memory) {
     const float* x = all + group * size;
     float mean = 0.0f;
     if (step.centered) mean = fold_group(Fold::kSum, x, size, 0.0f, groups.by_block, groups.scratch) / n;
-    const float squares = fold_group(Fold::kSquares, x, size, mean, groups.by_block, groups.scratch);
+    const float squares = fold_squares(x, size, mean, groups.by_block, groups.scratch);
     const float inverse = 1.0f / root_of(squares / n + step.epsilon);
 #pragma unroll 2
     for (int i = groups.first; i < size; i += groups.stride) {
@@ -191,18 +191,28 @@ __device__ __noinline__ Written run_step(const Rotary& step, RowMemory& memory) 
   Written written;
   const Result out = result(memory, step.out, step.n_heads * step.head_dim, written);
   const auto rest = static_cast<int>(step.head_dim - step.n_pairs), n_pairs = static_cast<int>(step.n_pairs);  // pairs, then what is copied
+  const auto n = static_cast<int>(step.n_heads) * rest;
+  constexpr int kBatch = 2;  // pairs whose operands are in flight
 #pragma unroll 1
-  for (int i = threadIdx.x; i < step.n_heads * rest; i += kRowThreads) {
-    const int head = i / rest, j = i % rest;
-    const int64_t base = head * step.head_dim;
-    if (j >= n_pairs) {
-      out.put(base + n_pairs + j, x[base + n_pairs + j]);
-      continue;
+  for (int start = threadIdx.x; start < n; start += kBatch * kRowThreads) {
+    float a[kBatch], b[kBatch], c[kBatch], s[kBatch];
+    int64_t first[kBatch], second[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const int i = start + k * kRowThreads, head = i / rest, j = i % rest;
+      if (i >= n) continue;
+      const int64_t base = head * step.head_dim;
+      first[k] = base + (j >= n_pairs ? n_pairs + j : step.interleaved ? 2 * j : j);
+      second[k] = j >= n_pairs ? -1 : base + (step.interleaved ? 2 * j + 1 : j + n_pairs);
+      a[k] = x[first[k]];
+      if (second[k] >= 0) b[k] = x[second[k]], c[k] = cos[j], s[k] = sin[j];
     }
-    const int64_t first = base + (step.interleaved ? 2 * j : j), second = base + (step.interleaved ? 2 * j + 1 : j + n_pairs);
-    const float a = x[first], b = x[second], c = cos[j], s = sin[j];
-    out.put(first, fused(-b, s, a * c));
-    out.put(second, fused(a, s, b * c));
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      if (start + k * kRowThreads >= n) continue;
+      out.put(first[k], second[k] >= 0 ? fused(-b[k], s[k], a[k] * c[k]) : a[k]);
+      if (second[k] >= 0) out.put(second[k], fused(a[k], s[k], b[k] * c[k]));
+    }
   }
   return written;
 }

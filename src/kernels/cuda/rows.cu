@@ -35,10 +35,9 @@ __device__ __forceinline__ Written run_op(const RowOp& op, RowMemory& memory) {
 }  // namespace
 
 // A block per row, one step after another: consecutive row steps share a launch, and each gives the bits it gives alone.
-extern "C" __global__ void __launch_bounds__(kRowThreads) row_program(const __grid_constant__ RowProgram program) {
+extern "C" __global__ void __launch_bounds__(kRowThreads) rows_program(const __grid_constant__ RowProgram program) {
   extern __shared__ __align__(16) unsigned char slots[];
   __shared__ float scratch[kRowThreads / 32 * kvik::device::kStrands + 1];
-  __shared__ Resident resident[kRowSlots];
   __shared__ kvik::device::Row row;
   __shared__ RowMemory memory;
   __shared__ RowOp ops[kMostRowOps];  // arguments of a kernel are slow to read through pointers
@@ -48,24 +47,26 @@ extern "C" __global__ void __launch_bounds__(kRowThreads) row_program(const __gr
     reinterpret_cast<uint32_t*>(ops)[i] = words[i];
   wait_for_previous();
   const auto* rows = pointer<kvik::device::Row>(program.rows.rows);
+  if (threadIdx.x == 0) row = rows[blockIdx.x];  // there are at least as many as blocks
   const int n_rows = row_count(program.rows);
   for (int index = blockIdx.x; index < n_rows; index += gridDim.x) {
     if (threadIdx.x == 0) {
-      row = rows[index];
-      memory = {{&row, index}, slots, program.slot_bytes, resident, scratch, 0, 0, 0};
+      if (index != blockIdx.x) row = rows[index];
+      memory = {{&row, index}, slots, program.slot_bytes, {}, scratch, 0, 0, 0};
     }
-    if (threadIdx.x < kRowSlots) resident[threadIdx.x] = {0, 0};
     __syncthreads();
     for (int i = 0; i < program.n_ops; ++i) {
       const Written written = run_op(ops[i], memory);
-      __syncthreads();
-      if (threadIdx.x == 0) remember(resident, memory, written);
-      __syncthreads();
+      if (i + 1 < program.n_ops) {
+        __syncthreads();
+        if (threadIdx.x == 0) remember(memory, written);
+      }
+      if (i + 1 < program.n_ops || index + gridDim.x < n_rows) __syncthreads();
     }
   }
 }
 
-extern "C" __global__ void begin_call(const __grid_constant__ kvik::device::Begin step) {
+extern "C" __global__ void rows_begin(const __grid_constant__ kvik::device::Begin step) {
   start_next();
   wait_for_previous();
   const int n = *pointer<int32_t>(step.n_patches);
