@@ -50,7 +50,8 @@ class Model:
         """A folder, an .onnx file, the name of a model on the search path, or the name of a repository in the Hugging Face cache.
 
         backend (str): "auto", "native", "ort" or "reference"
-        device (str): "auto", "cpu" or "cuda"
+        device (str): "auto", "cpu" or "cuda"; "auto" takes a GPU if there is one that can run the kernels
+        device_index (int): of several GPUs
         weights (str): "auto" (as stored), "f32", "f16", "q8" or "q4"
         kv (str): storage of the KV cache: "auto", "f32", "f16" or "q8"
         kv_bytes (int): most memory of the KV cache, all sessions and known prefixes together; 0: no limit
@@ -60,7 +61,7 @@ class Model:
         reuse_prefixes (bool): start behind tokens that any session of the model has computed before
         compile_cache (bool): keep plans and packed weights for the next start, as the command line does
         log: a function of a level of `logging` and a message; by default the logger "kvik" gets them
-        isa, no_fuse, ort_library: as the flags of the command line
+        isa, no_fuse, ort_library, cuda_library: as the flags of the command line
         """
         self.name = os.fspath(path_or_name)
         self._options = options

@@ -16,7 +16,8 @@ Weights = Literal["auto", "f32", "f16", "q8", "q4"]
 
 class LoadOptions(TypedDict, total=False):
     backend: Literal["auto", "native", "ort", "reference"]
-    device: str  # "auto", "cpu", "cuda"
+    device: Literal["auto", "cpu", "cuda"]  # "auto": a GPU if there is one that can run the kernels
+    device_index: int  # of several GPUs
     weights: Weights  # native backend; "auto": as stored
     kv: Literal["auto", "f32", "f16", "q8"]  # storage of the KV cache
     kv_bytes: int  # most memory of the KV cache; 0: no limit
@@ -28,6 +29,7 @@ class LoadOptions(TypedDict, total=False):
     reuse_prefixes: bool  # start behind tokens that any session has computed before
     compile_cache: bool  # keep plans and packed weights for the next start, as the command line does
     ort_library: Path | None
+    cuda_library: Path | None
     log: Callable[[int, str], object] | None  # level of `logging` and message; by default the logger "kvik"
 
 

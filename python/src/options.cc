@@ -95,7 +95,8 @@ LoadOptions load_options(const nb::kwargs& given) {
                                        {"native", BackendChoice::kNative},
                                        {"ort", BackendChoice::kOrt},
                                        {"reference", BackendChoice::kReference}});
-  keywords.take_choice<Device>("device", options.device, {{"auto", options.device}, {"cpu", Device::kCpu}, {"cuda", Device::kCuda}});
+  keywords.take_choice<Device>("device", options.device, {{"auto", Device::kAuto}, {"cpu", Device::kCpu}, {"cuda", Device::kCuda}});
+  keywords.take("device_index", options.device_index);
   keywords.take_choice<Weights>(
       "weights", options.weights,
       {{"auto", Weights::kAuto}, {"f32", Weights::kF32}, {"f16", Weights::kF16}, {"q8", Weights::kQ8}, {"q4", Weights::kQ4}});
@@ -109,6 +110,7 @@ LoadOptions load_options(const nb::kwargs& given) {
   keywords.take("reuse_prefixes", options.reuse_prefixes);
   keywords.take("variant", options.variant);
   keywords.take("ort_library", options.ort_library);
+  keywords.take("cuda_library", options.cuda_library);
   bool compile_cache = true;
   keywords.take("compile_cache", compile_cache);
   if (compile_cache) options.compile_cache = default_compile_cache();
