@@ -37,7 +37,7 @@ enum class EarlyStopping {
 };
 
 enum class BackendChoice { kAuto, kNative, kOrt, kReference };
-enum class Device { kCpu, kCuda, kAuto };             // kAuto: CUDA if there is a GPU that can run the kernels, else the CPU
+enum class Device { kCpu, kCuda, kAuto };            // kAuto: CUDA if there is a GPU that can run the kernels, else the CPU
 enum class Weights { kAuto, kF32, kF16, kQ8, kQ4 };  // kAuto: as stored
 enum class KvStorage { kAuto, kF32, kF16, kQ8 };     // kAuto: f16 if weights are q8 or q4 or the file's own cache has 16 bits, else f32
 

@@ -189,12 +189,13 @@ std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signat
                                                const Environment& environment, const Log& log) {
   check_parts(signature);
   const OpenedDevice opened = open_device_for_native(options, environment);
-  return open_best<backend::Backend>(options,
-                                     {.native = [&](const LoadOptions& how) { return open_native(signature, how, opened, environment, log); },
-                                      .ort = [&](const LoadOptions& how) { return open_ort(signature, how, environment, log); },
-                                      .reference = [&](const LoadOptions& how) { return open_reference(signature, how, log); },
-                                      .no_gpu = opened.missing},
-                                     log);
+  return open_best<backend::Backend>(
+      options,
+      {.native = [&](const LoadOptions& how) { return open_native(signature, how, opened, environment, log); },
+       .ort = [&](const LoadOptions& how) { return open_ort(signature, how, environment, log); },
+       .reference = [&](const LoadOptions& how) { return open_reference(signature, how, log); },
+       .no_gpu = opened.missing},
+      log);
 }
 
 std::shared_ptr<backend::Embedder> open_embedder(const analysis::Signature& signature, bool pooled, const LoadOptions& options,

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/token_logit.h"
 #include "base/token.h"
+#include "base/token_logit.h"
 #include "base/token_view.h"
 #include "tensor/tensor.h"
 

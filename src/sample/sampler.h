@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "base/token_logit.h"
 #include "base/token.h"
+#include "base/token_logit.h"
 #include "sample/bans.h"
 #include "sample/filters.h"
 #include "sample/history.h"

@@ -74,7 +74,8 @@ std::vector<LogitsRow> rows_in_pieces(const BackendPtr& backend, std::span<const
 
 std::filesystem::path long_model() { return fixtures() / "zoo" / "small-merged"; }  // of 256 positions
 
-// Longer than a span of 128 positions and than several pages. Parts of attention are of one span in small calls, and of eight in large ones.
+// Longer than a span of 128 positions and than several pages. Parts of attention are of one span in small calls, and of eight in large
+// ones.
 TEST(DeviceCalls, OfAnySizeGiveEqualBitsInALongSequence) {
   const BackendPtr backend = open_on_host_device(long_model());
   const std::vector<TokenId> ids = synthetic_ids(136, backend->traits().vocab);

@@ -318,8 +318,7 @@ RunStatus NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> 
   native::RunCall call{rows_, sequences_, tokens_, {}, wanted_, wanted_.empty() ? nullptr : logits.row(0).data(), branches_};
   for (const Row& row : rows) call.n_candidates = std::max(call.n_candidates, row.wants_logits ? row.n_candidates : 0);
   std::shared_ptr<native::OutputRows> kept;  // rows of which no reader wants few logits are all read at once
-  if (call.n_candidates > 0)
-    kept = decoder_->keep_output(wanted_.size(), std::dynamic_pointer_cast<native::OutputRows>(logits.remote()));
+  if (call.n_candidates > 0) kept = decoder_->keep_output(wanted_.size(), std::dynamic_pointer_cast<native::OutputRows>(logits.remote()));
   call.kept = kept.get();
   if (decoder_->plan().embedding != native::kNoIndex) call.embeddings = sources_.embed(tokens_);
   decoder_->run(call);

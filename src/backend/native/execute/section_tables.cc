@@ -16,7 +16,8 @@ std::array<int64_t, 2> ends_of(std::span<const RunRow> rows) {
 
 }  // namespace
 
-SectionTables::SectionTables(const Plan& plan) : tables_{PositionTables(plan.tables), PositionTables(plan.tables_beyond)}, has_beyond_(!plan.tables_beyond.empty()) {
+SectionTables::SectionTables(const Plan& plan)
+    : tables_{PositionTables(plan.tables), PositionTables(plan.tables_beyond)}, has_beyond_(!plan.tables_beyond.empty()) {
   for (const Op& op : plan.ops) {
     std::vector<int>& used = used_[static_cast<size_t>(op.section)];
     for (const Input& input : op.in) {

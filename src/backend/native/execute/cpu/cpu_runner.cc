@@ -205,7 +205,7 @@ void CpuRunner::copy_output(const RunCall& call) {
 }
 
 void CpuRunner::run_source(std::span<const RunRow> rows, std::span<const RunSequence> sources,
-                        std::span<const std::span<const float>> inputs) {
+                           std::span<const std::span<const float>> inputs) {
   tables_.require(Op::Section::kSource, rows);
   reserve(Op::Section::kSource, rows, sources);
   for (size_t i = 0; i < inputs.size(); ++i) {

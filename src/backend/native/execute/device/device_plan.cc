@@ -58,7 +58,8 @@ struct HeadOrder {
   explicit HeadOrder(const AttentionSpec& attend) : first_heads(static_cast<size_t>(attend.n_kv_heads) + 1) {
     for (int64_t kv = 0; kv < attend.n_kv_heads; ++kv) {
       for (int64_t head = 0; head < attend.n_heads; ++head) {
-        const int64_t own = attend.kv_head_of.empty() ? head / (attend.n_heads / attend.n_kv_heads) : attend.kv_head_of[static_cast<size_t>(head)];
+        const int64_t own =
+            attend.kv_head_of.empty() ? head / (attend.n_heads / attend.n_kv_heads) : attend.kv_head_of[static_cast<size_t>(head)];
         if (own == kv) heads.push_back(static_cast<int32_t>(head));
       }
       const auto end = static_cast<int32_t>(heads.size());
@@ -128,7 +129,9 @@ bool has_device_kernel(const Plan& plan, const Op& op, cpu::KvFormat kv) {
         matmul->weights, [&](int w) { return plan.weights[static_cast<size_t>(w)].activations == Activations::kBytes; });
     if (integers || (op.in.size() > 1 && op.in[1] && !op.in[1].is_constant())) return false;
   }
-  const auto is_f32 = [&](ValueIndex v) { return v == kNoIndex || (plan.value(v).dtype == DType::kF32 && plan.value(v).size <= kMostElements); };
+  const auto is_f32 = [&](ValueIndex v) {
+    return v == kNoIndex || (plan.value(v).dtype == DType::kF32 && plan.value(v).size <= kMostElements);
+  };
   return std::ranges::all_of(op.in, [&](const Input& input) { return is_plain(plan, input); }) && std::ranges::all_of(op.out, is_f32);
 }
 

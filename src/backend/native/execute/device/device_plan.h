@@ -14,10 +14,10 @@ namespace kvik::native {
 // is as the CPU has it, and host steps work on it.
 struct DeviceAttend {
   bool on_device = false;
-  device::KvLayout layout;      // on_device
-  cpu::Attention on_host{};     // otherwise; page_offset 0
-  int64_t page_offset = 0;      // in pages of the sequence, or of the source
-  int64_t page_bytes = 0;       // of this attention
+  device::KvLayout layout;   // on_device
+  cpu::Attention on_host{};  // otherwise; page_offset 0
+  int64_t page_offset = 0;   // in pages of the sequence, or of the source
+  int64_t page_bytes = 0;    // of this attention
   device::AttendRule rule;
   device::Address heads = device::Address::kNone, first_heads = device::Address::kNone;
   int32_t most_heads = 0;  // of a KV head
@@ -28,7 +28,7 @@ struct DevicePlan {
   DevicePlan(std::shared_ptr<const Plan> plan, DeviceWeights weights, cpu::KvFormat kv, const std::shared_ptr<SharedDevice>& shared);
 
   bool has_kernel(OpIndex op) const { return on_device[static_cast<size_t>(op)]; }
-  device::Address constant(const Input& input) const;    // of a constant that a device op reads
+  device::Address constant(const Input& input) const;  // of a constant that a device op reads
   device::Address move_runs(OpIndex op) const { return constants.address() + runs_at[static_cast<size_t>(op)]; }
 
   std::shared_ptr<const Plan> plan;

@@ -19,12 +19,12 @@ ChoiceRoom choice_room(int n_candidates);
 
 // The calls that one list of steps serves.
 struct CallShape {
-  bool source = false;      // the source's section; otherwise the body
-  int32_t rows = 0;         // a bucket
-  int32_t tail_rows = 0;    // a bucket; 0: no row is wanted
-  bool all_wanted = false;  // the tail reads what the body left, where it is
-  int32_t top = 0;          // of the candidates of each output; 0: none
-  int32_t group_rows = 1;   // at most, of rows that share the reading of keys
+  bool source = false;                    // the source's section; otherwise the body
+  int32_t rows = 0;                       // a bucket
+  int32_t tail_rows = 0;                  // a bucket; 0: no row is wanted
+  bool all_wanted = false;                // the tail reads what the body left, where it is
+  int32_t top = 0;                        // of the candidates of each output; 0: none
+  int32_t group_rows = 1;                 // at most, of rows that share the reading of keys
   int32_t n_parts = 1, spans_a_part = 1;  // of attention
 
   friend bool operator==(const CallShape&, const CallShape&) = default;
@@ -62,7 +62,7 @@ struct DeviceProgram {
   CallShape shape;
   CallLayout layout;
   std::vector<Segment> segments;
-  DeviceBuffer views;  // what moves read
+  DeviceBuffer views;      // what moves read
   bool has_error = false;  // a step may set the error word
   int n_runs = 0;
   int64_t last_run = 0;

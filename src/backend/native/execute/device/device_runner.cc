@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t kValueBytes = int64_t{512} << 20;  // of the values of one call
 constexpr size_t kMostPrograms = 24;
 constexpr int32_t kMostRecordedRows = 256;
-constexpr int32_t kSharingRows = 16;   // of a prompt that read keys together
-constexpr int64_t kManySpans = 4096;   // rows times spans, from which on parts are of eight spans
+constexpr int32_t kSharingRows = 16;  // of a prompt that read keys together
+constexpr int64_t kManySpans = 4096;  // rows times spans, from which on parts are of eight spans
 
 int32_t bucket(size_t n_rows) {
   constexpr int32_t kBuckets[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
@@ -122,7 +122,8 @@ CallShape DeviceRunner::shape_of(const RunCall& call, bool source) const {
     most_keys = std::max({most_keys, row.position + 1, sequence.n_keys, sequence.n_source});
     if (i > 0 && call.rows[i - 1].sequence == row.sequence) shape.group_rows = kSharingRows;
   }
-  const auto spans = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((most_keys + device::kSpanPositions - 1) / device::kSpanPositions)));
+  const auto spans =
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((most_keys + device::kSpanPositions - 1) / device::kSpanPositions)));
   constexpr int32_t kSpans = device::kSpanGroupPositions / device::kSpanPositions;
   shape.spans_a_part = shape.rows <= 64 && shape.rows * spans <= kManySpans ? 1 : kSpans;
   shape.n_parts = static_cast<int32_t>((spans + shape.spans_a_part - 1) / shape.spans_a_part);
@@ -160,7 +161,8 @@ void DeviceRunner::reserve(const CallShape& shape, const RunCall& call) {
   int64_t width = 0, source_width = 0;
   for (const RunSequence& sequence : call.sequences) {
     sequence_slots_.push_back(sequence.pages == nullptr ? 0 : slots_.of(reinterpret_cast<uintptr_t>(sequence.pages)));
-    source_sequence_slots_.push_back(sequence.source_pages == nullptr ? 0 : source_slots_.of(reinterpret_cast<uintptr_t>(sequence.source_pages)));
+    source_sequence_slots_.push_back(
+        sequence.source_pages == nullptr ? 0 : source_slots_.of(reinterpret_cast<uintptr_t>(sequence.source_pages)));
     width = std::max(width, sequence.n_keys), source_width = std::max(source_width, sequence.n_source);
   }
   const auto n_pages = [](int64_t n) { return (n + kPagePositions - 1) / kPagePositions; };
@@ -188,7 +190,8 @@ DeviceProgram& DeviceRunner::program_for(const CallShape& shape) {
     return *program;
   }
   if (programs_.size() >= kMostPrograms)
-    programs_.erase(std::ranges::min_element(programs_, {}, [](const std::unique_ptr<DeviceProgram>& program) { return program->last_run; }));
+    programs_.erase(
+        std::ranges::min_element(programs_, {}, [](const std::unique_ptr<DeviceProgram>& program) { return program->last_run; }));
   programs_.push_back(std::make_unique<DeviceProgram>(schedule(plan_, shape, step_memory_, shared_, most_patches(shape))));
   programs_.back()->last_run = n_calls_;
   return *programs_.back();

@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "backend/native/execute/device/host_step.h"
 #include "backend/native/execute/device/device_output.h"
-#include "backend/native/execute/device/page_tables.h"
 #include "backend/native/execute/device/device_program.h"
+#include "backend/native/execute/device/host_step.h"
+#include "backend/native/execute/device/page_tables.h"
 #include "backend/native/execute/execute.h"
 #include "backend/native/execute/waves.h"
 

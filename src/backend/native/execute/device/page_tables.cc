@@ -51,7 +51,9 @@ void AddressTable::set(int slot, std::span<const kv::PageAddress> addresses, siz
   auto end = held.size();
   const auto begin = static_cast<size_t>(first - held.begin());
   while (held[end - 1] == addresses[end - 1]) --end;
-  const auto at = [&](size_t i) { return buffer_.address() + static_cast<int64_t>((static_cast<size_t>(slot * width_) + i) * sizeof(device::Address)); };
+  const auto at = [&](size_t i) {
+    return buffer_.address() + static_cast<int64_t>((static_cast<size_t>(slot * width_) + i) * sizeof(device::Address));
+  };
   constexpr size_t kFew = 64;  // words that are cheaper as patches than as a transfer of their own
   if (end - begin <= kFew && patches.size() + (end - begin) <= most_patches) {
     for (size_t i = begin; i < end; ++i) {

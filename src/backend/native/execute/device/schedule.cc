@@ -58,8 +58,9 @@ class Scheduler {
     const bool own_rows = section == Op::Section::kTail && !shape_.all_wanted;
     rows_ = own_rows ? device::Rows{block.at(layout.tail_rows), block.at(layout.n_tail_rows), shape_.tail_rows}
                      : device::Rows{block.at(layout.rows), block.at(layout.n_rows), shape_.rows};
-    groups_ = own_rows ? device::RowGroups{block.at(layout.tail_groups), block.at(layout.n_tail_groups), shape_.tail_rows, shape_.group_rows}
-                       : device::RowGroups{block.at(layout.groups), block.at(layout.n_groups), shape_.rows, shape_.group_rows};
+    groups_ = own_rows
+                  ? device::RowGroups{block.at(layout.tail_groups), block.at(layout.n_tail_groups), shape_.tail_rows, shape_.group_rows}
+                  : device::RowGroups{block.at(layout.groups), block.at(layout.n_groups), shape_.rows, shape_.group_rows};
     halves_.reset();
   }
 
@@ -333,8 +334,8 @@ ValueAt place_of(const DevicePlan& plan, const CallShape& shape, ValueIndex valu
   return {ValueAt::Arena::kBody, place.offset * shape.rows, place.stride};
 }
 
-DeviceProgram schedule(const DevicePlan& plan, const CallShape& shape, const StepMemory& memory, const std::shared_ptr<SharedDevice>& shared,
-                 size_t most_patches) {
+DeviceProgram schedule(const DevicePlan& plan, const CallShape& shape, const StepMemory& memory,
+                       const std::shared_ptr<SharedDevice>& shared, size_t most_patches) {
   DeviceProgram program;
   program.shape = shape;
   program.layout = CallLayout(shape.rows, shape.tail_rows, most_patches);
