@@ -45,6 +45,9 @@ inline bool set_load_option(LoadOptions& load, std::string_view option, const st
   } else if (option == "--kv") {
     using enum KvStorage;
     load.kv = named<KvStorage>(value, {{"auto", kAuto}, {"f32", kF32}, {"f16", kF16}, {"q8", kQ8}});
+  } else if (option == "--backend") {
+    using enum BackendChoice;
+    load.backend = named<BackendChoice>(value, {{"auto", kAuto}, {"native", kNative}, {"ort", kOrt}, {"reference", kReference}});
   } else if (option == "--threads") {
     load.threads = std::stoi(value);
   } else {

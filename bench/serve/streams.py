@@ -28,12 +28,12 @@ def memory_of(process, name):
 
 
 async def stream(port, body, results):
-    """One request on a connection of its own: text, time to the first token, times between tokens."""
+    """One request on a connection of its own: text, time to the first token, times between tokens and when each ended."""
     start = time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     data = json.dumps(body).encode()
     writer.write(b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(data), data))
-    text, last, first, gaps, status = "", start, None, [], None
+    text, last, first, gaps, at, status = "", start, None, [], [], None
     try:
         status = int((await reader.readline()).split()[1])
         async for line in reader:
@@ -43,16 +43,19 @@ async def stream(port, body, results):
             if "error" in event:
                 status = 500
             for choice in event.get("choices", []):
+                if not choice["text"]:
+                    continue  # says only how it ended
                 now = time.perf_counter()
                 if first is None:
                     first = now - start
                 else:
                     gaps.append(now - last)
+                    at.append(now)
                 last = now
                 text += choice["text"]
     finally:
         writer.close()
-    results.append({"status": status, "text": text, "first": first, "gaps": gaps, "body": body})
+    results.append({"status": status, "text": text, "first": first, "gaps": gaps, "at": at, "body": body})
 
 
 async def main(options):

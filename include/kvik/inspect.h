@@ -77,6 +77,7 @@ struct PlanInfo {
   std::string stage;                                      // "decoder", "encoder", "embedding"
   std::string refused;                                    // why there is no plan; the rest is empty then
   std::map<std::string, int> operations, fused, unfused;  // counts
+  std::map<std::string, int> host_steps;                  // ops that a GPU leaves to the CPU, if one was asked for
   std::map<std::string, int> attention;                   // count per mask pattern
   std::map<std::string, int64_t> weights;                 // bytes per weights format
   int64_t bytes_per_token = 0;                            // of weights, read per token

@@ -85,6 +85,13 @@ struct Embedding {
   int tokens = 0;  // that were computed: prompt and special tokens included, what was cut off not
 };
 
+// One row per token of a text: [tokens, size].
+struct HiddenStates {
+  int tokens = 0;
+  int size = 0;
+  std::shared_ptr<const float[]> values;
+};
+
 // What an encoder reads if that is not text: an array in row-major order.
 struct Features {
   std::vector<int64_t> shape;
@@ -155,6 +162,7 @@ class Session {
   // Computes tokens: all of them, or none if the status is not kDone. Throws if an id is outside the vocabulary.
   AppendStatus append(std::span<const TokenId> tokens);
   AppendStatus append(TokenId token) { return append(std::span<const TokenId>(&token, 1)); }
+  AppendStatus append(std::span<const TokenId> tokens, const AppendOptions& options);
 
   // Many continuations in one run: node i is tokens[i] after node parents[i] < i, or after the session's own tokens if that is -1, and sees
   // nothing but its ancestors. The session stays as it is until keep(). Throws for backends that cannot do this exactly (Model::backend()
@@ -165,6 +173,10 @@ class Session {
 
   // Of the last position; valid until the session changes. Throws if nothing was appended.
   std::span<const float> logits();
+  // The same without a copy, for as long as the result lives, whatever the session does: [vocab_size]. With a node: after a token of the
+  // last append_tree().
+  std::shared_ptr<const float[]> shared_logits();
+  std::shared_ptr<const float[]> shared_logits(int node) const;
 
   // Chooses a next token without appending it.
   TokenId sample(const Sampling& sampling = {});
@@ -273,6 +285,8 @@ class Model {
     return embed(std::span(texts.begin(), texts.size()), options);
   }
   Embedding embed(std::string_view text, const EmbedOptions& options = {}) const;
+  // Of the same models, what they compute before pooling. Ids are taken as they are. Throws Error(kUnsupported) if the graph only pools.
+  std::vector<HiddenStates> hidden_states(std::span<const std::vector<TokenId>> texts) const;
   bool can_embed() const;
   bool can_generate() const;                                                   // false: nothing but embed() works
   int embedding_size(const EmbedOptions& options = {}) const;                  // numbers in a vector; throws as embed() does

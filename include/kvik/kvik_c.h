@@ -38,7 +38,7 @@ const char* kvik_version(void);
 
 typedef enum kvik_finish { KVIK_FINISH_STOP = 0, KVIK_FINISH_LENGTH = 1, KVIK_FINISH_CANCELLED = 2 } kvik_finish;
 typedef enum kvik_backend { KVIK_BACKEND_AUTO, KVIK_BACKEND_NATIVE, KVIK_BACKEND_ORT, KVIK_BACKEND_REFERENCE } kvik_backend;
-typedef enum kvik_device { KVIK_DEVICE_CPU, KVIK_DEVICE_CUDA } kvik_device;
+typedef enum kvik_device { KVIK_DEVICE_CPU, KVIK_DEVICE_CUDA, KVIK_DEVICE_AUTO } kvik_device;
 typedef enum kvik_weights { KVIK_WEIGHTS_AUTO, KVIK_WEIGHTS_F32, KVIK_WEIGHTS_F16, KVIK_WEIGHTS_Q8, KVIK_WEIGHTS_Q4 } kvik_weights;
 typedef enum kvik_kv { KVIK_KV_AUTO, KVIK_KV_F32, KVIK_KV_F16, KVIK_KV_Q8 } kvik_kv;
 typedef enum kvik_log_level { KVIK_LOG_LEVEL_DEBUG, KVIK_LOG_LEVEL_INFO, KVIK_LOG_LEVEL_WARNING, KVIK_LOG_LEVEL_ERROR } kvik_log_level;
@@ -66,6 +66,8 @@ typedef struct kvik_load_options {
   double kv_bytes;            // most memory of the KV cache, all sessions and known prefixes together; KVIK_UNSET: no limit
   double reuse_prefixes;      // 0 or 1: start behind tokens that any session has computed before; KVIK_UNSET: 1
   const char* compile_cache;  // folder that keeps plans and packed weights for the next start; NULL: none
+  const char* cuda_library;   // libkvik-cuda.so; NULL: searched for
+  int32_t device_index;       // of several GPUs
 } kvik_load_options;
 void kvik_load_options_init(kvik_load_options* options, size_t size);
 

@@ -37,7 +37,7 @@ enum class EarlyStopping {
 };
 
 enum class BackendChoice { kAuto, kNative, kOrt, kReference };
-enum class Device { kCpu, kCuda };
+enum class Device { kCpu, kCuda, kAuto };            // kAuto: CUDA if there is a GPU that can run the kernels, else the CPU
 enum class Weights { kAuto, kF32, kF16, kQ8, kQ4 };  // kAuto: as stored
 enum class KvStorage { kAuto, kF32, kF16, kQ8 };     // kAuto: f16 if weights are q8 or q4 or the file's own cache has 16 bits, else f32
 
@@ -53,7 +53,8 @@ struct CompileCache {
 
 struct LoadOptions {
   BackendChoice backend = BackendChoice::kAuto;
-  Device device = Device::kCpu;
+  Device device = Device::kCpu;      // CUDA falls back to the CPU with a warning
+  int device_index = 0;              // of several GPUs
   Weights weights = Weights::kAuto;  // native backend only; others use what the file has
   KvStorage kv = KvStorage::kAuto;   // native backend only; others use what the file has
   std::string isa = "auto";          // native backend only: "scalar", "avx2", "avx512", "amx", …; "auto": the fastest of this machine
@@ -65,6 +66,7 @@ struct LoadOptions {
   std::optional<std::string> variant;  // which precision if a folder has several: "fp16", "q4", … (suffix of the file name)
   std::shared_ptr<Profile> profile;    // of kvik/profile.h: gets the time that each kind of operation takes
   CompileCache compile_cache;          // native backend only; off unless a folder is named. default_compile_cache() is the user's
+  std::filesystem::path cuda_library;  // libkvik-cuda.so; empty: searched for
   std::filesystem::path ort_library;   // ONNX Runtime's shared library; empty: searched for
   std::function<void(LogLevel, std::string_view message)> log;  // called from any thread
 };
@@ -164,6 +166,11 @@ struct GenerateOptions {
   bool use_cache = true;                              // false: recompute everything at every step, for comparison
   std::function<void(int done, int total)> progress;  // of the prompt, in tokens
   std::function<bool()> cancelled;                    // polled between steps
+};
+
+struct AppendOptions {
+  std::function<void(int done, int total)> progress;  // in tokens
+  std::function<bool()> cancelled;                    // polled between runs; the status is then kCancelled
 };
 
 struct Translation;

@@ -27,6 +27,12 @@ Embedding Model::embed(std::string_view text, const EmbedOptions& options) const
   return std::move(embed(texts, options).front());
 }
 
+std::vector<HiddenStates> Model::hidden_states(std::span<const std::vector<TokenId>> texts) const {
+  api::EmbeddingRun run(state_, {.pooling = "mean", .prompt = "", .truncate = false});
+  for (const std::vector<TokenId>& ids : texts) run.add_ids(ids);
+  return run.run_hidden_states();
+}
+
 bool Model::can_embed() const { return state_->signature.embedder() != nullptr; }
 bool Model::can_generate() const { return state_->traits().generates; }
 int Model::embedding_size(const EmbedOptions& options) const { return api::EmbeddingRun(state_, options).size(); }
@@ -245,6 +251,13 @@ std::vector<Embedding> EmbeddingRun::run() {
   return result(!engine::complete(work(), state_->decoder, {.n_parts = SIZE_MAX, .cancelled = options_.cancelled}));
 }
 
+std::vector<HiddenStates> EmbeddingRun::run_hidden_states() {
+  std::vector<HiddenStates> found(texts_.size());
+  hidden_ = &found;
+  run();
+  return found;
+}
+
 engine::Work& EmbeddingRun::work() {
   results_.resize(texts_.size());
   return *this;
@@ -255,9 +268,14 @@ engine::Part EmbeddingRun::begin() {
   return {.index = index, .text = texts_[index]};
 }
 
-void EmbeddingRun::embedded(const engine::Part& part, const Tensor& hidden) {
-  results_[part.index].values = vector_of(hidden, has_prompt_[part.index] ? n_prompt_ : 0);
-  results_[part.index].tokens = static_cast<int>(part.text.size());
+void EmbeddingRun::embedded(const engine::Part& part, Tensor hidden) {
+  if (hidden_ != nullptr) {
+    const auto kept = std::make_shared<const Tensor>(std::move(hidden));
+    (*hidden_)[part.index] = {static_cast<int>(kept->dim(0)), static_cast<int>(kept->dim(1)), {kept, kept->data<float>().data()}};
+  } else {
+    results_[part.index].values = vector_of(hidden, has_prompt_[part.index] ? n_prompt_ : 0);
+    results_[part.index].tokens = static_cast<int>(part.text.size());
+  }
   if (options_.progress) options_.progress(static_cast<int>(++n_done_), static_cast<int>(texts_.size()));
 }
 

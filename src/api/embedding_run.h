@@ -31,7 +31,9 @@ class EmbeddingRun final : public Call<std::vector<Embedding>>, private engine::
   void add_text(std::string_view text);
   void add_ids(std::vector<TokenId> ids);
 
-  std::vector<Embedding> run();  // on the calling thread; in the order of the texts
+  // On the calling thread; in the order of the texts.
+  std::vector<Embedding> run();
+  std::vector<HiddenStates> run_hidden_states();  // of a pooling that the graph does not do
 
   engine::Work& work() override;  // after the last text was added
   std::function<bool()> cancelled() const override { return options_.cancelled; }
@@ -49,7 +51,7 @@ class EmbeddingRun final : public Call<std::vector<Embedding>>, private engine::
   size_t next_rows() const override { return texts_[n_begun_].size(); }
   engine::Part begin() override;
   backend::Embedder* embedder() const override { return embedder_.get(); }
-  void embedded(const engine::Part& part, const Tensor& hidden) override;
+  void embedded(const engine::Part& part, Tensor hidden) override;
   void finished(const engine::Part& /*part*/) override {}
   std::vector<float> vector_of(const Tensor& hidden, int64_t n_skipped) const;
 
@@ -63,6 +65,7 @@ class EmbeddingRun final : public Call<std::vector<Embedding>>, private engine::
   std::vector<std::vector<TokenId>> texts_;
   std::vector<bool> has_prompt_;
   size_t n_begun_ = 0, n_done_ = 0;
+  std::vector<HiddenStates>* hidden_ = nullptr;  // if these are wanted instead
   std::vector<Embedding> results_;
 };
 

@@ -126,6 +126,7 @@ std::vector<fs::path> python_prefixes() {
 Environment read_environment() {
   return {.model_folders = model_folders(),
           .ort_library = variable("KVIK_ORT_LIB"),
+          .cuda_library = variable("KVIK_CUDA_LIB"),
           .cache_folder = cache_folder(),
           .cache_bytes = variable("KVIK_CACHE_BYTES"),
           .hub_cache = hub_cache(),

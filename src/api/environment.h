@@ -12,6 +12,7 @@ struct Environment {
   // $KVIK_MODELS, models of this program's or library's installation, the user's data folder, installations that all programs share.
   std::vector<std::filesystem::path> model_folders;
   std::filesystem::path ort_library;                   // $KVIK_ORT_LIB; empty when not set
+  std::filesystem::path cuda_library;                  // $KVIK_CUDA_LIB
   std::filesystem::path cache_folder;                  // $KVIK_CACHE, $XDG_CACHE_HOME/kvik, ~/.cache/kvik; empty if none is set
   std::string cache_bytes;                             // $KVIK_CACHE_BYTES
   std::filesystem::path hub_cache;                     // $HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub; empty if none is set

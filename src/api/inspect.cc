@@ -87,12 +87,14 @@ SpecialTokenIds special_ids(const analysis::SpecialTokens& special) {
           .eos = special.eos};
 }
 
-PlanInfo plan_info(const char* stage, const native::Plan& plan, native::WeightChoice weights, cpu::KvFormat kv) {
+PlanInfo plan_info(const char* stage, const native::Plan& plan, const LoadOptions& options, cpu::KvFormat kv) {
+  const native::WeightChoice weights = api::native_options(options).weights;
   const native::PlanReport report = native::report(plan, weights, kv);
   return {.stage = stage,
           .operations = report.operations,
           .fused = report.fused,
           .unfused = report.unfused,
+          .host_steps = options.device == Device::kCpu ? std::map<std::string, int>{} : native::host_steps(plan, kv),
           .attention = report.attention,
           .weights = report.weights,
           .bytes_per_token = report.bytes_per_token,
@@ -107,12 +109,12 @@ std::vector<PlanInfo> native_plans(const analysis::Signature& signature, const L
   const cpu::KvFormat kv = native::kv_format_of(signature, native.kv, native.weights);
   if (signature.first_step() == nullptr) {  // an encoder by itself
     const std::shared_ptr<const native::Plan> plan = native::make_plan(native::take(native::compile_encoder(signature)), native.no_fuse);
-    return {plan_info("encoder", *plan, native.weights, kv)};
+    return {plan_info("encoder", *plan, options, kv)};
   }
   const native::Stages stages = native::take(native::compile_stages(signature, {native.context, native.no_fuse}));
   std::vector<PlanInfo> plans;
   const auto add = [&](const char* stage, const std::shared_ptr<const native::Plan>& plan, const std::string& refused) {
-    if (plan != nullptr) plans.push_back(plan_info(stage, *plan, native.weights, kv));
+    if (plan != nullptr) plans.push_back(plan_info(stage, *plan, options, kv));
     if (!refused.empty()) plans.push_back({.stage = stage, .refused = refused});
   };
   add("decoder", stages.decoder, {});

@@ -103,14 +103,9 @@ Json special_json(const SpecialTokenIds& special) {
 
 Json stage_json(const PlanInfo& plan) {
   if (!plan.refused.empty()) return {{"stage", plan.stage}, {"refused", plan.refused}};
-  return {{"stage", plan.stage},
-          {"operations", plan.operations},
-          {"fused", plan.fused},
-          {"unfused", plan.unfused},
-          {"attention", plan.attention},
-          {"weights", plan.weights},
-          {"bytes_per_token", plan.bytes_per_token},
-          {"kv_bytes_per_token", plan.kv_bytes_per_token},
+  return {{"stage", plan.stage},     {"operations", plan.operations},           {"fused", plan.fused},
+          {"unfused", plan.unfused}, {"host_steps", plan.host_steps},           {"attention", plan.attention},
+          {"weights", plan.weights}, {"bytes_per_token", plan.bytes_per_token}, {"kv_bytes_per_token", plan.kv_bytes_per_token},
           {"notes", plan.notes}};
 }
 

@@ -5,6 +5,7 @@
 
 #include "analysis/fit.h"
 #include "analysis/inventory.h"
+#include "api/open_device.h"
 #include "backend/graph/graph_embedder.h"
 #include "backend/native/native_embedder.h"
 #include "backend/native/specialize/length_switch.h"
@@ -68,15 +69,16 @@ std::unique_ptr<backend::Executor> open_other(const analysis::File& file, const 
   return backend::make_reference_executor(file);
 }
 
-void check_native_device(const LoadOptions& options) {
-  if (options.device == Device::kCuda)
-    throw Error(Code::kUnsupported, "the native backend runs on the CPU, and another device was requested");
+backend::NativeOptions native_options(const LoadOptions& options, const OpenedDevice& opened) {
+  backend::NativeOptions native = api::native_options(options);
+  native.device = opened.device;
+  native.device_name = opened.name;
+  return native;
 }
 
-std::unique_ptr<backend::Backend> open_native(const analysis::Signature& signature, const LoadOptions& options,
+std::unique_ptr<backend::Backend> open_native(const analysis::Signature& signature, const LoadOptions& options, const OpenedDevice& opened,
                                               const Environment& environment, const Log& log) {
-  check_native_device(options);
-  backend::NativeOptions native = native_options(options);
+  backend::NativeOptions native = native_options(options, opened);
   const backend::ort::LibrarySearch search = library_search(options, environment);
   native.open_other = [=](const analysis::File& file) { return open_other(file, search, options.threads, log); };
   return backend::make_native_backend(signature, native, log);
@@ -133,24 +135,40 @@ namespace {
 template <class T>
 struct Openers {
   std::function<std::unique_ptr<T>(const LoadOptions&)> native, ort, reference;
+  std::string no_gpu;  // why the native backend has none, if one was asked for
 };
+
+OpenedDevice open_device_for_native(const LoadOptions& options, const Environment& environment) {
+  const bool native = options.backend == BackendChoice::kAuto || options.backend == BackendChoice::kNative;
+  return native ? open_device(options, environment) : OpenedDevice{};
+}
+
+void log_cpu(const LoadOptions& options, const std::string& why, const Log& log) {
+  if (options.device == Device::kCpu || why.empty()) return;
+  const std::string text = fmt::format("not run on CUDA: {}; falling back to the CPU", why);
+  if (options.device == Device::kAuto)
+    log.info(text);
+  else
+    log.warning(text);
+}
 
 template <class T>
 std::shared_ptr<T> open_best(const LoadOptions& options, const Openers<T>& open, const Log& log) {
   switch (options.backend) {
-    case BackendChoice::kNative: return open.native(options);
+    case BackendChoice::kNative: log_cpu(options, open.no_gpu, log); return open.native(options);
     case BackendChoice::kReference: return open.reference(options);
     case BackendChoice::kOrt: return open.ort(options);
     case BackendChoice::kAuto: break;
   }
-  if (options.device == Device::kCuda) {
+  if (options.device == Device::kCuda && !open.no_gpu.empty()) {
     try {
-      return open.ort(options);
-    } catch (const Error& e) { log.warning(fmt::format("not run by ONNX Runtime on CUDA: {}; falling back to the CPU", e.what())); }
+      return open.ort(options);  // has kernels for more GPUs
+    } catch (const Error& e) { log_cpu(options, fmt::format("{}; not run by ONNX Runtime on CUDA: {}", open.no_gpu, e.what()), log); }
     LoadOptions on_cpu = options;
     on_cpu.device = Device::kCpu;
     return open_best(on_cpu, open, log);
   }
+  log_cpu(options, open.no_gpu, log);
   try {
     return open.native(options);
   } catch (const Error& e) {
@@ -170,22 +188,25 @@ std::shared_ptr<T> open_best(const LoadOptions& options, const Openers<T>& open,
 std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signature, const LoadOptions& options,
                                                const Environment& environment, const Log& log) {
   check_parts(signature);
-  return open_best<backend::Backend>(options,
-                                     {.native = [&](const LoadOptions& how) { return open_native(signature, how, environment, log); },
-                                      .ort = [&](const LoadOptions& how) { return open_ort(signature, how, environment, log); },
-                                      .reference = [&](const LoadOptions& how) { return open_reference(signature, how, log); }},
-                                     log);
+  const OpenedDevice opened = open_device_for_native(options, environment);
+  return open_best<backend::Backend>(
+      options,
+      {.native = [&](const LoadOptions& how) { return open_native(signature, how, opened, environment, log); },
+       .ort = [&](const LoadOptions& how) { return open_ort(signature, how, environment, log); },
+       .reference = [&](const LoadOptions& how) { return open_reference(signature, how, log); },
+       .no_gpu = opened.missing},
+      log);
 }
 
 std::shared_ptr<backend::Embedder> open_embedder(const analysis::Signature& signature, bool pooled, const LoadOptions& options,
                                                  const Environment& environment, const Log& log) {
+  const OpenedDevice opened = open_device_for_native(options, environment);
   return open_best<backend::Embedder>(
       options,
       {.native =
            [&](const LoadOptions& how) {
-             check_native_device(how);
              if (pooled) throw Error(Code::kUnsupported, "a vector that the graph pools is not a row of the graph");
-             return backend::make_native_embedder(signature, native_options(how), log);
+             return backend::make_native_embedder(signature, native_options(how, opened), log);
            },
        .ort =
            [&](const LoadOptions& how) {
@@ -196,7 +217,8 @@ std::shared_ptr<backend::Embedder> open_embedder(const analysis::Signature& sign
            [&](const LoadOptions& how) {
              warn_about_native_options(how, log);
              return backend::make_graph_embedder(signature, {"reference", "cpu", pooled}, backend::make_reference_executor);
-           }},
+           },
+       .no_gpu = opened.missing},
       log);
 }
 

@@ -43,7 +43,9 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
     throw Error(Code::kBadArgument, fmt::format("threads is {}; 0 to 1024 was expected", options.threads));
   if (options.context < 0) throw Error(Code::kBadArgument, fmt::format("context is {}; 0 or more was expected", options.context));
   api::check_enum(options.backend, BackendChoice::kReference, "backend");
-  api::check_enum(options.device, Device::kCuda, "device");
+  api::check_enum(options.device, Device::kAuto, "device");
+  if (options.device_index < 0)
+    throw Error(Code::kBadArgument, fmt::format("device_index is {}; 0 or more was expected", options.device_index));
   api::check_enum(options.weights, Weights::kQ4, "weights");
   api::check_enum(options.kv, KvStorage::kQ8, "kv");
   const api::Environment environment = api::read_environment();

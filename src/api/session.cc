@@ -40,6 +40,11 @@ AppendStatus Session::append(std::span<const TokenId> tokens) {
   return state_->model->decoder->append(state_->stream, tokens);
 }
 
+AppendStatus Session::append(std::span<const TokenId> tokens, const AppendOptions& options) {
+  state_->end_generation();
+  return state_->model->decoder->append(state_->stream, tokens, {options.progress, options.cancelled});
+}
+
 TreeLogits Session::append_tree(std::span<const TokenId> tokens, std::span<const int> parents) {
   state_->end_generation();
   engine::Tree& tree = state_->tree;
@@ -63,6 +68,23 @@ std::span<const float> Session::logits() {
   if (state_->sequence().known_logits().empty()) state_->end_generation();
   return state_->sequence().logits();
 }
+
+namespace {
+
+// A pointer to the row that keeps its buffer.
+std::shared_ptr<const float[]> shared(engine::LogitsRow row) {
+  const auto kept = std::make_shared<engine::LogitsRow>(std::move(row));
+  return {kept, kept->values().data()};
+}
+
+}  // namespace
+
+std::shared_ptr<const float[]> Session::shared_logits() {
+  logits();
+  return shared(state_->sequence().logits_row());
+}
+
+std::shared_ptr<const float[]> Session::shared_logits(int node) const { return shared(state_->tree.logits_row(node)); }
 
 TokenId Session::sample(const Sampling& sampling) {
   const Model::State& model = *state_->model;

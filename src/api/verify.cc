@@ -42,6 +42,11 @@ bool has_half_weights(const onnx::Graph& graph) {
                      [](const onnx::TensorData& weight) { return weight.dtype == DType::kF16 || weight.dtype == DType::kBF16; });
 }
 
+bool has_byte_weights(const onnx::Graph& graph) {
+  return std::any_of(graph.initializers.begin(), graph.initializers.end(),
+                     [](const onnx::TensorData& weight) { return weight.dims.size() > 1 && storage_bytes(weight.dtype, 2) <= 2; });
+}
+
 // What a step hands to the next is rounded, although it computes in f32.
 bool has_half_cache(const analysis::File& file) {
   return std::any_of(file.states.begin(), file.states.end(), [](const analysis::State& state) {
@@ -56,13 +61,13 @@ bool quantizes_across_rows(const analysis::Signature& signature) {
 bool is_quantized(const LoadOptions& load) { return load.weights == Weights::kQ8 || load.weights == Weights::kQ4; }
 
 // How far two correct ways through the graph may be apart: rounding of the number format it computes in and, if activations are quantized
-// on one side only, the error of that.
-double expected_tolerance(const analysis::Signature& signature, const LoadOptions& load) {
+// on one side only, the error of that. A device multiplies rows of 16 bits unless all weights have 32.
+double expected_tolerance(const analysis::Signature& signature, const LoadOptions& load, bool on_device) {
   const analysis::File& file = signature.later_step() != nullptr ? *signature.later_step() : *signature.embedder();
   const onnx::Graph& graph = *file.model->graph;
   if (is_quantized(load) || load.kv == KvStorage::kQ8 || quantizes_activations(graph)) return kQuantizedActivations;
   const bool half = load.weights == Weights::kF16 || load.kv == KvStorage::kF16;
-  return half || has_half_weights(graph) || has_half_cache(file) ? kHalfPrecision : kExactFormats;
+  return half || (on_device && has_byte_weights(graph)) || has_half_weights(graph) || has_half_cache(file) ? kHalfPrecision : kExactFormats;
 }
 
 // The other ways to open a model that must agree with it.
@@ -266,7 +271,8 @@ bool Verification::holds() const {
 
 Verification verify(const Model& model, const VerifyOptions& options) {
   const Model::State& state = *model.state();
-  const double expected = options.tolerance > 0 ? options.tolerance : expected_tolerance(state.signature, state.options);
+  const double expected =
+      options.tolerance > 0 ? options.tolerance : expected_tolerance(state.signature, state.options, state.traits().device != "cpu");
   Verification result{.tolerance = state.traits().exact ? 0 : expected};
   if (model.can_generate()) {
     std::vector<Peer> peers;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/token.h"
+#include "base/token_logit.h"
 #include "base/token_view.h"
 #include "tensor/tensor.h"
 
@@ -30,6 +32,8 @@ struct Row {
   int after = -1;
   // The sequence may be rewound to before this row, so that what earlier positions see must be kept.
   bool proposed = false;
+  // How many of the largest logits are likely to be all that is read; 0: all of them. Logits::candidates() may then have them.
+  int n_candidates = 0;
 };
 
 // kNoMemory: the limit on the memory of caches allows no run; nothing has changed.
@@ -99,10 +103,20 @@ struct CacheMemory {
   int64_t evicted_positions = 0;
 };
 
-// Rows of logits; the caller reuses the buffer.
+// Rows of logits in the memory of a device. Any thread.
+class RemoteLogits {
+ public:
+  virtual ~RemoteLogits() = default;
+  virtual void read(int row, std::span<float> to) = 0;
+  // See Logits::candidates().
+  virtual std::span<const TokenLogit> candidates(int row) const = 0;
+};
+
+// Rows of logits; the caller reuses the buffer. Rows that a device holds are read when they are first asked for: by any thread.
 class Logits {
  public:
   void resize(int n_rows, int vocab) {
+    is_remote_ = false;
     n_rows_ = n_rows;
     vocab_ = vocab;
     values_.resize(std::max(values_.size(), offset(n_rows)));  // rows that come back need not be cleared
@@ -110,15 +124,46 @@ class Logits {
   void reserve(int n_rows, int vocab) { values_.reserve(static_cast<size_t>(n_rows) * static_cast<size_t>(vocab)); }
   int n_rows() const { return n_rows_; }
   int vocab() const { return vocab_; }
-  std::span<float> row(int i) { return std::span(values_).subspan(offset(i), static_cast<size_t>(vocab_)); }
-  std::span<const float> row(int i) const { return std::span(values_).subspan(offset(i), static_cast<size_t>(vocab_)); }
+  std::span<float> row(int i) {
+    if (is_remote_) fetch(i);
+    return values_of(i);
+  }
+  std::span<const float> row(int i) const {
+    if (is_remote_) fetch(i);
+    return values_of(i);
+  }
+  // The largest of a row, if they are known without it: by logit and then by id, with all that equal the last of them. May be empty.
+  std::span<const TokenLogit> candidates(int i) const { return is_remote_ ? remote_->candidates(i) : std::span<const TokenLogit>(); }
+
+  // ---- for backends: the rows are in `remote` from now on, until resize()
+  const std::shared_ptr<RemoteLogits>& remote() const { return remote_; }
+  void set_remote(std::shared_ptr<RemoteLogits> remote) {
+    remote_ = std::move(remote);
+    if (fetched_ == nullptr) fetched_ = std::make_unique<Fetched>();
+    fetched_->rows.assign(static_cast<size_t>(n_rows_), false);
+    is_remote_ = true;
+  }
 
  private:
   size_t offset(int i) const { return static_cast<size_t>(i) * static_cast<size_t>(vocab_); }
+  std::span<float> values_of(int i) const { return std::span(values_).subspan(offset(i), static_cast<size_t>(vocab_)); }
+  void fetch(int i) const {
+    const std::lock_guard lock(fetched_->mutex);
+    if (fetched_->rows[static_cast<size_t>(i)]) return;
+    remote_->read(i, values_of(i));
+    fetched_->rows[static_cast<size_t>(i)] = true;
+  }
 
   int n_rows_ = 0;
   int vocab_ = 0;
-  std::vector<float> values_;
+  mutable std::vector<float> values_;
+  bool is_remote_ = false;
+  std::shared_ptr<RemoteLogits> remote_;  // kept for the next run
+  struct Fetched {
+    std::mutex mutex;
+    std::vector<bool> rows;
+  };
+  std::unique_ptr<Fetched> fetched_;  // of remote_
 };
 
 // A loaded model. Any thread may call any method; calls on different caches are independent. A method that throws Error leaves all caches

@@ -199,6 +199,7 @@ void plan_section(const PlanInfo& plan, Table& table) {
   table.line("ops: " + counts_text(plan.operations));
   table.line("fused: " + counts_text(plan.fused));
   table.line("on reference kernels: " + counts_text(plan.unfused));
+  if (!plan.host_steps.empty()) table.line("left to the CPU by a GPU: " + counts_text(plan.host_steps));
   for (const auto& [pattern, count] : plan.attention) table.line(fmt::format("attention: {} x {}", count, pattern));
   std::vector<std::string> formats;
   for (const auto& [format, bytes] : plan.weights) formats.push_back(fmt::format("{} of {}", size_text(bytes), format));

@@ -88,6 +88,9 @@ Folders that contain models, separated by colons; searched before those of the i
 \fBKVIK_ORT_LIB\fR
 The shared library of ONNX Runtime.
 .TP
+\fBKVIK_CUDA_LIB\fR
+The library with the CUDA kernels, libkvik-cuda.so.
+.TP
 \fBKVIK_CACHE\fR
 Folder that keeps plans and packed weights for the next start; without it, kvik in $XDG_CACHE_HOME or ~/.cache.
 .TP

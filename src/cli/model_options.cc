@@ -38,6 +38,24 @@ void add_native_options(CLI::App& command, LoadOptions& load) {
       ->option_text("NAME");
 }
 
+// "cuda:1" is the second GPU.
+void set_device(LoadOptions& load, const std::string& name) {
+  static const std::map<std::string, Device> kDevices = {{"auto", Device::kAuto}, {"cpu", Device::kCpu}, {"cuda", Device::kCuda}};
+  const std::string kind = name.substr(0, name.find(':'));
+  const auto found = kDevices.find(kind);
+  int index = 0;
+  bool is_index = kind == name;
+  if (!is_index && kind == "cuda") {
+    const char* const last = name.data() + name.size();
+    const auto [stop, fault] = std::from_chars(name.data() + kind.size() + 1, last, index);
+    is_index = fault == std::errc() && stop == last && index >= 0;
+  }
+  if (found == kDevices.end() || !is_index)
+    throw CLI::ValidationError("--device", fmt::format("'{}' is no device; auto, cpu, cuda or cuda:N was expected", name));
+  load.device = found->second;
+  load.device_index = index;
+}
+
 }  // namespace
 
 void add_weights_option(CLI::App& command, const std::string& name, Weights& weights, const std::string& help) {
@@ -59,7 +77,11 @@ void add_load_options(CLI::App& command, ModelOptions& options, Terminal& termin
                              {"ort", BackendChoice::kOrt},
                              {"reference", BackendChoice::kReference}},
                             "Backend to use");
-  add_choice<Device>(command, "--device", options.load.device, {{"cpu", Device::kCpu}, {"cuda", Device::kCuda}}, "Device to run on");
+  command
+      .add_option_function<std::string>(
+          "--device", [&load = options.load](const std::string& name) { set_device(load, name); },
+          "Device to run on; auto: a GPU if there is one that can be used")
+      ->option_text("auto|cpu|cuda|cuda:N");
   add_native_options(command, options.load);
   command.add_option("--threads", options.load.threads, "Number of threads; 0: one per core")->check(between(0, 1024))->option_text("N");
   command.add_option("--context", options.load.context, "Maximum context length in tokens; 0: as many as the model supports")
@@ -67,6 +89,8 @@ void add_load_options(CLI::App& command, ModelOptions& options, Terminal& termin
       ->option_text("N");
   command.add_flag("--no-compile-cache", options.no_compile_cache,
                    "Neither use nor write plans and packed weights in the cache folder (native backend); also KVIK_CACHE_BYTES=0");
+  command.add_option("--cuda-lib", options.load.cuda_library, "Library of the CUDA kernels, libkvik-cuda.so; also KVIK_CUDA_LIB")
+      ->option_text("FILE");
   command.add_option("--ort-lib", options.load.ort_library, "Shared library of ONNX Runtime; also KVIK_ORT_LIB")->option_text("FILE");
   command.add_option("--variant", options.load.variant, "Precision to load if a folder has several: fp16, q4, quantized …")
       ->option_text("NAME");

@@ -196,6 +196,7 @@ void Decoder::plan_branch(Stream& stream, size_t branch, size_t n_rows) {
   const auto n_tokens = static_cast<int>(sequence.n_tokens());
   backend::Cache& cache = sequence.running_cache();
   const int first_logits = shares_.empty() ? 0 : shares_.back().first_logits + shares_.back().n_logits;
+  const size_t first_row = rows_.size();
   int n_logits = 0;
   for (size_t i = 0; i < n_rows; ++i) {
     const int position = cache.length() + static_cast<int>(i);
@@ -210,6 +211,8 @@ void Decoder::plan_branch(Stream& stream, size_t branch, size_t n_rows) {
   }
   caches_.push_back(&cache);
   if (n_proposed > 0) n_proposed += plan_other(stream, n_tokens);
+  const int n_candidates = stream.strategy != nullptr && !every ? stream.strategy->n_candidates() : 0;
+  for (size_t i = first_row; i < rows_.size(); ++i) rows_[i].n_candidates = n_candidates;
   n_proposed_ += n_proposed;
   shares_.push_back({&stream, branch, first_logits, n_logits + n_proposed, n_proposed});
 }

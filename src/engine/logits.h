@@ -55,6 +55,7 @@ class LogitsRow {
   LogitsRow(LogitsBuffer::Ref buffer, int row) : buffer_(std::move(buffer)), row_(row) {}
   explicit operator bool() const { return static_cast<bool>(buffer_); }
   std::span<const float> values() const { return std::as_const(buffer_.logits()).row(row_); }
+  std::span<const TokenLogit> candidates() const { return buffer_.logits().candidates(row_); }
 
  private:
   LogitsBuffer::Ref buffer_;

@@ -46,7 +46,19 @@ std::span<const sample::Continuation> SampleStrategy::advance(std::span<const Se
   return continuations_;
 }
 
+// Constraints, log-probabilities and scores read all logits.
+int SampleStrategy::n_candidates() const {
+  const bool constrained = std::ranges::any_of(samples_, [](const Sample& sample) { return static_cast<bool>(sample.constrained); });
+  return constrained || options_.logprobs || options_.scores ? 0 : sampler_->n_candidates();
+}
+
 void SampleStrategy::choose(Sample& sample, const Sequence& branch, sample::Workspace& workspace) {
+  const std::span<const TokenLogit> candidates = n_candidates() > 0 ? branch.known_candidates() : std::span<const TokenLogit>();
+  if (const std::optional<TokenId> known = sampler_->sample_candidates(candidates, sample.rng, workspace)) {
+    sample.last = *known;
+    if (&sample == &samples_.front()) last_.id = sample.last;
+    return end_if_due(sample, branch);
+  }
   const std::span<const float> logits = branch.known_logits();
   const constrain::Allowed* const allowed = sample.constrained ? &sample.constrained->find_allowed() : nullptr;
   const sample::History history{branch.all_tokens(), options_.prompt_length, options_.stop.max_length, options_.source, allowed};

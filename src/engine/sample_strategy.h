@@ -24,9 +24,9 @@ struct SampleOptions {
   size_t prompt_length = 0;
   std::vector<TokenId> source;                                       // tokens that an encoder read, for penalties that look at them
   std::shared_ptr<constrain::TokenConstraint> constraint = nullptr;  // null: any tokens
-  int n_samples = 1;            // sequences drawn from one prompt
-  double length_penalty = 1.0;  // of scores
-  bool scores = true;           // false: targets have no score, which saves a pass over the logits
+  int n_samples = 1;                                                 // sequences drawn from one prompt
+  double length_penalty = 1.0;                                       // of scores
+  bool scores = true;                                                // false: targets have no score, which saves a pass over the logits
   std::optional<int> logprobs;  // of the first sequence: how likely its tokens were, and so many of the likeliest
   uint64_t seed = 0;
   uint64_t stream = 0;  // of random numbers: a request draws the same ones whatever runs beside it
@@ -38,6 +38,7 @@ class SampleStrategy final : public Strategy {
   // Throws Error(kBadArgument) if options are out of range.
   SampleStrategy(std::shared_ptr<const sample::Sampler> sampler, SampleOptions options);
 
+  int n_candidates() const override;
   std::span<const sample::Continuation> advance(std::span<const Sequence> branches, Workers& workers) override;
   double mask_ms() const override;
   Finish finish() const override { return samples_.front().finish; }

@@ -114,7 +114,7 @@ void Scheduler::embed_together(std::span<Entry> entries) {
   for (size_t i = 0; i < entries.size(); ++i) {
     std::exception_ptr fault = error;
     try {
-      if (fault == nullptr && !entries[i].job->has_ended) entries[i].job->work().embedded(entries[i].part, hidden[i]);
+      if (fault == nullptr && !entries[i].job->has_ended) entries[i].job->work().embedded(entries[i].part, std::move(hidden[i]));
     } catch (...) { fault = std::current_exception(); }
     end_part(std::move(entries[i]), fault);
   }

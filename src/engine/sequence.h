@@ -53,7 +53,10 @@ class Sequence {
 
   // Of the last position, valid until the sequence changes. After a rewind the last token is recomputed, once.
   std::span<const float> logits();
+  // The largest of known_logits(), if they are known without the others. May be empty.
+  std::span<const TokenLogit> known_candidates() const { return logits_ ? logits_.candidates() : std::span<const TokenLogit>(); }
   std::span<const float> known_logits() const { return logits_ ? logits_.values() : std::span<const float>(); }
+  const LogitsRow& logits_row() const { return logits_; }  // of known_logits()
 
   Sequence fork() const;
   void rewind(int length);

@@ -25,6 +25,9 @@ class Strategy {
   virtual bool wants_every_row() const { return false; }
   virtual void see(int /*position*/, std::span<const float> /*logits*/) {}
 
+  // How many of the largest logits advance() reads as a rule; 0: all.
+  virtual int n_candidates() const { return 0; }
+
   // Called when all tokens of all branches are computed: their known_logits() are there. Returns which branches continue with which token,
   // valid until the next call; nothing if the stream is finished. Throws Error(kBadModel) if no token can be chosen. Strategies of
   // different streams advance at the same time, each on some thread: what they share must allow that.

@@ -114,6 +114,11 @@ std::span<const float> Tree::logits(int node) const {
   return logits_.logits().row(row_of_[static_cast<size_t>(node)]);
 }
 
+LogitsRow Tree::logits_row(int node) const {
+  check_node(node, size());
+  return {logits_, row_of_[static_cast<size_t>(node)]};
+}
+
 void Tree::keep(int node, Sequence& sequence) {
   check_node(node, size());
   const auto chain = static_cast<size_t>(chain_of_[static_cast<size_t>(node)]);

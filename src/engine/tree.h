@@ -23,6 +23,7 @@ class Tree {
 
   int size() const { return static_cast<int>(tokens_.size()); }
   std::span<const float> logits(int node) const;  // after its token
+  LogitsRow logits_row(int node) const;           // the same, kept by the result
   std::span<const int> rows() const { return row_of_; }
   // Appends the path to a node to the sequence that the tree was computed for, which must not have changed. The tree is then empty.
   void keep(int node, Sequence& sequence);

@@ -75,8 +75,8 @@ bool complete(Work& work, const std::shared_ptr<Decoder>& decoder, const Complet
     }
     std::vector<const Part*> texts;
     for (const Part& part : parts) texts.push_back(&part);
-    const std::vector<Tensor> hidden = embed_parts(texts, *work.embedder());
-    for (size_t i = 0; i < parts.size(); ++i) work.embedded(parts[i], hidden[i]);
+    std::vector<Tensor> hidden = embed_parts(texts, *work.embedder());
+    for (size_t i = 0; i < parts.size(); ++i) work.embedded(parts[i], std::move(hidden[i]));
   }
   return true;
 }

@@ -41,7 +41,7 @@ class Work {
   virtual Stream stream_of(const Part& part);
   // Not null: all parts are texts for it, and have no streams.
   virtual backend::Embedder* embedder() const { return nullptr; }
-  virtual void embedded(const Part& /*part*/, const Tensor& /*hidden*/) {}
+  virtual void embedded(const Part& /*part*/, Tensor /*hidden*/) {}
 
   virtual void generated(const Part& /*part*/) {}  // its stream has chosen a token
   virtual void finished(const Part& part) = 0;     // its stream has ended by itself; not called for texts

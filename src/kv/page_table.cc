@@ -1,7 +1,6 @@
 #include "kv/page_table.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace kvik::kv {
 namespace {
@@ -29,12 +28,22 @@ void PageTable::prepare(int64_t end) {
   reserve(n_pages);
   for (auto i = static_cast<size_t>(length_ / store_->shape().positions()); i < std::min(n_pages, pages_.size()); ++i) {
     if (!is_shared(*pages_[i])) continue;
-    Page* own = store_->take();
-    std::memcpy(own->data, pages_[i]->data, store_->shape().bytes());
+    Page* own = take_copy(*pages_[i]);
     store_->release(pages_[i]);
     set_page(i, own);
   }
   while (pages_.size() < n_pages) add_page(store_->take());
+}
+
+Page* PageTable::take_copy(const Page& page) {
+  Page* own = store_->take();
+  try {
+    store_->memory().copy(own->data, page.data, store_->shape().bytes());
+  } catch (...) {
+    store_->release(own);
+    throw;
+  }
+  return own;
 }
 
 void PageTable::rewind(int64_t length) {

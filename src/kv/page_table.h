@@ -34,7 +34,7 @@ class PageTable {
   void fork_from(const PageTable& other);
 
   // The address of each panel, [position / panel_positions]; null if it was dropped; valid until the next call that changes the sequence.
-  std::byte* const* panels() const { return panels_.data(); }
+  const PageAddress* panels() const { return panels_.data(); }
 
   // ---- for PrefixTree
   Page* page(size_t i) const { return pages_[i]; }  // null: dropped
@@ -42,6 +42,7 @@ class PageTable {
   void add_shared(Page* page, int64_t length);      // at the end of a table that has no page beyond its length
 
  private:
+  Page* take_copy(const Page& page);
   void drop_pages(size_t keep);
   void add_page(Page* page);
   void set_page(size_t i, Page* page);
@@ -49,7 +50,7 @@ class PageTable {
 
   PageStore* store_;
   std::vector<Page*> pages_;
-  std::vector<std::byte*> panels_;
+  std::vector<PageAddress> panels_;
   size_t n_dropped_ = 0;  // at the front
   int64_t length_ = 0;
 };

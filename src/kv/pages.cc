@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "base/aligned_buffer.h"
 #include "kvik/options.h"
 
 namespace kvik::kv {
 
 struct PageBlock {
-  AlignedBuffer memory;
+  std::unique_ptr<MemoryBlock> memory;
   std::unique_ptr<Page[]> pages;
   std::unique_ptr<TokenId[]> tokens;
   Page* first_free = nullptr;
@@ -65,8 +64,10 @@ void Budget::free_reserves(const PageStore& but) {
   }
 }
 
-PageStore::PageStore(const PageShape& shape, std::shared_ptr<Budget> budget)
-    : shape_(shape), budget_(budget != nullptr ? std::move(budget) : std::make_shared<Budget>()) {
+PageStore::PageStore(const PageShape& shape, std::shared_ptr<Budget> budget, std::shared_ptr<PageMemory> memory)
+    : shape_(shape),
+      budget_(budget != nullptr ? std::move(budget) : std::make_shared<Budget>()),
+      memory_(memory != nullptr ? std::move(memory) : std::make_shared<HostMemory>()) {
   budget_->add(*this);
 }
 PageStore::~PageStore() {
@@ -117,11 +118,11 @@ PageBlock& PageStore::add_block() {
   if (!budget_->take(bytes)) { throw no_memory(budget_->limit_bytes()); }
   try {
     const auto positions = static_cast<size_t>(shape_.positions());
-    block->memory = AlignedBuffer(bytes);
+    block->memory = memory_->allocate(bytes);
     block->pages = std::make_unique<Page[]>(block->n_pages);
     block->tokens = std::make_unique<TokenId[]>(block->n_pages * positions);
     for (size_t i = block->n_pages; i-- > 0;) {
-      block->pages[i].data = block->memory.data() + i * page_bytes;
+      block->pages[i].data = block->memory->address() + i * page_bytes;
       block->pages[i].tokens = block->tokens.get() + i * positions;
       block->pages[i].block = block.get();
       push_free(*block, block->pages[i]);

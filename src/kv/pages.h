@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "kv/page_memory.h"
 #include "kvik/error.h"
 
 // The KV cache: pages of a fixed number of positions for all layers, with reference counts. The kernels define what is inside a page.
@@ -17,7 +18,7 @@ struct PageBlock;
 
 // The fields from `tokens` on belong to PrefixTree: they live here so that adding a page to the tree allocates nothing.
 struct Page {
-  std::byte* data = nullptr;
+  PageAddress data = nullptr;
   std::atomic<int32_t> n_references{0};
   PageBlock* block = nullptr;
   Page* next_free = nullptr;
@@ -83,12 +84,14 @@ class PageStore {
   static constexpr size_t kReserveBytes = size_t{16} << 20;
   static constexpr size_t kReservePages = 8;
 
-  explicit PageStore(const PageShape& shape, std::shared_ptr<Budget> budget = nullptr);
+  // `memory` null: the host's.
+  explicit PageStore(const PageShape& shape, std::shared_ptr<Budget> budget = nullptr, std::shared_ptr<PageMemory> memory = nullptr);
   PageStore(const PageStore&) = delete;
   PageStore& operator=(const PageStore&) = delete;
   ~PageStore();
 
   const PageShape& shape() const { return shape_; }
+  PageMemory& memory() const { return *memory_; }
 
   // A page with one reference and unspecified contents. Throws Error(kTooLarge) if there is not enough memory.
   Page* take();
@@ -107,6 +110,7 @@ class PageStore {
 
   const PageShape shape_;
   const std::shared_ptr<Budget> budget_;
+  const std::shared_ptr<PageMemory> memory_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<PageBlock>> blocks_;  // oldest first; pages are taken from the oldest, so that the newest become unused
   size_t n_pages_ = 0;

@@ -191,6 +191,29 @@ TokenId Sampler::sample(std::span<const float> logits, const History& history, R
   throw Error(Code::kBadModel, why_no_choice(history.allowed != nullptr ? row : logits));
 }
 
+int Sampler::n_candidates() const {
+  if (processes_) return 0;
+  return is_greedy() ? 1 : *options_.top_k > 0 ? *options_.top_k + 1 : 0;
+}
+
+std::optional<TokenId> Sampler::sample_candidates(std::span<const TokenLogit> largest, Rng& rng, Workspace& workspace) const {
+  if (processes_ || largest.empty() || largest.front().logit == kNotChosen) return std::nullopt;
+  if (is_greedy()) return largest.front().id;
+  const auto k = static_cast<size_t>(*options_.top_k);
+  if (k == 0 || k >= largest.size()) return std::nullopt;
+  // Logits behind the last one may still have the quotient of the k-th, and would stay with it.
+  const double temperature = *options_.temperature;
+  if (!(at_temperature(largest.back().logit, temperature) < at_temperature(largest[k - 1].logit, temperature))) return std::nullopt;
+  workspace.candidates.assign(largest.begin(), largest.end());
+  std::ranges::sort(workspace.candidates, {}, &TokenLogit::id);
+  workspace.row.clear();
+  for (const TokenLogit& candidate : workspace.candidates) workspace.row.push_back(candidate.logit);
+  collect_candidates(workspace.row, workspace);
+  const std::optional<size_t> index = choose_randomly(workspace.values, rng, workspace.filters);
+  if (!index) throw Error(Code::kInternal, "a filter has removed the largest logit");
+  return workspace.candidates[static_cast<size_t>(workspace.ids[*index])].id;
+}
+
 void Sampler::log_probs(std::span<const float> logits, const History& history, std::span<float> result, Workspace& workspace) const {
   if (history.allowed != nullptr) {  // probabilities are those of the tokens that are allowed
     std::ranges::copy(logits, result.begin());

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "base/token_logit.h"
 #include "sample/bans.h"
 #include "sample/filters.h"
 #include "sample/history.h"
@@ -22,6 +23,7 @@ struct Workspace {
   std::vector<float> row;     // logits after penalties, if there are any
   std::vector<float> values;  // what is left of a row while it is sampled, in the order of the ids
   std::vector<TokenId> ids;
+  std::vector<TokenLogit> candidates;  // in the order of the ids
 
   void reserve(size_t vocab);  // so that rows of this size allocate nothing
 };
@@ -47,6 +49,12 @@ class Sampler {
   // The next token: process(), then the largest or, if the temperature is not 0, filters and a draw. Throws Error(kBadModel) if nothing
   // can be chosen. `logits` has the size of the vocabulary.
   TokenId sample(std::span<const float> logits, const History& history, Rng& rng, Workspace& workspace) const;
+
+  // How many of the largest logits decide what sample() chooses without a constraint; 0: all of them may.
+  int n_candidates() const;
+  // What sample() would choose from the row that these are the largest of, by logit and then by id, with all that equal the last of them.
+  // Nothing, and no number drawn, if they do not decide it.
+  std::optional<TokenId> sample_candidates(std::span<const TokenLogit> largest, Rng& rng, Workspace& workspace) const;
 
   // The log-probabilities that beams are scored by: log-softmax, process(), and again if renormalize_logits is set.
   void log_probs(std::span<const float> logits, const History& history, std::span<float> result, Workspace& workspace) const;

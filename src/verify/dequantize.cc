@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backend/graph/convert.h"
-#include "backend/native/execute/load_weights.h"
+#include "backend/native/execute/weight_choice.h"
 #include "backend/native/graph/outcome.h"
 #include "backend/native/stages.h"
 #include "kernels/cpu/quantise_block.h"

@@ -35,6 +35,41 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
+TEST(Logits, SharedOnesStayAsTheyAreWhateverTheSessionDoes) {
+  const Model model = load_small();
+  const auto vocab = static_cast<size_t>(model.vocab_size());
+  std::shared_ptr<const float[]> first, node;
+  {
+    Session session = model.session();
+    ASSERT_EQ(session.append(text(7)), AppendStatus::kDone);
+    first = session.shared_logits();
+    EXPECT_EQ(first.get(), session.logits().data());  // no copy
+    for (const TokenId token : text(5, 90)) ASSERT_EQ(session.append(token), AppendStatus::kDone);
+    session.rewind(7);
+    const Tokens tokens = {11, 12};
+    ASSERT_EQ(session.append_tree(tokens, std::vector<int>{-1, 0}).status(), AppendStatus::kDone);
+    node = session.shared_logits(1);
+    EXPECT_THROW((void)session.shared_logits(2), Error);
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(session.append_tree(text(2, i), std::vector<int>{-1, 0}).status(), AppendStatus::kDone);
+  }
+  Tokens path = text(7);
+  EXPECT_TRUE(same_bits({first.get(), vocab}, logits_of(model, path)));
+  path.insert(path.end(), {11, 12});
+  EXPECT_TRUE(same_bits({node.get(), vocab}, logits_of(model, path)));
+}
+
+TEST(Append, CancelledAppendsNothing) {
+  const Model model = load_small();
+  Session session = model.session();
+  ASSERT_EQ(session.append(text(3)), AppendStatus::kDone);
+  EXPECT_EQ(session.append(text(9), {.cancelled = [] { return true; }}), AppendStatus::kCancelled);
+  EXPECT_EQ(session.length(), 3);
+  int n_reported = 0;
+  EXPECT_EQ(session.append(text(9), {.progress = [&](int done, int) { n_reported = done; }}), AppendStatus::kDone);
+  EXPECT_EQ(n_reported, 9);
+  EXPECT_EQ(session.length(), 12);
+}
+
 TEST(Prefixes, ANewSessionStartsBehindWhatAnotherComputed) {
   const Model model = load_small(), alone = load_small({.reuse_prefixes = false});
   Session first = model.session();

@@ -44,6 +44,18 @@ TEST(Embed, ATextAmongOthersHasTheBitsThatItHasAlone) {
   }
 }
 
+TEST(HiddenStates, TheFirstRowIsTheClsVector) {
+  const std::vector<Ids> all = texts();
+  const std::vector<HiddenStates> states = encoder().hidden_states(all);
+  const std::vector<Embedding> vectors = encoder().embed(all, {.pooling = "cls", .normalize = false});
+  ASSERT_EQ(states.size(), all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(states[i].tokens, static_cast<int>(all[i].size()));
+    EXPECT_EQ(std::vector<float>(states[i].values.get(), states[i].values.get() + states[i].size), vectors[i].values);
+  }
+  EXPECT_THROW(encoder().hidden_states(std::vector<Ids>{{}}), Error);
+}
+
 TEST(Embed, ThreadsThatShareAModelGetTheSameBits) {
   const std::vector<Ids> all = texts();
   const auto expected = values_of(encoder().embed(all, {.pooling = "mean"}));

@@ -18,6 +18,8 @@ from command_line import FABLE, FORMS, KVIK, kvik, refusal, succeed
     (("run", FABLE, "x", "-n", "-5"), "run: --max-tokens: -5 is out of range; 0 or more was expected; see kvik run --help"),
     (("run", FABLE, "x", "--context", "-1"), "run: --context: -1 is out of range; 0 or more was expected; see kvik run --help"),
     (("run", FABLE, "x", "--threads", "5000"), "run: --threads: 5000 is out of range; 0 to 1024 was expected; see kvik run --help"),
+    (("run", FABLE, "x", "--device", "cuda:x"), "run: --device: 'cuda:x' is no device; auto, cpu, cuda or cuda:N was expected; see kvik run --help"),
+    (("run", FABLE, "x", "--device", "cpu:1"), "run: --device: 'cpu:1' is no device; auto, cpu, cuda or cuda:N was expected; see kvik run --help"),
     (("bench", FABLE, "--rounds", "0"), "bench: --rounds: 0 is out of range; 1 to 1000 was expected; see kvik bench --help"),
     ((), "a command was expected; kvik --help lists commands and options"),
 ])
@@ -52,6 +54,27 @@ def test_cuda_that_is_not_there_falls_back_to_the_native_backend_on_the_cpu():
     answer = json.loads(done.stdout)
     assert answer["backend"] == "native" and answer["device"] == "cpu"
     assert "falling back to the CPU" in done.stderr and "native backend" not in done.stderr
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:7"])
+def test_kernels_that_are_not_there_are_one_sentence_and_the_cpu(device, tmp_path):
+    done = kvik("run", FABLE, "The king", "-n", 2, "--backend", "native", "--device", device, "--json", "--cuda-lib", tmp_path / "no-kernels.so")
+    assert json.loads(done.stdout)["device"] == "cpu"
+    assert done.stderr.count("not run on CUDA: ") == 1 and done.stderr.count("falling back to the CPU") == 1
+
+
+def test_device_auto_uses_the_cpu_without_a_warning_if_there_is_no_gpu(tmp_path):
+    nowhere = {"KVIK_CUDA_LIB": str(tmp_path / "no-kernels.so")}
+    done = kvik("run", FABLE, "The king", "-n", 2, "--device", "auto", "--json", environment=nowhere)
+    assert json.loads(done.stdout)["device"] == "cpu" and "warning" not in done.stderr
+
+
+def test_inspect_counts_what_a_gpu_leaves_to_the_cpu():
+    def host_steps(model, *options):
+        return json.loads(succeed("inspect", model, "--json", *options))["plan"]["stages"][0]["host_steps"]
+    assert host_steps(FORMS / "plain", "--device", "cuda") == {}
+    assert set(host_steps(FORMS / "quantized-attention", "--device", "cuda")) == {"append", "attend"}
+    assert host_steps(FORMS / "quantized-attention") == {}
 
 
 def test_bench_says_from_cache_for_weights_that_no_memory_bus_delivers():

@@ -143,7 +143,7 @@ class TextsRequest final : public ScriptedRequest {
     return {.text = std::vector<TokenId>(n_rows_)};
   }
   backend::Embedder* embedder() const override { return embedder_.get(); }
-  void embedded(const Part&, const Tensor&) override { ++n_embedded; }
+  void embedded(const Part&, Tensor) override { ++n_embedded; }
   void finished(const Part&) override {}
 
   std::atomic<bool> open = true;

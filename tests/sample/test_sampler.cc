@@ -17,6 +17,52 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
+// By logit and then by id, with all that equal the last.
+std::vector<TokenLogit> largest_of(std::span<const float> row, size_t n) {
+  std::vector<TokenLogit> all;
+  for (size_t i = 0; i < row.size(); ++i) all.push_back({row[i], static_cast<TokenId>(i)});
+  std::ranges::stable_sort(all, std::greater(), &TokenLogit::logit);
+  while (n < all.size() && all[n].logit == all[n - 1].logit) ++n;
+  all.resize(std::min(n, all.size()));
+  return all;
+}
+
+// Rows with ties, and temperatures at which different logits have one quotient.
+TEST(Sampler, ChoosesFromCandidatesWhatItChoosesFromTheRow) {
+  constexpr size_t kRowSize = 500;
+  Workspace workspace;
+  int n_decided = 0;
+  for (const int top_k : {0, 1, 3, 40, 63, 64}) {
+    for (const double temperature : {0.0, 0.3, 1.0, 7.7}) {
+      for (const double top_p : {1.0, 0.8}) {
+        Sampling options;
+        options.temperature = temperature, options.top_k = top_k, options.top_p = top_p;
+        const Sampler sampler(options, {.vocab_size = kRowSize});
+        for (uint64_t seed = 0; seed < 40; ++seed) {
+          const std::vector<float> row = fixture_row(seed, kRowSize, 6.0, seed % 2 == 0 ? int64_t{1} << 24 : 30);
+          Rng rng(seed), other(seed);
+          const std::optional<TokenId> chosen = sampler.sample_candidates(largest_of(row, 64), rng, workspace);
+          if (!chosen) continue;
+          ++n_decided;
+          EXPECT_EQ(*chosen, sampler.sample(row, {}, other, workspace)) << top_k << ' ' << temperature << ' ' << seed;
+          EXPECT_EQ(rng.uniform(), other.uniform());
+        }
+      }
+    }
+  }
+  EXPECT_GT(n_decided, 1000);
+}
+
+TEST(Sampler, WithPenaltiesOrWithoutTopKReadsTheWholeRow) {
+  Sampling penalized, plain, greedy;
+  penalized.repetition_penalty = 1.2, penalized.top_k = 5;
+  plain.temperature = 1.0, plain.top_k = 0;
+  greedy.temperature = 0.0;
+  EXPECT_EQ(Sampler(penalized, {.vocab_size = 10}).n_candidates(), 0);
+  EXPECT_EQ(Sampler(plain, {.vocab_size = 10}).n_candidates(), 0);
+  EXPECT_EQ(Sampler(greedy, {.vocab_size = 10}).n_candidates(), 1);
+}
+
 TEST(Sampler, MatchesTheRowsOfTheReferenceImplementation) {
   const Json cases = sampling_fixture("rows.json");
   Workspace workspace;

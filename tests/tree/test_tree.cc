@@ -32,7 +32,8 @@ std::vector<Source> sources_below(const std::string& folder) {
   const std::filesystem::path root = testing_support::source_root();
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
     const std::string extension = entry.path().extension().string();
-    if (extension == ".cc" || extension == ".h") sources.push_back({std::filesystem::relative(entry.path(), root), read(entry.path())});
+    if (extension == ".cc" || extension == ".h" || extension == ".cu" || extension == ".cuh")
+      sources.push_back({std::filesystem::relative(entry.path(), root), read(entry.path())});
   }
   return sources;
 }
@@ -168,6 +169,16 @@ TEST(Tree, TheCommandLineUsesOnlyThePublicApi) {
   }
 }
 
+TEST(Tree, ThePythonModuleUsesOnlyThePublicApi) {
+  static const std::regex kInclude("#include \"([a-z_]+)/");
+  const std::vector<Source> sources = sources_below("python/src");
+  EXPECT_GT(sources.size(), 10u);
+  for (const Source& source : sources) {
+    for (std::sregex_iterator match(source.text.begin(), source.text.end(), kInclude), end; match != end; ++match)
+      EXPECT_EQ((*match)[1].str(), "kvik") << source.path << ": what it needs belongs into include/kvik/";
+  }
+}
+
 // Whoever writes past output.cc loses results silently when the disk is full; whoever reads past input.cc takes an error for the end.
 TEST(Tree, TheCommandLineWritesAndReadsInOnePlace) {
   static const std::regex kStreams("std::c(out|err|in)\\b|fmt::print\\(|\\bprintf\\(|\\bputs\\(|fwrite\\(|getline\\(|<iostream>");
@@ -191,7 +202,7 @@ TEST(Tree, NoFileUnderSrcNamesAModelFamily) {
 }
 
 TEST(Tree, NoFileIsTooLongToRead) {
-  for (const char* folder : {"src", "include", "tests", "bench", "fuzz"}) {
+  for (const char* folder : {"src", "include", "python", "tests", "bench", "fuzz"}) {
     for (const Source& source : sources_below(folder)) {
       EXPECT_LE(std::count(source.text.begin(), source.text.end(), '\n'), 500) << source.path << ": look for the missing file";
     }
@@ -199,9 +210,9 @@ TEST(Tree, NoFileIsTooLongToRead) {
 }
 
 TEST(Tree, HeadersAreReadOnce) {
-  for (const char* folder : {"src", "include", "tests"}) {
+  for (const char* folder : {"src", "include", "python", "tests"}) {
     for (const Source& source : sources_below(folder)) {
-      if (source.path.extension() != ".h") continue;
+      if (source.path.extension() != ".h" && source.path.extension() != ".cuh") continue;
       EXPECT_THAT(source.text, testing::HasSubstr("#pragma once")) << source.path;
     }
   }
@@ -224,7 +235,7 @@ TEST(Tree, TheTrackedTreeStaysSmall) {
     total += size;
     if (name.starts_with("tests/fixtures/zoo/")) zoo += size;
   }
-  EXPECT_LT(total, uintmax_t{48} << 20);
+  EXPECT_LT(total, uintmax_t{52} << 20);
   EXPECT_LT(zoo, uintmax_t{8} << 20);
 }
 

@@ -9,6 +9,7 @@ namespace {
 
 static_assert(static_cast<int>(KVIK_BACKEND_REFERENCE) == static_cast<int>(BackendChoice::kReference));
 static_assert(static_cast<int>(KVIK_DEVICE_CUDA) == static_cast<int>(Device::kCuda));
+static_assert(static_cast<int>(KVIK_DEVICE_AUTO) == static_cast<int>(Device::kAuto));
 static_assert(static_cast<int>(KVIK_WEIGHTS_Q4) == static_cast<int>(Weights::kQ4));
 static_assert(static_cast<int>(KVIK_KV_Q8) == static_cast<int>(KvStorage::kQ8));
 static_assert(static_cast<int>(KVIK_LOG_LEVEL_ERROR) == static_cast<int>(LogLevel::kError));
@@ -235,6 +236,8 @@ LoadOptions load_options(const kvik_load_options* theirs) {
   if (ours.compile_cache != nullptr) options.compile_cache.folder = ours.compile_cache;
   if (ours.variant != nullptr) options.variant = ours.variant;
   if (ours.ort_library != nullptr) options.ort_library = ours.ort_library;
+  if (ours.cuda_library != nullptr) options.cuda_library = ours.cuda_library;
+  options.device_index = ours.device_index;
   if (ours.log == nullptr) return options;
   options.log = [log = ours.log, user = ours.user](LogLevel level, std::string_view message) {
     log(user, static_cast<kvik_log_level>(level), std::string(message).c_str());

@@ -4,9 +4,9 @@ namespace kvik::native {
 
 using backend::NativeCache;
 
-CachePages::CachePages(const kv::PageShape& shape, std::shared_ptr<kv::Budget> budget)
+CachePages::CachePages(const kv::PageShape& shape, std::shared_ptr<kv::Budget> budget, std::shared_ptr<kv::PageMemory> memory)
     : budget_(std::move(budget)),
-      store_(std::make_shared<kv::PageStore>(shape, budget_)),
+      store_(std::make_shared<kv::PageStore>(shape, budget_, std::move(memory))),
       n_reused_(std::make_unique<std::atomic<int64_t>>(0)) {
   const size_t most = budget_->limit_bytes() > 0 ? budget_->limit_bytes() : kIdleBytes;
   tree_ = std::make_unique<kv::PrefixTree>(*store_, std::max<size_t>(1, most / shape.bytes()));

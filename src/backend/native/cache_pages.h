@@ -17,7 +17,7 @@ class CachePages {
   static constexpr size_t kIdleBytes = size_t{512} << 20;
 
   CachePages() = default;
-  CachePages(const kv::PageShape& shape, std::shared_ptr<kv::Budget> budget);
+  CachePages(const kv::PageShape& shape, std::shared_ptr<kv::Budget> budget, std::shared_ptr<kv::PageMemory> memory);
 
   const std::shared_ptr<kv::PageStore>& store() const { return store_; }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/native/execute/load_weights.h"
+#include "backend/native/execute/cpu/load_weights.h"
 #include "backend/native/saved_stages.h"
 
 // A compiled model in a file: its plans and all packed weights, which are mapped and not read. The file belongs to one version of the

@@ -4,17 +4,17 @@
 #include <numeric>
 
 #include "backend/native/native_cache.h"
+#include "backend/native/place/place.h"
 #include "kvik/error.h"
 
 namespace kvik::native {
 
-std::shared_ptr<kv::PageStore> page_store(int64_t page_bytes, std::shared_ptr<kv::Budget> budget) {
-  const kv::PageShape shape{static_cast<size_t>(std::max<int64_t>(64, page_bytes)), cpu::kPagePositions};
-  return std::make_shared<kv::PageStore>(shape, std::move(budget));
+std::shared_ptr<kv::PageStore> page_store(const Runner& runner, size_t page_bytes, std::shared_ptr<kv::Budget> budget) {
+  return std::make_shared<kv::PageStore>(kv::PageShape{page_bytes, kPagePositions}, std::move(budget), runner.memory());
 }
 
 HiddenStates::HiddenStates(std::unique_ptr<Runner> runner, std::shared_ptr<kv::Budget> budget)
-    : runner_(std::move(runner)), store_(page_store(runner_->layouts().page_bytes, std::move(budget))) {
+    : runner_(std::move(runner)), store_(page_store(*runner_, runner_->cache_bytes().page, std::move(budget))) {
   for (const Plan::PlanRegister& r : runner_->plan().registers) register_bytes_.push_back(r.size * element_bytes(r.dtype));
   is_causal_ = std::ranges::all_of(runner_->plan().attends, [](const AttentionSpec& attend) { return attend.causal; });
 }
@@ -32,7 +32,7 @@ std::vector<Tensor> HiddenStates::run(std::span<const Tensor> inputs) {
     const std::span<const int64_t> ids = inputs[s].data<int64_t>();
     pages.push_back(std::make_unique<kv::PageTable>(*store_));
     pages.back()->prepare(inputs[s].size());
-    registers.emplace_back(register_bytes_).clear();
+    registers.emplace_back(store_->memory(), register_bytes_);
     sequences.emplace_back();
     sequences.back().pages = pages.back()->panels();
     sequences.back().n_keys = inputs[s].size();

@@ -12,8 +12,8 @@ namespace kvik::native {
 
 inline constexpr int64_t kMostRows = 512;  // of texts that go through an encoder together
 
-// Pages for the caches of a plan.
-std::shared_ptr<kv::PageStore> page_store(int64_t page_bytes, std::shared_ptr<kv::Budget> budget);
+// Pages of so many bytes in the memory of a runner.
+std::shared_ptr<kv::PageStore> page_store(const Runner& runner, size_t page_bytes, std::shared_ptr<kv::Budget> budget);
 
 // Runs whole texts through a plan that gives hidden states: an encoder, or a decoder whose cache is not kept. One thread at a time.
 class HiddenStates {

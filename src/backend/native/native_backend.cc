@@ -17,6 +17,7 @@
 #include "backend/native/native_traits.h"
 #include "backend/native/source_stage.h"
 #include "backend/native/stages.h"
+#include "kernels/device/device.h"
 #include "kvik/error.h"
 
 namespace kvik::backend {
@@ -25,14 +26,12 @@ namespace {
 using native::Plan;
 using native::Runner;
 
-constexpr int64_t kChunkBytes = int64_t{32} << 20;  // of the values of one call
-
 class NativeBackend final : public Backend {
  public:
   NativeBackend(analysis::Signature signature, const NativeOptions& options, const Log& log);
 
   const Traits& traits() const override { return traits_; }
-  int preferred_chunk() const override;
+  int preferred_chunk() const override { return decoder_->preferred_rows(); }
   std::unique_ptr<Cache> new_cache(std::shared_ptr<const Source> source, int length) override;
   bool can_continue(const Cache& cache, int length) const override;
   std::unique_ptr<Cache> fork(const Cache& cache) override;
@@ -100,20 +99,22 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   std::vector<native::PackedPlan> packed;
   budget_ = std::make_shared<kv::Budget>(options.kv_bytes);
   const native::RunnerFactory make{.weights = options.weights,
-                                   .kv_format = native::kv_format_of(signature_, options.kv, options.weights),
+                                   .kv_format = kv_format_of(signature_, options, log),
                                    .kernels = &kernels,
                                    .pool = &pool_,
                                    .log = log,
                                    .budget = budget_,
                                    .recorder = recorder_.get(),
                                    .compiled = compiled ? &*compiled : nullptr,
-                                   .packed = compiled ? nullptr : &packed};
+                                   .packed = compiled ? nullptr : &packed,
+                                   .device = shared_device(options),
+                                   .records_steps = options.records_steps};
   decoder_ = make(stages.decoder);
   const Plan& plan = *stages.decoder;
-  const auto panel_bytes = static_cast<size_t>(std::max<int64_t>(64, decoder_->layouts().page_bytes));
-  pages_ = native::CachePages({panel_bytes, cpu::kPagePositions, std::max(1, options.page_panels)}, budget_);
+  const kv::PageShape shape{decoder_->cache_bytes().page, native::kPagePositions, std::max(1, options.page_panels)};
+  pages_ = native::CachePages(shape, budget_, decoder_->memory());
   window_ = widest_window(plan);
-  if (const size_t page_bytes = pages_.store()->shape().bytes(); options.kv_bytes > 0 && options.kv_bytes < page_bytes)
+  if (const size_t page_bytes = shape.bytes(); options.kv_bytes > 0 && options.kv_bytes < page_bytes)
     throw Error(Code::kBadArgument, fmt::format("the KV cache may have {} bytes (kv_bytes, --kv-bytes), and one page of it takes {}",
                                                 options.kv_bytes, page_bytes));
   for (const Plan::PlanRegister& r : plan.registers) register_bytes_.push_back(r.size * native::element_bytes(r.dtype));
@@ -126,7 +127,7 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
 
   traits_.switch_after = plan.switch_after;
   traits_.name = "native";
-  traits_.device = "cpu";
+  traits_.device = options.device != nullptr ? options.device_name : "cpu";
   traits_.exact = true;
   traits_.exact_sources = sources_.is_native();
   traits_.unsupported_tokens = unsupported_tokens_;
@@ -138,13 +139,17 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   if (traits_.needs_source) traits_.max_source_positions = sources_.max_positions(signature_);
   traits_.cache_form = cache_form(options, make.kv_format);
   count_bytes(stages, options, make.kv_format, traits_);
-  if (compiled) {  // one row was tried before the file was written
+  if (options.device != nullptr) {  // compiled files have weights for the CPU
+    if (options.kv_bytes == 0) budget_->set_limit(options.device->free_bytes() / 10 * 9);
+    try_one_row();
+  } else if (compiled) {  // one row was tried before the file was written
     background_ = std::jthread([file = compiled->file](const std::stop_token& stop) { native::read_ahead(*file, stop); });
   } else {
     try_one_row();
     keep_compiled(options, stages, std::move(packed), log);
   }
-  log.info(fmt::format("native on {} with {} thread{}", kernels.name, pool_.n_threads(), pool_.n_threads() == 1 ? "" : "s"));
+  const std::string cpu = fmt::format("{} with {} thread{}", kernels.name, pool_.n_threads(), pool_.n_threads() == 1 ? "" : "s");
+  log.info(fmt::format("native on {}", runs_on(options, stages, make.kv_format, cpu)));
 }
 
 std::optional<native::CompiledModel> NativeBackend::find_compiled(const NativeOptions& options, const Log& log) {
@@ -186,11 +191,10 @@ void NativeBackend::try_one_row() {
     Cache* const caches[] = {cache.get()};
     Logits logits;
     if (run({&row, 1}, caches, logits) != RunStatus::kDone) throw Error(Code::kInternal, "not enough memory for one page of the cache");
-  } catch (const Error& e) { throw Error(Code::kUnsupported, fmt::format("its plan fails on one token: {}", e.what())); }
-}
-
-int NativeBackend::preferred_chunk() const {
-  return static_cast<int>(std::clamp<int64_t>(kChunkBytes / std::max<int64_t>(1, decoder_->bytes_per_row()), 16, 512));
+  } catch (const Error& e) {
+    if (!decoder_->memory()->is_host() && e.code() != Code::kUnsupported) throw;  // the device is at fault, not the plan
+    throw Error(Code::kUnsupported, fmt::format("its plan fails on one token: {}", e.what()));
+  }
 }
 
 std::unique_ptr<Cache> NativeBackend::new_cache(std::shared_ptr<const Source> source, int length) {
@@ -312,6 +316,10 @@ RunStatus NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> 
   decoder_->prepare(rows_);
   prepare(caches);
   native::RunCall call{rows_, sequences_, tokens_, {}, wanted_, wanted_.empty() ? nullptr : logits.row(0).data(), branches_};
+  for (const Row& row : rows) call.n_candidates = std::max(call.n_candidates, row.wants_logits ? row.n_candidates : 0);
+  std::shared_ptr<native::OutputRows> kept;  // rows of which no reader wants few logits are all read at once
+  if (call.n_candidates > 0) kept = decoder_->keep_output(wanted_.size(), std::dynamic_pointer_cast<native::OutputRows>(logits.remote()));
+  call.kept = kept.get();
   if (decoder_->plan().embedding != native::kNoIndex) call.embeddings = sources_.embed(tokens_);
   decoder_->run(call);
   for (size_t s = 0; s < caches.size(); ++s) {
@@ -320,6 +328,7 @@ RunStatus NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> 
     drop_unseen(cache, std::min(certain_[s], ends_[s]));
     std::swap(cache.registers, cache.pending);
   }
+  if (kept != nullptr) logits.set_remote(kept);
   return RunStatus::kDone;
 }
 
@@ -382,39 +391,44 @@ void NativeBackend::find_continuation(std::span<const TokenId> tokens, size_t n,
 std::vector<Tensor> NativeBackend::contents(const Cache& cache) {
   const auto& native_cache = static_cast<const NativeCache&>(cache);
   if (native_cache.source != nullptr) throw Error(Code::kUnsupported, "the cache of a decoder that reads a source cannot be saved");
-  const auto bytes_at = [](const std::byte* data, size_t size_bytes) {
-    return Tensor::view(DType::kU8, {static_cast<int64_t>(size_bytes)}, data, nullptr);
+  const size_t panel_bytes = pages_.store()->shape().panel_bytes;
+  kv::PageMemory& memory = pages_.store()->memory();
+  const auto copy_of = [&](kv::PageAddress panel) {
+    const auto n_bytes = static_cast<int64_t>(panel_bytes);
+    if (memory.is_host()) return Tensor::view(DType::kU8, {n_bytes}, panel, nullptr);
+    Tensor copy(DType::kU8, {n_bytes});
+    memory.read(copy.mutable_bytes(), panel);
+    return copy;
   };
   std::vector<Tensor> contents;
   const int n_positions = native_cache.length();
-  const int n_pages = (n_positions + cpu::kPagePositions - 1) / cpu::kPagePositions;
+  const int n_pages = (n_positions + native::kPagePositions - 1) / native::kPagePositions;
   for (int i = 0; i < n_pages; ++i) {
-    const std::byte* panel = native_cache.pages.panels()[i];
-    contents.push_back(panel == nullptr ? Tensor(DType::kU8, {0}) : bytes_at(panel, pages_.store()->shape().panel_bytes));
+    const kv::PageAddress panel = native_cache.pages.panels()[i];
+    contents.push_back(panel == nullptr ? Tensor(DType::kU8, {0}) : copy_of(panel));
   }
-  if (n_positions % cpu::kPagePositions != 0) {  // what others once kept in the rest of the last page is nobody's business
-    std::byte* page = contents.back().mutable_bytes().data();
-    for (const cpu::Attention& attention : decoder_->layouts().of_attend)
-      cpu::clear_positions(attention.layout, page + attention.page_offset, n_positions % cpu::kPagePositions);
+  if (n_positions % native::kPagePositions != 0)  // what others once kept in the rest of the last page is nobody's business
+    decoder_->clear_positions(contents.back().mutable_bytes().data(), n_positions % native::kPagePositions);
+  if (const size_t n_bytes = native_cache.registers.size_bytes(); n_bytes > 0) {
+    contents.emplace_back(DType::kU8, Dims{static_cast<int64_t>(n_bytes)});
+    native_cache.registers.read(contents.back().mutable_bytes());
   }
-  const std::span<const std::byte> registers = native_cache.registers.bytes();
-  if (!registers.empty()) contents.push_back(bytes_at(registers.data(), registers.size()));
   return contents;
 }
 
 std::unique_ptr<Cache> NativeBackend::restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) {
   std::unique_ptr<Cache> cache = new_cache(nullptr, static_cast<int>(tokens.size()));
   auto& native_cache = static_cast<NativeCache&>(*cache);
-  const size_t n_pages = (tokens.size() + cpu::kPagePositions - 1) / cpu::kPagePositions;
-  const std::span<std::byte> registers = native_cache.registers.bytes();
+  const size_t n_pages = (tokens.size() + native::kPagePositions - 1) / native::kPagePositions;
+  const size_t register_bytes = native_cache.registers.size_bytes();
   const kv::PageShape& shape = pages_.store()->shape();
   // Whole pages that a window has dropped are empty.
   const int64_t n_unseen = window_ > 0 ? std::max<int64_t>(0, static_cast<int64_t>(tokens.size()) + 1 - window_) : 0;
   const auto n_dropped = static_cast<size_t>(n_unseen / shape.positions() * shape.n_panels);
-  bool fits = contents.size() == n_pages + (registers.empty() ? 0 : 1);
+  bool fits = contents.size() == n_pages + (register_bytes == 0 ? 0 : 1);
   for (size_t i = 0; fits && i < contents.size(); ++i) {
     const size_t size_bytes = contents[i].size_bytes();
-    fits = size_bytes == (i < n_pages ? shape.panel_bytes : registers.size()) || (i < n_dropped && size_bytes == 0);
+    fits = size_bytes == (i < n_pages ? shape.panel_bytes : register_bytes) || (i < n_dropped && size_bytes == 0);
   }
   if (!fits) throw Error(Code::kBadArgument, "the saved cache does not have the pages that this model keeps for its tokens");
   const std::lock_guard lock(mutex_);  // so that no run takes the room
@@ -425,7 +439,8 @@ std::unique_ptr<Cache> NativeBackend::restore(std::span<const TokenId> tokens, s
   native_cache.pages.prepare(static_cast<int64_t>(tokens.size()));
   for (size_t i = 0; i < contents.size(); ++i) {
     const std::span<const std::byte> bytes = contents[i].bytes();
-    std::copy(bytes.begin(), bytes.end(), i < n_pages ? native_cache.pages.panels()[i] : registers.data());
+    if (i < n_pages) pages_.store()->memory().write(native_cache.pages.panels()[i], bytes);
+    if (i >= n_pages) native_cache.registers.write(bytes);
   }
   native_cache.pages.commit(static_cast<int64_t>(tokens.size()));
   drop_unseen(native_cache, native_cache.length());

@@ -9,13 +9,17 @@
 #include "analysis/signature.h"
 #include "backend/backend.h"
 #include "backend/graph/executor.h"
-#include "backend/native/execute/load_weights.h"
+#include "backend/native/execute/weight_choice.h"
 #include "base/log.h"
+#include "base/recorder.h"
 #include "kernels/cpu/attend.h"
 #include "kvik/options.h"
 
 namespace kvik::native {
 struct Stages;
+}
+namespace kvik::device {
+class Device;
 }
 
 namespace kvik::backend {
@@ -32,6 +36,9 @@ struct NativeOptions {
   size_t kv_bytes = 0;                           // most memory of all caches together; 0: no limit
   std::shared_ptr<Recorder> recorder;            // of the time that operations take; null: nothing is measured
   int page_panels = 1;                           // of kPagePositions positions each, in a page of the cache
+  std::shared_ptr<device::Device> device;        // that runs the plans; null: the CPU
+  std::string device_name = "cuda";              // as users name it
+  bool records_steps = true;                     // false: the device launches its steps one by one
   // Opens a stage that is not a program over rows (a convolutional encoder) some other way; if it is not set, such models are refused.
   std::function<std::unique_ptr<Executor>(const analysis::File&)> open_other;
 };

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "base/aligned_buffer.h"
 #include "kv/page_table.h"
 
 namespace kvik::backend {
@@ -30,33 +29,42 @@ class NativeSource final : public Source {
 class Registers {
  public:
   Registers() = default;
-  explicit Registers(std::vector<int64_t> sizes_bytes) : sizes_(std::move(sizes_bytes)) {
-    int64_t total = 0;
-    for (const int64_t size : sizes_) total += (size + 63) / 64 * 64;
-    if (total > 0) memory_ = AlignedBuffer(static_cast<size_t>(total));
-    int64_t at = 0;
-    for (const int64_t size : sizes_) {
-      addresses_.push_back(memory_.data() + at);
-      at += (size + 63) / 64 * 64;
+  // Zeros, in a memory that outlives them.
+  Registers(kv::PageMemory& memory, std::span<const int64_t> sizes_bytes) : memory_(&memory) {
+    for (const int64_t size : sizes_bytes) size_bytes_ += round_up(size);
+    if (size_bytes_ == 0) return;
+    block_ = memory.allocate(size_bytes_);
+    size_t at = 0;
+    for (const int64_t size : sizes_bytes) {
+      addresses_.push_back(block_->address() + at);
+      at += round_up(size);
     }
+    clear();
   }
-  std::byte* const* addresses() const { return addresses_.data(); }
-  size_t size_bytes() const { return memory_.size_bytes(); }
-  void copy_from(const Registers& other) { std::copy(other.memory_.bytes().begin(), other.memory_.bytes().end(), memory_.bytes().begin()); }
-  std::span<std::byte> bytes() const { return memory_.bytes(); }
-  void clear() { std::fill(memory_.bytes().begin(), memory_.bytes().end(), std::byte{0}); }
-  const std::vector<int64_t>& sizes_bytes() const { return sizes_; }
+  const kv::PageAddress* addresses() const { return addresses_.data(); }
+  size_t size_bytes() const { return size_bytes_; }
+  void copy_from(const Registers& other) {
+    if (size_bytes_ > 0) memory_->copy(block_->address(), other.block_->address(), size_bytes_);
+  }
+  void read(std::span<std::byte> to) const { memory_->read(to, block_->address()); }
+  void write(std::span<const std::byte> from) { memory_->write(block_->address(), from); }
+  void clear() {
+    if (size_bytes_ > 0) write(std::vector<std::byte>(size_bytes_));
+  }
 
  private:
-  std::vector<int64_t> sizes_;
-  AlignedBuffer memory_;
-  std::vector<std::byte*> addresses_;
+  static size_t round_up(int64_t n_bytes) { return static_cast<size_t>((n_bytes + 63) / 64 * 64); }
+
+  kv::PageMemory* memory_ = nullptr;
+  std::unique_ptr<kv::MemoryBlock> block_;  // null: there are no registers
+  size_t size_bytes_ = 0;
+  std::vector<kv::PageAddress> addresses_;
 };
 
 class NativeCache final : public Cache {
  public:
-  NativeCache(std::shared_ptr<kv::PageStore> store, std::vector<int64_t> register_bytes)
-      : store_(std::move(store)), pages(*store_), registers(register_bytes), pending(std::move(register_bytes)) {}
+  NativeCache(std::shared_ptr<kv::PageStore> store, std::span<const int64_t> register_bytes)
+      : store_(std::move(store)), pages(*store_), registers(store_->memory(), register_bytes), pending(store_->memory(), register_bytes) {}
 
   int length() const override { return static_cast<int>(pages.length()); }
   size_t size_bytes() const override { return pages.size_bytes() + registers.size_bytes(); }

@@ -39,15 +39,17 @@ NativeEmbedder::NativeEmbedder(analysis::Signature signature, const NativeOption
   const std::shared_ptr<const native::Plan> plan =
       native::take(native::compile_hidden_states(signature_, {options.context, options.no_fuse}));
   const native::RunnerFactory make{.weights = options.weights,
-                                   .kv_format = native::kv_format_of(signature_, options.kv, options.weights),
+                                   .kv_format = kv_format_of(signature_, options, log),
                                    .kernels = &kernels,
                                    .pool = &pool_,
                                    .log = log,
-                                   .recorder = recorder_.get()};
+                                   .recorder = recorder_.get(),
+                                   .device = shared_device(options),
+                                   .records_steps = options.records_steps};
   // Keys and values live as long as one call; what limits the KV cache of sessions does not apply to them.
   hidden_ = std::make_unique<native::HiddenStates>(make(plan), std::make_shared<kv::Budget>(0));
   traits_ = {.name = "native",
-             .device = "cpu",
+             .device = options.device != nullptr ? options.device_name : "cpu",
              .exact = true,
              .size = static_cast<int>(hidden_->runner().output_size()),
              .vocab = static_cast<int>(signature_.vocab.value_or(0)),
@@ -56,7 +58,8 @@ NativeEmbedder::NativeEmbedder(analysis::Signature signature, const NativeOption
   for (const auto& [format, bytes] : native::report(*plan, options.weights, make.kv_format).weights)
     traits_.weights_bytes += static_cast<size_t>(bytes);
   try_one_token();
-  log.info(fmt::format("native on {} with {} thread{}", kernels.name, pool_.n_threads(), pool_.n_threads() == 1 ? "" : "s"));
+  const std::string cpu = fmt::format("{} with {} thread{}", kernels.name, pool_.n_threads(), pool_.n_threads() == 1 ? "" : "s");
+  log.info(fmt::format("native on {}", runs_on(options, {.decoder = plan}, make.kv_format, cpu)));
 }
 
 // Whatever fails on the first token of all fails here, while another backend can still be taken.

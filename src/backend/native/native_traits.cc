@@ -5,7 +5,9 @@
 #include <fmt/ranges.h>
 #include <thread>
 
+#include "backend/native/execute/device/shared_device.h"
 #include "backend/native/report.h"
+#include "backend/native/source_stage.h"
 #include "kvik/error.h"
 
 namespace kvik::backend {
@@ -30,11 +32,33 @@ int smaller_limit(int64_t a, int64_t b) {
   return static_cast<int>(std::min<int64_t>(limit, 1 << 30));
 }
 
+cpu::KvFormat kv_format_of(const analysis::Signature& signature, const NativeOptions& options, const Log& log) {
+  const cpu::KvFormat format = native::kv_format_of(signature, options.kv, options.weights);
+  if (options.device == nullptr || format != cpu::KvFormat::kQ8) return format;
+  log.warning(fmt::format("{} keeps the KV cache in f16: it has no kernels for q8", options.device->facts().name));
+  return cpu::KvFormat::kF16;
+}
+
+std::shared_ptr<native::SharedDevice> shared_device(const NativeOptions& options) {
+  return options.device == nullptr ? nullptr : std::make_shared<native::SharedDevice>(options.device);
+}
+
+std::string runs_on(const NativeOptions& options, const native::Stages& stages, cpu::KvFormat kv, std::string_view cpu) {
+  if (options.device == nullptr) return std::string(cpu);
+  int n_host_steps = 0;
+  for (const std::shared_ptr<const Plan>& plan : {stages.decoder, stages.encoder, stages.embedding}) {
+    if (plan == nullptr) continue;
+    for (const auto& [kind, count] : native::host_steps(*plan, kv)) n_host_steps += count;
+  }
+  return fmt::format("{} with {} host step{}", options.device->facts().name, n_host_steps, n_host_steps == 1 ? "" : "s");
+}
+
 std::string cache_form(const NativeOptions& options, cpu::KvFormat kv) {
   static constexpr const char* kWeights[] = {"as stored", "f32", "f16", "q8", "q4"};
   static constexpr const char* kFormats[] = {"f32", "f16", "q8"};
   std::string form =
       fmt::format("native pages, cache {}, weights {}", kFormats[static_cast<size_t>(kv)], kWeights[static_cast<size_t>(options.weights)]);
+  if (options.device != nullptr) form += fmt::format(", device {}", options.device->facts().arithmetic);
   if (!options.no_fuse.empty()) form += fmt::format(", without fusing {}", fmt::join(options.no_fuse, ", "));
   return form;
 }

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backend/native/execute/execute.h"
+#include "backend/native/execute/cpu/attend_layouts.h"
 #include "backend/native/report.h"
 
 // A plan as text: one line per table, then one per op.

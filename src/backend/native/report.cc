@@ -1,6 +1,7 @@
 #include "backend/native/report.h"
 
-#include "backend/native/execute/execute.h"
+#include "backend/native/execute/cpu/attend_layouts.h"
+#include "backend/native/execute/device/device_plan.h"
 
 namespace kvik::native {
 
@@ -22,6 +23,14 @@ PlanReport report(const Plan& plan, WeightChoice choice, cpu::KvFormat kv) {
   r.kv_bytes_per_token = cache_layout(plan, kv).page_bytes / cpu::kPagePositions;
   r.notes = plan.notes;
   return r;
+}
+
+std::map<std::string, int> host_steps(const Plan& plan, cpu::KvFormat kv) {
+  std::map<std::string, int> steps;
+  for (const Op& op : plan.ops) {
+    if (!has_device_kernel(plan, op, kv)) ++steps[op.as<ReferenceOp>() != nullptr ? std::string(plan.node(op).op) : std::string(op.kind())];
+  }
+  return steps;
 }
 
 }  // namespace kvik::native

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/native/execute/load_weights.h"
+#include "backend/native/execute/weight_choice.h"
 #include "backend/native/plan/plan.h"
 #include "kernels/cpu/attend.h"
 
@@ -22,6 +22,9 @@ struct PlanReport {
   std::vector<std::string> notes;
 };
 PlanReport report(const Plan& plan, WeightChoice choice, cpu::KvFormat kv);
+
+// The operations that a device has no kernel for, by kind: each is a step on the host.
+std::map<std::string, int> host_steps(const Plan& plan, cpu::KvFormat kv);
 
 // The plan itself, one line per position table and per op: what it makes and reads, shapes, formats and bytes.
 std::vector<std::string> plan_lines(const Plan& plan, WeightChoice choice, cpu::KvFormat kv);

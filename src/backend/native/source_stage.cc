@@ -7,6 +7,8 @@
 #include "backend/graph/encoder_feeds.h"
 #include "backend/graph/feeds.h"
 #include "backend/graph/slots.h"
+#include "backend/native/execute/cpu/cpu_runner.h"
+#include "backend/native/execute/device/device_runner.h"
 #include "backend/native/graph/outcome.h"
 #include "kvik/error.h"
 
@@ -68,7 +70,18 @@ std::vector<LoadedWeight> RunnerFactory::weights_of(const std::shared_ptr<const 
 }
 
 std::unique_ptr<Runner> RunnerFactory::operator()(std::shared_ptr<const Plan> plan) const {
-  Runner::Parts parts;
+  if (device != nullptr) {
+    DeviceRunner::Parts parts;
+    parts.weights = load_device_weights(*plan, weights, device, *pool, log);
+    parts.plan = std::move(plan);
+    parts.kv_format = kv_format;
+    parts.device = device;
+    parts.kernels = kernels;
+    parts.pool = pool;
+    parts.records = records_steps;
+    return std::make_unique<DeviceRunner>(std::move(parts));
+  }
+  CpuRunner::Parts parts;
   parts.weights = weights_of(plan);
   if (packed != nullptr) packed->push_back(packed_plan(plan, parts.weights));
   parts.plan = std::move(plan);
@@ -76,7 +89,7 @@ std::unique_ptr<Runner> RunnerFactory::operator()(std::shared_ptr<const Plan> pl
   parts.kernels = kernels;
   parts.pool = pool;
   parts.recorder = recorder;
-  return std::make_unique<Runner>(std::move(parts));
+  return std::make_unique<CpuRunner>(std::move(parts));
 }
 
 cpu::KvFormat kv_format_of(const analysis::Signature& signature, std::optional<cpu::KvFormat> asked, WeightChoice weights) {
@@ -103,7 +116,7 @@ SourceStage::SourceStage(const analysis::Signature& signature, const Stages& sta
       other_embedding_ = other(*embedding_file_, stages.embedding_refused);
   }
   if (encoder_file_ == nullptr) return;
-  source_store_ = page_store(decoder.layouts().source_page_bytes, make.budget);
+  source_store_ = page_store(decoder, decoder.cache_bytes().source_page, make.budget);
   const analysis::File& decoder_file = file_of(signature, *stages.decoder);
   for (const Plan::SourceValue& source : stages.decoder->source_inputs)
     wanted_.push_back(encoder_output_for(signature, decoder_file, source.port));

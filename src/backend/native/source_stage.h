@@ -14,6 +14,8 @@
 
 namespace kvik::native {
 
+struct SharedDevice;
+
 // Makes runners that share kernels and threads.
 struct RunnerFactory {
   WeightChoice weights = WeightChoice::kAsStored;
@@ -25,6 +27,8 @@ struct RunnerFactory {
   Recorder* recorder = nullptr;               // outlives the runners; null: nothing is measured
   CompiledModel* compiled = nullptr;          // gives away its weights, for its own plans; null: weights are packed
   std::vector<PackedPlan>* packed = nullptr;  // gets views of the packed weights of every runner; null: nobody wants them
+  std::shared_ptr<SharedDevice> device;       // that runs the plans; null: the CPU. Weights are packed for it then.
+  bool records_steps = true;
 
   std::unique_ptr<Runner> operator()(std::shared_ptr<const Plan> plan) const;
   std::vector<LoadedWeight> weights_of(const std::shared_ptr<const Plan>& plan) const;

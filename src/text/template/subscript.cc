@@ -25,10 +25,10 @@ bool is_hidden(std::string_view name) { return name.size() > 4 && name.starts_wi
 bool has_undefined(std::string_view name) { return name == "__class__" || name == "__doc__" || name == "__init__" || name == "__module__"; }
 
 bool would_change(const Value& object, std::string_view name) {
-  static constexpr std::string_view kOfLists[] = {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"};
-  static constexpr std::string_view kOfDicts[] = {"clear", "pop", "popitem", "setdefault", "update"};
+  static constexpr std::string_view kListMethods[] = {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"};
+  static constexpr std::string_view kDictMethods[] = {"clear", "pop", "popitem", "setdefault", "update"};
   const auto among = [&](const auto& names) { return std::find(std::begin(names), std::end(names), name) != std::end(names); };
-  return (object.is(Kind::kList) && among(kOfLists)) || (object.is(Kind::kDict) && among(kOfDicts));
+  return (object.is(Kind::kList) && among(kListMethods)) || (object.is(Kind::kDict) && among(kDictMethods));
 }
 
 std::optional<Value> item_of_items(const Value& object, const Value& key) {

@@ -1,6 +1,6 @@
 #include "backend/native/one_node.h"
 
-#include "backend/native/execute/execute.h"
+#include "backend/native/execute/cpu/cpu_runner.h"
 #include "backend/native/stages.h"
 #include "kernels/cpu/kernels.h"
 #include "onnx/eval/kernel.h"
@@ -150,7 +150,7 @@ NodeAnswer run_node(const NodeCase& one, WeightChoice weights) {
   const std::shared_ptr<const Plan> plan = make_plan(program, none);
   for (const Op& op : plan->ops) answer.kinds.emplace_back(op.kind());
   ThreadPool pool(2);
-  Runner runner({plan, load_weights(*plan, weights, pool, {}), cpu::KvFormat::kF32, &cpu::fastest(), &pool});
+  CpuRunner runner({plan, load_weights(*plan, weights, pool, {}), cpu::KvFormat::kF32, &cpu::fastest(), &pool});
   std::vector<RunRow> run_rows(kCaseRows);
   std::vector<int32_t> wanted = {0, 1, 2};
   const RunSequence sequence;

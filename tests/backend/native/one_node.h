@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/native/execute/load_weights.h"
+#include "backend/native/execute/weight_choice.h"
 #include "backend/native/graph/program.h"
 
 namespace kvik::native::testing_support {

@@ -23,6 +23,8 @@ class PositionTables {
   void extend(std::span<const int> tables, int64_t end);
   bool covers(std::span<const int> tables, int64_t end) const;
 
+  int64_t n_rows(int table) const { return rows_[static_cast<size_t>(table)].count; }  // so far
+  int64_t row_bytes(int table) const { return rows_[static_cast<size_t>(table)].row_bytes; }
   // Of a position below what was asked of extend(). Holds until the next extend().
   const std::byte* row(int table, int64_t position) const {
     const Rows& rows = rows_[static_cast<size_t>(table)];

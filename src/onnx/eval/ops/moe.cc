@@ -38,16 +38,16 @@ struct Experts {
   Projection first, second, gate;  // gate: the third projection; without rows if there is none
 };
 
-struct Activation {
+struct ExpertActivation {
   std::string_view name;
   double alpha, beta, limit;
   int64_t fusion;
 };
 
-Activation activation_of(const Node& node) {
-  const Activation result = {node.string_or("activation_type", "relu"), node.float_or("activation_alpha", 1.0f),
-                             node.float_or("activation_beta", 0.0f), node.float_or("swiglu_limit", std::numeric_limits<float>::infinity()),
-                             node.int_or("swiglu_fusion", 0)};
+ExpertActivation activation_of(const Node& node) {
+  const ExpertActivation result = {node.string_or("activation_type", "relu"), node.float_or("activation_alpha", 1.0f),
+                                   node.float_or("activation_beta", 0.0f),
+                                   node.float_or("swiglu_limit", std::numeric_limits<float>::infinity()), node.int_or("swiglu_fusion", 0)};
   const std::string_view name = result.name;
   require(name == "relu" || name == "gelu" || name == "silu" || name == "identity" || name == "swiglu",
           "attribute 'activation_type' is '{}'", name);
@@ -62,13 +62,13 @@ double plain_activation(std::string_view name, double x) {
   return x;
 }
 
-double swiglu(const Activation& with, double gate, double linear) {
+double swiglu(const ExpertActivation& with, double gate, double linear) {
   gate = std::min(gate, with.limit);
   linear = std::clamp(linear, -with.limit, with.limit);
   return gate * sigmoid(with.alpha * gate) * (linear + with.beta);
 }
 
-std::vector<double> expert_output(const Experts& experts, const Activation& with, int64_t expert, std::span<const double> x) {
+std::vector<double> expert_output(const Experts& experts, const ExpertActivation& with, int64_t expert, std::span<const double> x) {
   const std::vector<double> first = experts.first.apply(expert, x);
   const std::vector<double> third = experts.gate.out > 0 ? experts.gate.apply(expert, x) : std::vector<double>();
   std::vector<double> hidden(static_cast<size_t>(experts.inter));
@@ -125,7 +125,7 @@ std::vector<Tensor> run(const KernelCall& call, const Experts& experts, const Te
             to_string(router.dims()));
     given = doubles_of(router_weights);
   }
-  const Activation with = activation_of(node);
+  const ExpertActivation with = activation_of(node);
   std::vector<double> y(x.size());
   for (size_t token = 0; token < tokens; ++token) {
     const std::span<const double> weights =
@@ -155,7 +155,7 @@ Experts sizes_of(const KernelCall& call, const Tensor& second, int64_t pack, boo
   require(per_expert * pack % experts.hidden == 0 && per_expert > 0, "fc2_experts_weights has shape {}; expected a width of {}",
           to_string(second.dims()), experts.hidden);
   experts.inter = per_expert * pack / experts.hidden;
-  const Activation with = activation_of(call.node);
+  const ExpertActivation with = activation_of(call.node);
   const bool fused = with.name == "swiglu" && !has_gate;
   require(with.name != "swiglu" || with.fusion == 0 || !has_gate, "a fused swiglu and a third projection were both found");
   experts.first.out = fused ? 2 * experts.inter : experts.inter;

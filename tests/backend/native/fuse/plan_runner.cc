@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/native/execute/execute.h"
+#include "backend/native/execute/cpu/cpu_runner.h"
 
 namespace kvik::native::testing_support {
 namespace {
@@ -14,7 +14,7 @@ float smooth_noise(int64_t seed) { return static_cast<float>(std::sin(static_cas
 
 // Memory of one sequence.
 struct Pages {
-  explicit Pages(int64_t page_bytes) : memory(static_cast<size_t>(page_bytes)), list{memory.data()} {
+  explicit Pages(size_t page_bytes) : memory(page_bytes), list{memory.data()} {
     std::fill_n(memory.data(), memory.size_bytes(), std::byte{0});
   }
   AlignedBuffer memory;
@@ -26,10 +26,10 @@ struct Pages {
 float given(int64_t position, int64_t element) { return smooth_noise(position * 977 + element); }
 
 std::vector<float> outputs(const std::shared_ptr<const Plan>& plan) {
-  static_assert(kPositions <= cpu::kPagePositions);
+  static_assert(kPositions <= native::kPagePositions);
   ThreadPool pool(1);
-  Runner runner({plan, load_weights(*plan, WeightChoice::kAsStored, pool, {}), cpu::KvFormat::kF32, &cpu::fastest(), &pool});
-  Pages pages(runner.layouts().page_bytes), source_pages(runner.layouts().source_page_bytes);
+  CpuRunner runner({plan, load_weights(*plan, WeightChoice::kAsStored, pool, {}), cpu::KvFormat::kF32, &cpu::fastest(), &pool});
+  Pages pages(runner.cache_bytes().page), source_pages(runner.cache_bytes().source_page);
   std::vector<std::vector<float>> features;
   for (const Plan::SourceValue& port : plan->source_inputs) {
     features.emplace_back(static_cast<size_t>(kSourcePositions * plan->value(port.value).size));

@@ -1,0 +1,263 @@
+// Decode steps of a decoder's shape on a GPU, without a model: random weights, all rows at one context length.
+//   bench-device [--format f16|q8|q4] [--rows N] [--context N] [--layers N] [--units N] [--overlaps 0]
+//   default: every format at 1, 8, 32 and 64 rows
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fmt/format.h>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/device/kv_layout.h"
+#include "kernels/device/order.h"
+#include "kernels/device/units.h"
+
+namespace {
+
+using namespace kvik;
+using namespace kvik::device;
+
+struct Shape {  // 1.5B parameters
+  int n_layers = 28, width = 1536, n_heads = 12, n_kv_heads = 2, head_dim = 128, inner = 8960, vocabulary = 151936;
+};
+
+class DecodeBench {
+ public:
+  DecodeBench(Device& device, WeightFormat format, const Shape& shape) : device_(device), format_(format), shape_(shape) {
+    const int qkv = (shape.n_heads + 2 * shape.n_kv_heads) * shape.head_dim;
+    for (int i = 0; i < shape.n_layers; ++i) {
+      layers_.push_back({weights(shape.width, qkv), weights(shape.width, shape.width), weights(shape.width, 2 * shape.inner),
+                         weights(shape.inner, shape.width)});
+    }
+    head_ = weights(shape.width, shape.vocabulary);
+    gain_ = {put(std::vector<float>(static_cast<size_t>(shape.width), 1.0f)), 0};
+    table_ = {put(std::vector<float>(static_cast<size_t>(shape.head_dim / 2) * 8192, 0.7f)), shape.head_dim / 2 * 4, Address::kNone, true};
+  }
+  ~DecodeBench() {
+    device_.wait();
+    for (const Address address : memory_) device_.release(address);
+  }
+  DecodeBench(const DecodeBench&) = delete;
+  DecodeBench& operator=(const DecodeBench&) = delete;
+
+  size_t weight_bytes() const { return weight_bytes_; }
+
+  // Median milliseconds of a step.
+  double run(int n_rows, int context) {
+    const size_t first = memory_.size();
+    const std::vector<Step> steps = steps_for(n_rows, context);
+    const std::unique_ptr<Recording> recording = device_.record(steps);
+    for (int i = 0; i < 5; ++i) device_.replay(*recording);
+    device_.wait();
+    std::vector<double> times;
+    for (int batch = 0; batch < 7; ++batch) {
+      constexpr int kReplays = 20;
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < kReplays; ++i) device_.replay(*recording);
+      device_.wait();
+      times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / kReplays);
+    }
+    std::sort(times.begin(), times.end());
+    for (size_t i = first; i < memory_.size(); ++i) device_.release(memory_[i]);
+    memory_.resize(first);
+    return times[times.size() / 2];
+  }
+
+ private:
+  struct Layer {
+    Weights qkv, out, gate_up, down;
+  };
+
+  Address room(size_t n_bytes) {
+    memory_.push_back(device_.allocate(n_bytes, "a benchmark"));
+    return memory_.back();
+  }
+  template <class T>
+  Address put(const std::vector<T>& values) {
+    const Address address = room(values.size() * sizeof(T));
+    device_.write(address, std::as_bytes(std::span(values)));
+    return address;
+  }
+  View view(int n_rows, int64_t row_bytes) {
+    const int64_t stride = (row_bytes + 63) / 64 * 64;
+    return {room(static_cast<size_t>(n_rows * stride)), stride};
+  }
+
+  // Bytes that are small numbers in every format: f16 below 2, codes of any value with small scales.
+  Weights weights(int k, int n) {
+    const UnitLayout layout = unit_layout(format_, k, n);
+    std::vector<uint32_t> words(static_cast<size_t>(layout.size_bytes) / 4);
+    for (uint32_t& word : words) word = (random_() & 0x83ff83ffu) | 0x24002400u;  // about 0.016 … 0.03
+    weight_bytes_ += static_cast<size_t>(layout.size_bytes);
+    return {put(words), Address::kNone, format_, k, n};
+  }
+
+  std::vector<Step> steps_for(int n_rows, int context) {
+    const Shape& s = shape_;
+    std::vector<Row> row_list;
+    std::vector<RowGroup> groups;
+    const int n_pages = (context + kPagePositions - 1) / kPagePositions;
+    const KvLayout layout = kv_layout(1, s.n_kv_heads, s.head_dim, s.head_dim);
+    std::vector<Address> pages;
+    for (int i = 0; i < n_rows; ++i) {
+      row_list.push_back({.token = i, .position = context - 1, .slot = i, .source_slot = i, .n_keys = context});
+      groups.push_back({i, 1});
+      for (int page = 0; page < n_pages; ++page)
+        pages.push_back(put(std::vector<uint16_t>(static_cast<size_t>(layout.page_bytes * s.n_layers / 2), 0x2c00)));
+    }
+    const Rows rows{put(row_list), put(std::vector<int32_t>{n_rows}), n_rows};
+    const RowGroups row_groups{put(groups), put(std::vector<int32_t>{n_rows}), n_rows, 1};
+    const PageTable table{put(pages), n_pages};
+    std::vector<int32_t> heads, first_heads;
+    for (int i = 0; i < s.n_heads; ++i) {
+      if (i % (s.n_heads / s.n_kv_heads) == 0) first_heads.push_back(i);
+      heads.push_back(i);
+    }
+    first_heads.push_back(s.n_heads);
+
+    const int q_size = s.n_heads * s.head_dim, kv_size = s.n_kv_heads * s.head_dim, qkv_size = q_size + 2 * kv_size;
+    const View hidden = view(n_rows, s.width * 4), normed = view(n_rows, s.width * 4), qkv = view(n_rows, qkv_size * 4);
+    const View rotated = view(n_rows, (q_size + kv_size) * 4), attended = view(n_rows, q_size * 4), inner = view(n_rows, 2 * s.inner * 4);
+    const View gated = view(n_rows, s.inner * 4), half = view(n_rows, s.inner * 2), scale = view(n_rows, 4),
+               logits = view(n_rows, s.vocabulary * 4);
+    const std::vector<float> start(static_cast<size_t>(n_rows * hidden.stride / 4), 0.5f);
+    device_.write(hidden.base, std::as_bytes(std::span(start)));
+    const auto offset = [](View from, int64_t floats) {
+      from.base = Address{static_cast<uint64_t>(from.base) + static_cast<uint64_t>(floats * 4)};
+      return from;
+    };
+    AttendParts parts{.n_parts = (context + kSpanPositions - 1) / kSpanPositions};
+    parts.parts =
+        room(static_cast<size_t>(n_rows) * static_cast<size_t>(s.n_heads * parts.n_parts) * static_cast<size_t>(2 + s.head_dim) * 4);
+
+    std::vector<Step> steps;
+    const auto product = [&](const View& x, const Weights& w, const View& out, const View& residual) {
+      steps.push_back(ToHalf{.rows = rows, .x = x, .k = w.k, .padded_k = (w.k + 63) / 64 * 64, .out = half, .scale = scale});
+      steps.push_back(Matrix{.rows = rows, .x = half, .scale = scale, .weights = w, .residual = residual, .out = out});
+    };
+    const auto norm = [&] {
+      steps.push_back(Norm{.rows = rows, .x = hidden, .weight = gain_, .out = normed, .n = s.width, .epsilon = 1e-6f});
+    };
+    int64_t page_offset = 0;
+    for (const Layer& layer : layers_) {
+      norm();
+      product(normed, layer.qkv, qkv, {});
+      steps.push_back(Rotary{.rows = rows,
+                             .x = qkv,
+                             .cos = table_,
+                             .sin = table_,
+                             .out = rotated,
+                             .n_heads = s.n_heads + s.n_kv_heads,
+                             .head_dim = s.head_dim,
+                             .n_pairs = s.head_dim / 2});
+      steps.push_back(Append{.rows = rows,
+                             .k = offset(rotated, q_size),
+                             .v = offset(qkv, q_size + kv_size),
+                             .pages = table,
+                             .layout = layout,
+                             .page_offset = page_offset});
+      Attend attend{.rows = rows, .groups = row_groups, .q = rotated, .pages = table, .layout = layout, .page_offset = page_offset};
+      attend.n_heads = s.n_heads, attend.most_heads = s.n_heads / s.n_kv_heads;
+      attend.heads = put(heads), attend.first_heads = put(first_heads);
+      attend.rule.scale = 0.088f;
+      attend.parts = parts;
+      steps.push_back(attend);
+      steps.push_back(
+          MergeSpans{.rows = rows, .n_heads = s.n_heads, .value_dim = s.head_dim, .rule = attend.rule, .parts = parts, .out = attended});
+      product(attended, layer.out, hidden, hidden);
+      norm();
+      product(normed, layer.gate_up, inner, {});
+      steps.push_back(Elementwise{.rows = rows,
+                                  .kind = Elementwise::Kind::kGate,
+                                  .unary = Unary::kSilu,
+                                  .in = {inner, offset(inner, s.inner)},
+                                  .n = s.inner,
+                                  .out = gated});
+      product(gated, layer.down, hidden, hidden);
+      page_offset += layout.page_bytes;
+    }
+    norm();
+    product(normed, head_, logits, {});
+    steps.push_back(Choose{.rows = rows, .logits = logits, .n = s.vocabulary, .top = 1, .room = 16, .out = view(n_rows, 16 + 16 * 8)});
+    return steps;
+  }
+
+  Device& device_;
+  WeightFormat format_;
+  Shape shape_;
+  std::mt19937 random_{1};
+  std::vector<Address> memory_;
+  std::vector<Layer> layers_;
+  Weights head_;
+  View gain_, table_;
+  size_t weight_bytes_ = 0;
+};
+
+// Microseconds of one of many equal steps in a row: what a launch costs.
+double launch_microseconds(Device& device, const Step& step) {
+  constexpr int kSteps = 500;
+  const std::vector<Step> steps(kSteps, step);
+  const std::unique_ptr<Recording> recording = device.record(steps);
+  device.replay(*recording);
+  device.wait();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 4; ++i) device.replay(*recording);
+  device.wait();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / 4 / kSteps;
+}
+
+void print_launches(Device& device) {
+  const std::vector<Row> row(1);
+  const std::vector<int32_t> one = {1}, none = {0};
+  const std::vector<float> numbers(2048, 1.0f);
+  std::vector<Address> memory;
+  const auto put = [&](auto& values) {
+    memory.push_back(device.allocate(values.size() * sizeof values[0], "a benchmark"));
+    device.write(memory.back(), std::as_bytes(std::span(values)));
+    return memory.back();
+  };
+  const Rows rows{put(row), put(one), 1};
+  const View x{put(numbers), 0}, y{put(numbers), 0};
+  fmt::print("launches, each alone: empty {:.2f} us, ", launch_microseconds(device, Begin{put(none), put(none)}));
+  fmt::print("gather of 64 bytes {:.2f} us, ", launch_microseconds(device, GatherRows{rows, put(none), x, y, 64}));
+  fmt::print("choice of 64 {:.2f} us\n", launch_microseconds(device, Choose{rows, x, 64, 1, 1, y}));
+  for (const Address address : memory) device.release(address);
+}
+
+int number(int argc, char** argv, const char* name, int otherwise) {
+  for (int i = 1; i + 1 < argc; ++i)
+    if (std::strcmp(argv[i], name) == 0) return std::stoi(argv[i + 1]);
+  return otherwise;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  std::string only;
+  for (int i = 1; i + 1 < argc; ++i)
+    if (std::strcmp(argv[i], "--format") == 0) only = argv[i + 1];
+  Shape shape;
+  shape.n_layers = number(argc, argv, "--layers", shape.n_layers);
+  const int rows = number(argc, argv, "--rows", 0), context = number(argc, argv, "--context", 512);
+  const std::shared_ptr<Device> device =
+      cuda::open_device({.n_units = number(argc, argv, "--units", 0), .overlaps = number(argc, argv, "--overlaps", 1) != 0});
+  fmt::print("{}, {} multiprocessors; {} layers, context {}\n", device->facts().name, device->facts().n_units, shape.n_layers, context);
+  print_launches(*device);
+  constexpr std::pair<const char*, WeightFormat> kFormats[] = {
+      {"f16", WeightFormat::kF16}, {"q8", WeightFormat::kQ8}, {"q4", WeightFormat::kQ4}};
+  for (const auto& [name, format] : kFormats) {
+    if (!only.empty() && only != name) continue;
+    DecodeBench bench(*device, format, shape);
+    for (const int n : rows > 0 ? std::vector<int>{rows} : std::vector<int>{1, 8, 32, 64}) {
+      const double ms = bench.run(n, context);
+      fmt::print("{} {:3} rows: {:7.3f} ms, {:8.0f} tokens/s, weights at {:.2f} TB/s\n", name, n, ms, n * 1000.0 / ms,
+                 static_cast<double>(bench.weight_bytes()) / ms / 1e9);
+    }
+  }
+  return 0;
+} catch (const std::exception& error) {
+  fmt::print(stderr, "bench-device: {}\n", error.what());
+  return 1;
+}

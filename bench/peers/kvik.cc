@@ -1,0 +1,69 @@
+// Kvik as a contender of bench/peers: bench-peers FOLDER --weights q8 --threads 2, then commands (commands.h).
+#include "kvik/kvik.h"
+
+#include <fmt/format.h>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "kvik/inspect.h"
+#include "options.h"
+
+namespace {
+
+class Kvik : public peers::Contender {
+ public:
+  explicit Kvik(const kvik::Model& model) : model_(model) {}
+
+  void fill(int n_sequences, int depth) override {
+    sessions_.clear();
+    for (int s = 0; s < n_sequences; ++s) {
+      std::vector<kvik::TokenId> prompt;
+      for (int i = 0; i < depth; ++i) prompt.push_back(peers::prompt_token(i, s, model_.vocab_size()));
+      sessions_.push_back(model_.session());
+      check(sessions_.back().append(prompt));
+    }
+  }
+
+  void rewind(int depth) override {
+    for (kvik::Session& session : sessions_) session.rewind(depth);
+  }
+
+  void step(int token) override {
+    std::vector<kvik::Session*> sessions;
+    std::vector<kvik::TokenId> tokens;
+    for (kvik::Session& session : sessions_) {
+      tokens.push_back(static_cast<kvik::TokenId>((token + static_cast<int>(tokens.size()) * 131) % model_.vocab_size()));
+      sessions.push_back(&session);
+    }
+    check(model_.step(sessions, tokens));
+  }
+
+ private:
+  static void check(kvik::AppendStatus status) {
+    if (status != kvik::AppendStatus::kDone) throw std::runtime_error("the context is too small");
+  }
+
+  const kvik::Model& model_;
+  std::vector<kvik::Session> sessions_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    kvik::LoadOptions load;
+    load.reuse_prefixes = false;  // every prompt is computed, also the second time
+    const std::string folder = kvik::bench::parse_options(
+        argc, argv, [&](const auto& option, const auto& value) { return kvik::bench::set_load_option(load, option, value); });
+    const kvik::Model model = kvik::Model::load(folder, load);
+    Kvik contender(model);
+    peers::CommandLoop(contender).run(fmt::format(R"({{"weights_bytes": {}, "cache_bytes": {}, "bandwidth": {:.2f}}})",
+                                                  model.weights_bytes_per_token(), model.cache_bytes_per_token(),
+                                                  kvik::measure_read_bandwidth_gb_per_s(load.threads)));
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench-peers: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,371 @@
+"""A loaded model."""
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Sequence, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _kvik
+from ._progress import reporting
+from .engine import Engine
+from .errors import Error
+from .generation import Generation
+from .ids import Message, Path, Progress, TokenIds
+from .inspection import Inspection, inspect
+from .options import describe_sampling
+from .session import Session
+from .text import ChatTemplate, Constraint
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import EmbedOptions, GenerateOptions, LoadOptions, TranscribeOptions, TranslateOptions
+
+_logger = logging.getLogger("kvik")
+
+
+def load_options(options: LoadOptions) -> dict[str, Any]:
+    """Messages go to Python's log unless the caller wants them."""
+    if options.get("log") is not None:
+        return {"log_level": logging.DEBUG, **options}
+    return {"log": _logger.log, "log_level": _logger.getEffectiveLevel(), **options}
+
+
+class Model:
+    """A loaded model; threads may share it.
+
+    >>> model = kvik.Model("fable", weights="q8")
+    >>> for piece in model.generate("Once upon a time", max_tokens=64, temperature=0.8):
+    ...     print(piece, end="", flush=True)
+
+    Sessions, generations and results keep what they need of their model alive.
+    """
+
+    def __init__(self, path_or_name: Path, **options: Unpack[LoadOptions]) -> None:
+        """A folder, an .onnx file, the name of a model on the search path, or the name of a repository in the Hugging Face cache.
+
+        backend (str): "auto", "native", "ort" or "reference"
+        device (str): "auto", "cpu" or "cuda"; "auto" takes a GPU if there is one that can run the kernels
+        device_index (int): of several GPUs
+        weights (str): "auto" (as stored), "f32", "f16", "q8" or "q4"
+        kv (str): storage of the KV cache: "auto", "f32", "f16" or "q8"
+        kv_bytes (int): most memory of the KV cache, all sessions and known prefixes together; 0: no limit
+        threads (int): 0: one per core
+        context (int): most positions of a session; 0: as many as the model has
+        variant (str): which precision if a folder has several: "fp16", "q4", …
+        reuse_prefixes (bool): start behind tokens that any session of the model has computed before
+        compile_cache (bool): keep plans and packed weights for the next start, as the command line does
+        log: a function of a level of `logging` and a message; by default the logger "kvik" gets them
+        isa, no_fuse, ort_library, cuda_library: as the flags of the command line
+        """
+        self.name = os.fspath(path_or_name)
+        self._options = options
+        self._handle = _kvik.Model(self.name, **load_options(options))
+        self._lock = threading.Lock()
+        self._own_engine: Engine | None = None
+        self._config: dict[str, Any] | None = None
+
+    # ---- generating
+
+    def generate(
+        self, prompt: str | TokenIds = "", *, session: Session | None = None, progress: Progress = None, **options: Unpack[GenerateOptions]
+    ) -> Generation:
+        """Text that continues a prompt (a text or token ids): an iterator, an async iterator and an awaitable; see `Generation`.
+
+        With a session, leading tokens of the prompt that it holds already are not computed again, and it holds the answer afterwards.
+        Options that are not given come from the model's generation_config.json; without one, decoding is greedy:
+
+          max_tokens or max_new_tokens (int): new tokens
+          do_sample (bool): False: greedy, whatever the files say; True: with the files' temperature, else 1
+          beams or num_beams (int), length_penalty (float), early_stopping (bool or "never"): beam search; the text comes as one piece
+          stop or stop_strings (str or list): texts that end the answer and are not part of it
+          stop_ids (list of int), ignore_eos (bool): end tokens
+          json_schema (dict or str), regex (str), grammar (str) or constraint (Constraint): what the text must match
+          speculate ("lookup"), draft (Model): propose tokens; the output is the same
+          logprobs (int): log-probabilities, in `Generation.tokens`
+          use_cache (bool): False recomputes everything at every step, for comparison
+        """
+        return Generation(self, self._prompt(prompt), session, progress, self._decoding(dict(options)))
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Any] | None = None,
+        session: Session | None = None,
+        progress: Progress = None,
+        template: dict[str, Any] | None = None,
+        **options: Unpack[GenerateOptions],
+    ) -> Generation:
+        """The answer to a conversation: [{"role": "user", "content": "…"}, …]. Options as in `generate`; `template` goes to the chat template.
+
+        With a session, only what is new since the last turn is computed.
+        """
+        text = self.apply_chat_template(messages, tools=tools, **(template or {}))
+        return Generation(self, self.tokenize(text, add_special=False), session, progress, self._decoding(dict(options)))
+
+    def session(self) -> Session:
+        """A new context."""
+        return Session(self, self._handle.session())
+
+    def load_session(self, file: Path) -> Session:
+        """From `Session.save` of the same model, loaded in the same way."""
+        return Session(self, self._handle.load_session(file))
+
+    def load_prefix(self, file: Path) -> int:
+        """The same as a prefix that sessions may begin with. Returns its number of tokens."""
+        return self._handle.load_prefix(file)
+
+    def step(self, sessions: Sequence[Session], tokens: TokenIds) -> None:
+        """One run for many different sessions, one token for each: all of them or, if it fails, none."""
+        self._handle.step([session._handle for session in sessions], tokens)
+
+    # ---- other results
+
+    def score(self, text: str | TokenIds, *, window: int = 0, progress: Progress = None) -> _kvik.Score:
+        """Log-probability of every token given those before it. `window`: tokens scored together, each window from an empty context."""
+        with reporting(progress, "score", "token") as report:
+            return self._handle.score(self._prompt(text), report, window=window)
+
+    @overload
+    def translate(self, text: str, *, progress: Progress = None, **options: Unpack[TranslateOptions]) -> _kvik.Translation: ...
+
+    @overload
+    def translate(
+        self, text: Sequence[Any] | npt.NDArray[Any], *, progress: Progress = None, **options: Unpack[TranslateOptions]
+    ) -> list[_kvik.Translation]: ...
+
+    def translate(
+        self, text: str | Sequence[Any] | npt.NDArray[Any], *, progress: Progress = None, **options: Unpack[TranslateOptions]
+    ) -> _kvik.Translation | list[_kvik.Translation]:
+        """Encoder-decoder models: the translation of a text, or a list of them for a list of texts, of lists of token ids or of features.
+
+        Options as in `generate`, and: language, source_language (str), num_return_sequences, decoder_start_token_id, batch (int), truncate (bool).
+        """
+        more = self._decoding(dict(options))
+        with reporting(progress, "translate", "source") as report:
+            if isinstance(text, str):
+                return self._handle.translate([text], report, **more)[0]
+            sources = list(text)
+            if all(isinstance(source, str) for source in sources):
+                return self._handle.translate(sources, report, **more)
+            if any(_is_float_array(source) for source in sources):
+                return self._handle.translate_features([np.ascontiguousarray(source, np.float32) for source in sources], report, **more)
+            return self._handle.translate_ids(sources, report, **more)
+
+    def transcribe(
+        self,
+        audio: Path | npt.NDArray[Any] | Sequence[float] | Sequence[npt.NDArray[Any]],
+        sample_rate: int = 16000,
+        *,
+        progress: Progress = None,
+        **options: Unpack[TranscribeOptions],
+    ) -> _kvik.Transcription:
+        """Speech models: the text of a WAVE file, of samples (one channel, full scale 1, any length and rate) or of windows of features.
+
+        Options as in `generate`, and: language (str), task ("transcribe" or "translate"), timestamps (bool), batch (int).
+        """
+        more = self._decoding(dict(options))
+        with reporting(progress, "transcribe", "window") as report:
+            if isinstance(audio, (str, os.PathLike)):
+                return self._handle.transcribe_file(audio, report, **more)
+            if isinstance(audio, (list, tuple)) and len(audio) > 0 and all(isinstance(part, np.ndarray) and part.ndim > 1 for part in audio):
+                return self._handle.transcribe_features([np.ascontiguousarray(part, np.float32) for part in audio], report, **more)
+            samples = np.ascontiguousarray(audio, np.float32)
+            if samples.ndim != 1:
+                raise Error(f"samples of shape {samples.shape}; expected one channel: [n]", "bad_argument")
+            return self._handle.transcribe(samples, sample_rate, report, **more)
+
+    def embed(self, texts: str | Sequence[Any], *, progress: Progress = None, **options: Unpack[EmbedOptions]) -> npt.NDArray[np.float32]:
+        """The vector of a text: [dimensions]; or of a list of texts or of lists of token ids: [texts, dimensions].
+
+        pooling, normalize, prompt (or prompt_name), dimensions, truncate: as the flags of `kvik embed`; by default as the model's folder says.
+        """
+        with reporting(progress, "embed", "text") as report:
+            if isinstance(texts, str):
+                vector: npt.NDArray[np.float32] = self._handle.embed([texts], report, **options)[0]
+                return vector
+            if all(isinstance(text, str) for text in texts):
+                return self._handle.embed(list(texts), report, **options)
+            return self._handle.embed_ids(texts, report, **options)
+
+    def hidden_states(self, texts: str | Sequence[Any]) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
+        """What `embed` pools: [tokens, size] of a text, or a list of them for a list of texts or of lists of token ids. Views without a copy."""
+        if isinstance(texts, str):
+            return self._handle.hidden_states([self.tokenize(texts)])[0]
+        return self._handle.hidden_states([self.tokenize(text) if isinstance(text, str) else text for text in texts])
+
+    def verify(
+        self, ids: TokenIds | None = None, *, compare: bool = True, tolerance: float = 0.0, progress: Progress = None
+    ) -> _kvik.Verification:
+        """Proves or refutes on this model that results do not depend on how they are computed."""
+        with reporting(progress, "verify", "law") as report:
+            return self._handle.verify(ids, compare, tolerance, report)
+
+    def inspect(self) -> Inspection:
+        """What the model's files are."""
+        return inspect(self.name, **self._options)
+
+    # ---- text
+
+    def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
+        """Token ids of a text."""
+        return self._handle.tokenize(text, add_special)
+
+    def detokenize(self, ids: TokenIds, *, skip_special: bool = True) -> str:
+        """The text of token ids."""
+        return self._handle.detokenize(ids, skip_special)
+
+    def apply_chat_template(
+        self, messages: Sequence[Message], *, tools: Sequence[Any] | None = None, add_generation_prompt: bool = True, **variables: Any
+    ) -> str:
+        """The prompt of a conversation, as the model's chat template writes it."""
+        if tools is None and not variables:
+            return self._handle.apply_chat_template(json.dumps(list(messages)), add_generation_prompt)
+        if tools is not None:
+            variables["tools"] = list(tools)
+        return ChatTemplate(self.name).render(messages, add_generation_prompt=add_generation_prompt, **variables)
+
+    # ---- facts
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of logits."""
+        return self._handle.vocab_size()
+
+    @property
+    def max_positions(self) -> int:
+        """Longest context of the model; 0: unknown."""
+        return self._handle.max_positions()
+
+    @property
+    def backend(self) -> str:
+        """ "native", "ort" or "reference"."""
+        return self._handle.backend()
+
+    @property
+    def device(self) -> str:
+        """Where it runs."""
+        return self._handle.device()
+
+    @property
+    def weights_bytes(self) -> int:
+        """Memory of the weights."""
+        return self._handle.weights_bytes()
+
+    @property
+    def cache_use(self) -> _kvik.CacheUse:
+        """Memory of the KV cache, and what it saved."""
+        return self._handle.cache_use()
+
+    @property
+    def load_ms(self) -> float:
+        """How long loading took."""
+        return self._handle.load_ms()
+
+    @property
+    def eos_ids(self) -> list[int]:
+        """End tokens."""
+        return self._handle.eos_ids()
+
+    @property
+    def start_ids(self) -> list[int]:
+        """Prompt of a text without a prompt; empty if the model has no such token."""
+        return self._handle.start_ids()
+
+    @property
+    def has_tokenizer(self) -> bool:
+        return self._handle.has_tokenizer()
+
+    @property
+    def has_chat_template(self) -> bool:
+        return self._handle.has_chat_template()
+
+    @property
+    def has_encoder(self) -> bool:
+        """Encoder-decoder: use translate or transcribe, not generate."""
+        return self._handle.has_encoder()
+
+    @property
+    def can_embed(self) -> bool:
+        return self._handle.can_embed()
+
+    @property
+    def can_generate(self) -> bool:
+        """False: nothing but `embed` works."""
+        return self._handle.can_generate()
+
+    @property
+    def feature_rank(self) -> int:
+        """Axes of one source of an encoder that reads features; 0: it reads token ids, or there is none."""
+        return self._handle.feature_rank()
+
+    @property
+    def embedding_prompts(self) -> dict[str, str]:
+        """Names and texts of the prompts that `embed` can put before a text."""
+        return dict(self._handle.embedding_prompts())
+
+    def embedding_size(self, **options: Unpack[EmbedOptions]) -> int:
+        """Numbers in a vector of `embed`."""
+        return self._handle.embedding_size(**options)
+
+    def __repr__(self) -> str:
+        return f"kvik.Model({self.name!r}, {self.backend} on {self.device}, {self.weights_bytes / 1e6:.1f} MB)"
+
+    # ---- for the other classes
+
+    def _prompt(self, prompt: str | TokenIds) -> TokenIds:
+        if isinstance(prompt, str):
+            return self.tokenize(prompt) or self.start_ids
+        if prompt is None:
+            raise TypeError("a prompt must be a str or token ids, not None")
+        return prompt
+
+    # Options of Hugging Face that stand for others, and Python objects that stand for handles.
+    def _decoding(self, options: dict[str, Any]) -> dict[str, Any]:
+        do_sample = options.pop("do_sample", None)
+        if do_sample is not None and options.get("temperature") is None:
+            options["temperature"] = self._file_temperature() if do_sample else 0.0
+        elif do_sample is False:
+            options["temperature"] = 0.0
+        constraints = {name: options.pop(name, None) for name in ("constraint", "json_schema", "regex", "grammar")}
+        given = {name: value for name, value in constraints.items() if value is not None}
+        if len(given) > 1:
+            raise Error(f"{' and '.join(given)} were given; a text can have one constraint", "bad_argument")
+        for name, value in given.items():
+            constraint = value if name == "constraint" else getattr(Constraint, name)(value)
+            options["constraint"] = _handle_of("constraint", constraint, Constraint)
+        if options.get("draft") is not None:
+            options["draft"] = _handle_of("draft", options["draft"], Model)
+        return options
+
+    def _file_temperature(self) -> float:
+        if self._config is None:
+            file = _kvik.folder_of(self.name) / "generation_config.json"
+            self._config = json.loads(file.read_text()) if file.is_file() else {}
+        return float(self._config.get("temperature") or 1.0)
+
+    def _engine(self) -> Engine:
+        with self._lock:
+            if self._own_engine is None:
+                self._own_engine = Engine(self)
+            return self._own_engine
+
+
+def _handle_of(name: str, value: Any, kind: type[Any]) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {value!r}; expected a kvik.{kind.__name__}")
+    return value._handle
+
+
+def _is_float_array(source: object) -> bool:
+    return isinstance(source, np.ndarray) and source.dtype.kind == "f"
+
+
+if Model.generate.__doc__:
+    Model.generate.__doc__ = Model.generate.__doc__.rstrip() + "\n\n        Sampling:\n" + describe_sampling().replace("\n", "\n        ")

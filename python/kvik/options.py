@@ -1,0 +1,125 @@
+"""Keyword options of the calls, for type checkers and documentation. None means "not given"; what is not given comes from the model's files."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Literal, Mapping, Sequence, TypedDict, Union
+
+from . import _kvik
+from ._sampling import SamplingOptions
+from .ids import Path, TokenIds
+
+if TYPE_CHECKING:
+    from .model import Model
+    from .text import Constraint
+
+Weights = Literal["auto", "f32", "f16", "q8", "q4"]
+
+
+class LoadOptions(TypedDict, total=False):
+    backend: Literal["auto", "native", "ort", "reference"]
+    device: Literal["auto", "cpu", "cuda"]  # "auto": a GPU if there is one that can run the kernels
+    device_index: int  # of several GPUs
+    weights: Weights  # native backend; "auto": as stored
+    kv: Literal["auto", "f32", "f16", "q8"]  # storage of the KV cache
+    kv_bytes: int  # most memory of the KV cache; 0: no limit
+    threads: int  # 0: one per core
+    context: int  # most positions of a session; 0: as many as the model has
+    variant: str | None  # which precision if a folder has several: "fp16", "q4", …
+    isa: str  # "auto": the fastest of this machine
+    no_fuse: Sequence[str]
+    reuse_prefixes: bool  # start behind tokens that any session has computed before
+    compile_cache: bool  # keep plans and packed weights for the next start, as the command line does
+    ort_library: Path | None
+    cuda_library: Path | None
+    log: Callable[[int, str], object] | None  # level of `logging` and message; by default the logger "kvik"
+
+
+class DecodingOptions(SamplingOptions, total=False):
+    """Of generations, translations and transcriptions."""
+
+    max_tokens: int | None
+    max_new_tokens: int | None  # the same
+    do_sample: bool | None  # False: greedy, whatever the model's files say
+    beams: int | None
+    num_beams: int | None  # the same
+    length_penalty: float | None
+    early_stopping: Union[bool, Literal["never"], None]
+    stop: Union[str, Sequence[str], None]  # texts that end the answer and are not part of it
+    stop_strings: Union[str, Sequence[str], None]  # the same
+    stop_ids: TokenIds | None
+    ignore_eos: bool
+
+
+class GenerateOptions(DecodingOptions, total=False):
+    logprobs: int | None  # so many of the likeliest tokens with every token; 0: its own logprob alone
+    speculate: Literal["off", "lookup"]
+    draft: Model | None  # a smaller model with the same vocabulary that proposes tokens
+    use_cache: bool
+    constraint: Constraint | None  # what the text must match
+    json_schema: Union[str, Mapping[str, Any], None]  # the same, as a JSON schema …
+    regex: str | None  # … a regular expression …
+    grammar: str | None  # … or a grammar in GBNF
+
+
+class _SourceOptions(DecodingOptions, total=False):
+    num_return_sequences: int | None
+    decoder_start_token_id: int | None
+
+
+class TranslateOptions(_SourceOptions, total=False):
+    language: str | None  # target language, if the model has several
+    tgt_lang: str | None  # the same
+    source_language: str | None
+    src_lang: str | None  # the same
+    batch: int  # sources per run
+    batch_size: int  # the same
+    truncate: bool  # cut sources that exceed the model's positions
+    truncation: bool  # the same
+
+
+class TranscribeOptions(_SourceOptions, total=False):
+    language: str | None  # spoken language; not given: detected
+    task: Literal["transcribe", "translate"] | None
+    timestamps: bool
+    return_timestamps: bool  # the same
+    batch: int  # windows per run
+    batch_size: int  # the same
+
+
+class EmbedOptions(TypedDict, total=False):
+    pooling: str | None
+    normalize: bool | None
+    prompt: str | None
+    prompt_name: str | None  # the same
+    dimensions: int
+    truncate_dim: int  # the same
+    truncate: bool
+    truncation: bool  # the same
+
+
+class EngineOptions(TypedDict, total=False):
+    max_sequences: int  # generations that run together; others wait
+    max_queue: int  # generations that wait
+    kv_bytes: int  # replaces the model's; 0: leaves it
+    max_step_ms: float
+
+
+class ServeOptions(TypedDict, total=False):
+    host: str
+    port: int  # 0: a free one
+    api_key: str
+    insecure: bool
+    cors: str
+    max_sequences: int
+    queue: int
+    memory_bytes: int
+    idle_unload: float  # seconds; 0: never
+    timeout: float
+    grace: float
+    max_connections: int
+    max_tokens: int
+    max_body_bytes: int
+
+
+def describe_sampling() -> str:
+    """A line per sampling option, for docstrings."""
+    return "".join(f"\n  {name} ({kind}): {help or range_}" for name, kind, range_, help in _kvik.sampling_fields())

@@ -1,0 +1,93 @@
+"""Tokenizers, chat templates and constraints."""
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Mapping, Sequence
+
+from . import _kvik
+from .ids import Message, Path, TokenIds
+
+
+class Tokenizer:
+    """A tokenizer without its model: a folder with tokenizer files is enough."""
+
+    def __init__(self, path_or_name: Path) -> None:
+        self._handle = _kvik.Tokenizer.load(os.fspath(path_or_name))
+
+    def encode(self, text: str, *, add_special: bool = True, target: bool = False, language: str = "") -> list[int]:
+        """Token ids of a text. `target`, `language`: of translation models."""
+        return self._handle.encode(text, add_special, target, language)
+
+    def decode(self, ids: TokenIds, *, skip_special: bool = True) -> str:
+        """The text of token ids."""
+        return self._handle.decode(ids, skip_special)
+
+    def stream(self, *, skip_special: bool = True) -> Detokenizer:
+        """Text as its tokens arrive."""
+        return Detokenizer(self, skip_special=skip_special)
+
+    def __len__(self) -> int:
+        return self._handle.end_id()
+
+
+class Detokenizer:
+    """Text as its tokens arrive: all pieces of `push` and `flush`, joined, are what `Tokenizer.decode` gives for all ids."""
+
+    def __init__(self, tokenizer: Tokenizer, *, skip_special: bool = True) -> None:
+        self._handle = _kvik.Detokenizer(tokenizer._handle, skip_special)
+
+    def push(self, id: int) -> str:
+        """Text that became certain with this token; often empty, always whole characters."""
+        return self._handle.push(id)
+
+    def flush(self) -> str:
+        """What is left at the end."""
+        return self._handle.flush()
+
+
+class ChatTemplate:
+    """The chat template of a model, or of a file."""
+
+    def __init__(self, path_or_name: Path = "", *, file: Path | None = None) -> None:
+        name = os.fspath(path_or_name)
+        self._handle = _kvik.ChatTemplate.load(name) if file is None else _kvik.ChatTemplate.from_file(file, name)
+
+    def __bool__(self) -> bool:
+        return not self._handle.empty()
+
+    @property
+    def fault(self) -> str:
+        """Why the template cannot be used; empty if it can."""
+        return self._handle.fault()
+
+    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = True, **variables: Any) -> str:
+        """The prompt of a conversation; `tools` and other variables go to the template."""
+        return self._handle.render(json.dumps({"messages": list(messages), "add_generation_prompt": add_generation_prompt, **variables}))
+
+
+class Constraint:
+    """What a generated text must match. Compiled once, for any number of generations of any model."""
+
+    def __init__(self, handle: _kvik.Constraint) -> None:
+        self._handle = handle
+
+    @staticmethod
+    def json_schema(schema: str | Mapping[str, Any]) -> Constraint:
+        """JSON that a schema describes."""
+        return Constraint(_kvik.Constraint.json_schema(schema if isinstance(schema, str) else json.dumps(schema)))
+
+    @staticmethod
+    def json_object() -> Constraint:
+        """Any JSON object."""
+        return Constraint(_kvik.Constraint.json_object())
+
+    @staticmethod
+    def regex(pattern: str) -> Constraint:
+        """A regular expression in ECMAScript's notation, which the whole text matches."""
+        return Constraint(_kvik.Constraint.regex(pattern))
+
+    @staticmethod
+    def grammar(gbnf: str) -> Constraint:
+        """A grammar in GBNF, whose rule `root` the whole text matches."""
+        return Constraint(_kvik.Constraint.grammar(gbnf))

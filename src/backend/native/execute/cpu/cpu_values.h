@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/native/execute/cpu/attend_layouts.h"
+#include "backend/native/execute/cpu/load_weights.h"
+#include "backend/native/execute/section_tables.h"
+#include "base/aligned_buffer.h"
+#include "base/thread_pool.h"
+#include "kernels/cpu/kernels.h"
+
+namespace kvik::native {
+
+// What ops of a plan read and write on the CPU while they run. A runner sets it up; Frame works on it.
+struct CpuValues {
+  struct View {
+    std::byte* base = nullptr;
+    int64_t stride = 0;  // bytes
+  };
+
+  // Memory that ops use beside their values, for so many rows of sequences with at most so many keys.
+  void reserve_scratch(int64_t n_rows, int64_t most_keys);
+
+  const Plan* plan = nullptr;
+  const cpu::CpuKernels* kernels = nullptr;
+  ThreadPool* pool = nullptr;
+  std::vector<LoadedWeight> weights;
+  AttendLayouts layouts;
+  const SectionTables* tables = nullptr;
+  std::vector<View> views;            // by value
+  std::span<const int32_t> branches;  // of the call that runs
+
+  // Rows that are quantised before a product: how many for a row of the call, and how long.
+  struct QuantisedShape {
+    Activations activations;
+    int64_t n_rows, k;
+    friend bool operator==(const QuantisedShape&, const QuantisedShape&) = default;
+  };
+  std::vector<QuantisedShape> quantised;
+  AlignedBuffer scratch;
+  std::vector<cpu::AttendRow> attend_rows;
+};
+
+// The shapes of `quantised` for the products of a plan whose weights are packed.
+std::vector<CpuValues::QuantisedShape> quantised_shapes(const Plan& plan, std::span<const LoadedWeight> weights);
+
+// Makes the buffer larger, and a little more, unless it is large enough.
+void grow(AlignedBuffer& buffer, int64_t n_bytes);
+
+}  // namespace kvik::native

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/native/execute/device/call_block.h"
+#include "backend/native/execute/device/device_plan.h"
+#include "backend/native/execute/device/device_tables.h"
+
+namespace kvik::native {
+
+// The largest logits of a row, as device::Choose writes them.
+struct ChoiceRoom {
+  int32_t top = 0, room = 0;
+  size_t row_bytes() const { return 16 + static_cast<size_t>(room) * sizeof(device::Choice); }
+};
+// For so many candidates, and some more that equal the last of them. No room if there are too many.
+ChoiceRoom choice_room(int n_candidates);
+
+// The calls that one list of steps serves.
+struct CallShape {
+  bool source = false;                    // the source's section; otherwise the body
+  int32_t rows = 0;                       // a bucket
+  int32_t tail_rows = 0;                  // a bucket; 0: no row is wanted
+  bool all_wanted = false;                // the tail reads what the body left, where it is
+  int32_t top = 0;                        // of the candidates of each output; 0: none
+  int32_t group_rows = 1;                 // at most, of rows that share the reading of keys
+  int32_t n_parts = 1, spans_a_part = 1;  // of attention
+
+  friend bool operator==(const CallShape&, const CallShape&) = default;
+};
+
+// Where a value is in a call of some shape: in one of the arenas, by bytes, or (token ids) in the rows of the call block.
+struct ValueAt {
+  enum class Arena : uint8_t { kSource, kBody, kTail, kRows, kTailRows };
+  Arena arena = Arena::kBody;
+  int64_t offset = 0, stride = 0;
+};
+ValueAt place_of(const DevicePlan& plan, const CallShape& shape, ValueIndex value, Op::Section section);
+
+// The memory that steps refer to. Whoever moves any of it drops all programs.
+struct StepMemory {
+  device::Address arenas[3] = {};  // source, body, tail
+  device::Address halves = device::Address::kNone;
+  device::Address parts = device::Address::kNone;
+  const CallBlock* block = nullptr;
+  const DeviceTables* tables = nullptr;
+  device::PageTable pages, source_pages;
+  device::RegisterTable registers;
+  device::Address branches = device::Address::kNone;
+  device::Address choices = device::Address::kNone;  // of the rows that want logits
+};
+
+// The steps of a call, up to an operation that runs on the host.
+struct Segment {
+  std::vector<device::Step> steps;
+  std::unique_ptr<device::Recording> recording;
+  OpIndex host_op = kNoIndex;  // after the steps
+};
+
+struct DeviceProgram {
+  CallShape shape;
+  CallLayout layout;
+  std::vector<Segment> segments;
+  DeviceBuffer views;      // what moves read
+  bool has_error = false;  // a step may set the error word
+  int n_runs = 0;
+  int64_t last_run = 0;
+};
+
+int64_t view_bytes(const DevicePlan& plan);  // of the moves of all sections
+
+}  // namespace kvik::native

@@ -1,0 +1,342 @@
+#include "backend/native/execute/device/device_runner.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <fmt/format.h>
+
+#include "backend/native/execute/device/schedule.h"
+#include "kernels/device/order.h"
+#include "kvik/error.h"
+
+namespace kvik::native {
+namespace {
+
+constexpr int64_t kValueBytes = int64_t{512} << 20;  // of the values of one call
+constexpr size_t kMostPrograms = 24;
+constexpr int32_t kMostRecordedRows = 256;
+constexpr int32_t kSharingRows = 16;  // of a prompt that read keys together
+constexpr int64_t kManySpans = 4096;  // rows times spans, from which on parts are of eight spans
+
+int32_t bucket(size_t n_rows) {
+  constexpr int32_t kBuckets[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
+  const auto n = static_cast<int32_t>(n_rows);
+  const auto* found = std::ranges::lower_bound(kBuckets, n);
+  return found != std::end(kBuckets) ? *found : (n + 255) / 256 * 256;
+}
+
+}  // namespace
+
+DeviceRunner::DeviceRunner(Parts parts)
+    : shared_(parts.device),
+      memory_(std::make_shared<DeviceMemory>(parts.device)),
+      plan_(std::move(parts.plan), std::move(parts.weights), parts.kv_format, parts.device),
+      tables_(*plan_.plan),
+      device_tables_(parts.device, plan_.plan->tables.size()),
+      host_steps_(plan_, {parts.kernels, parts.pool, &tables_}),
+      records_(parts.records),
+      pages_(parts.device, "page tables"),
+      source_pages_(parts.device, "page tables"),
+      registers_(parts.device, "tables of registers") {
+  static_assert(kPagePositions == device::kPagePositions);
+  cache_bytes_.page = static_cast<size_t>(std::max<int64_t>(64, plan_.page_bytes));
+  cache_bytes_.source_page = static_cast<size_t>(std::max<int64_t>(64, plan_.source_page_bytes));
+  step_memory_.block = &block_;
+  step_memory_.tables = &device_tables_;
+  for (size_t i = 0; i < plan().ops.size(); ++i) {
+    const Op& op = plan().ops[i];
+    const auto* embed = op.as<Embed>();
+    if (embed != nullptr && op.in[0].is_value() && op.in[0].index == plan().token)
+      most_token_ = std::min(most_token_, plan().weights[static_cast<size_t>(embed->weight)].n - 1);
+    std::vector<int>& used = device_tables_used_[static_cast<size_t>(op.section)];
+    for (const Input& input : op.in) {
+      if (input.is_table() && plan_.has_kernel(static_cast<OpIndex>(i)) && std::ranges::find(used, input.index) == used.end())
+        used.push_back(input.index);
+    }
+  }
+}
+
+DeviceRunner::~DeviceRunner() {
+  const std::lock_guard lock(shared_->mutex);
+  programs_.clear();  // before the memory that recordings refer to
+}
+
+int DeviceRunner::preferred_rows() const {
+  return static_cast<int>(std::clamp<int64_t>(kValueBytes / std::max<int64_t>(1, plan_.placement.body_bytes), 16, 2048));
+}
+
+void DeviceRunner::clear_positions(std::byte* page, int first) const {
+  for (size_t i = 0; i < plan_.attends.size(); ++i) {
+    const DeviceAttend& attend = plan_.attends[i];
+    if (plan().attends[i].from_source) continue;
+    if (attend.on_device)
+      device::clear_positions(attend.layout, page + attend.page_offset, first);
+    else
+      cpu::clear_positions(attend.on_host.layout, page + attend.page_offset, first);
+  }
+}
+
+void DeviceRunner::prepare(std::span<const RunRow> rows) {
+  const std::lock_guard lock(shared_->mutex);
+  for (const Op::Section section : {Op::Section::kBody, Op::Section::kTail}) {
+    tables_.extend(section, rows);
+    if (device_tables_.update(tables_, device_tables_used_[static_cast<size_t>(section)])) drop_programs();
+  }
+}
+
+void DeviceRunner::prepare_source(std::span<const RunRow> rows) {
+  const std::lock_guard lock(shared_->mutex);
+  tables_.extend(Op::Section::kSource, rows);
+  if (device_tables_.update(tables_, device_tables_used_[static_cast<size_t>(Op::Section::kSource)])) drop_programs();
+}
+
+void DeviceRunner::drop_programs() { programs_.clear(); }
+
+void DeviceRunner::check_tokens(const RunCall& call) const {
+  for (const int64_t token : call.tokens) {
+    if (token < -most_token_ - 1 || token > most_token_)
+      throw Error(Code::kBadArgument, fmt::format("the token {} is not in the vocabulary of {}", token, most_token_ + 1));
+  }
+}
+
+void DeviceRunner::run(const RunCall& call) {
+  const std::lock_guard lock(shared_->mutex);
+  tables_.require(Op::Section::kBody, call.rows);
+  tables_.require(Op::Section::kTail, call.rows);
+  if (most_token_ < INT64_MAX) check_tokens(call);
+  if (!runs_in_waves(plan(), call)) return run_rows(call);
+  waves_.run(call, output_size(), [this](const RunCall& wave) { run_rows(wave); });
+}
+
+CallShape DeviceRunner::shape_of(const RunCall& call, bool source) const {
+  CallShape shape;
+  shape.source = source;
+  shape.rows = bucket(call.rows.size());
+  shape.all_wanted = !source && call.wanted.size() == call.rows.size();
+  if (!source && !call.wanted.empty()) shape.tail_rows = bucket(call.wanted.size());
+  if (call.kept != nullptr) shape.top = choice_room(call.n_candidates).top;
+  int64_t most_keys = 1;
+  for (size_t i = 0; i < call.rows.size(); ++i) {
+    const RunRow& row = call.rows[i];
+    const RunSequence& sequence = call.sequences[static_cast<size_t>(row.sequence)];
+    most_keys = std::max({most_keys, row.position + 1, sequence.n_keys, sequence.n_source});
+    if (i > 0 && call.rows[i - 1].sequence == row.sequence) shape.group_rows = kSharingRows;
+  }
+  const auto spans =
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((most_keys + device::kSpanPositions - 1) / device::kSpanPositions)));
+  constexpr int32_t kSpans = device::kSpanGroupPositions / device::kSpanPositions;
+  shape.spans_a_part = shape.rows <= 64 && shape.rows * spans <= kManySpans ? 1 : kSpans;
+  shape.n_parts = static_cast<int32_t>((spans + shape.spans_a_part - 1) / shape.spans_a_part);
+  return shape;
+}
+
+size_t DeviceRunner::most_patches(const CallShape& shape) const {
+  return 64 + static_cast<size_t>(shape.rows) * (4 + plan().registers.size());
+}
+
+void DeviceRunner::reserve_buffer(DeviceBuffer& buffer, int64_t n_bytes, std::string_view what) {
+  if (n_bytes <= static_cast<int64_t>(buffer.size_bytes())) return;
+  drop_programs();
+  buffer = DeviceBuffer();  // before the larger one: both may not fit
+  buffer = DeviceBuffer(shared_, static_cast<size_t>(n_bytes), what);
+}
+
+void DeviceRunner::reserve(const CallShape& shape, const RunCall& call) {
+  const Placement& placement = plan_.placement;
+  const int64_t n_rows = std::max(shape.rows, shape.tail_rows);
+  if (shape.source) reserve_buffer(arenas_[0], placement.source_bytes * shape.rows, "the rows of a source");
+  if (!shape.source) reserve_buffer(arenas_[1], placement.body_bytes * shape.rows, "the rows of a call");
+  reserve_buffer(arenas_[2], placement.tail_bytes * shape.tail_rows, "the rows that want logits");
+  reserve_buffer(halves_, plan_.half_bytes * n_rows, "the rows of products");
+  int64_t part_bytes = 0;
+  for (const AttentionSpec& attend : plan().attends)
+    part_bytes = std::max(part_bytes, n_rows * attend.n_heads * shape.n_parts * (2 + attend.value_dim) * 4);
+  reserve_buffer(parts_, shape.source ? 0 : part_bytes, "attention");
+  reserve_buffer(choices_, static_cast<int64_t>(choice_room(shape.top).row_bytes()) * shape.tail_rows, "the likeliest tokens");
+  reserve_buffer(branches_, static_cast<int64_t>(call.branches.size() * sizeof(int32_t)), "the branches of a call");
+
+  slots_.begin_call();
+  source_slots_.begin_call();
+  sequence_slots_.clear(), source_sequence_slots_.clear();
+  int64_t width = 0, source_width = 0;
+  for (const RunSequence& sequence : call.sequences) {
+    sequence_slots_.push_back(sequence.pages == nullptr ? 0 : slots_.of(reinterpret_cast<uintptr_t>(sequence.pages)));
+    source_sequence_slots_.push_back(
+        sequence.source_pages == nullptr ? 0 : source_slots_.of(reinterpret_cast<uintptr_t>(sequence.source_pages)));
+    width = std::max(width, sequence.n_keys), source_width = std::max(source_width, sequence.n_source);
+  }
+  const auto n_pages = [](int64_t n) { return (n + kPagePositions - 1) / kPagePositions; };
+  const auto n_registers = static_cast<int64_t>(plan().registers.size());
+  bool moved = pages_.reserve(slots_.n_slots(), n_pages(width));
+  moved = source_pages_.reserve(source_slots_.n_slots(), n_pages(source_width)) || moved;
+  if (n_registers > 0) moved = registers_.reserve(slots_.n_slots(), n_registers) || moved;
+  moved = block_.reserve(shared_, CallLayout(shape.rows, shape.tail_rows, most_patches(shape))) || moved;
+  if (moved) drop_programs();
+  for (size_t i = 0; i < 3; ++i) step_memory_.arenas[i] = arenas_[i].address();
+  step_memory_.halves = halves_.address();
+  step_memory_.parts = parts_.address();
+  step_memory_.branches = branches_.address();
+  step_memory_.choices = choices_.address();
+  step_memory_.pages = {pages_.address(), pages_.width()};
+  step_memory_.source_pages = {source_pages_.address(), source_pages_.width()};
+  step_memory_.registers = {registers_.address(), static_cast<int32_t>(registers_.width())};
+}
+
+DeviceProgram& DeviceRunner::program_for(const CallShape& shape) {
+  ++n_calls_;
+  for (const std::unique_ptr<DeviceProgram>& program : programs_) {
+    if (program->shape != shape) continue;
+    program->last_run = n_calls_;
+    return *program;
+  }
+  if (programs_.size() >= kMostPrograms)
+    programs_.erase(
+        std::ranges::min_element(programs_, {}, [](const std::unique_ptr<DeviceProgram>& program) { return program->last_run; }));
+  programs_.push_back(std::make_unique<DeviceProgram>(schedule(plan_, shape, step_memory_, shared_, most_patches(shape))));
+  programs_.back()->last_run = n_calls_;
+  return *programs_.back();
+}
+
+// Nothing is queued before all memory is there.
+DeviceProgram& DeviceRunner::prepare_call(const RunCall& call, bool source) {
+  const CallShape shape = shape_of(call, source);
+  reserve(shape, call);
+  return program_for(shape);
+}
+
+void DeviceRunner::send_rows(const RunCall& call, const DeviceProgram& program) {
+  patches_.clear();
+  const size_t most = most_patches(program.shape);
+  const auto n_pages = [](int64_t n) { return static_cast<size_t>((n + kPagePositions - 1) / kPagePositions); };
+  for (size_t s = 0; s < call.sequences.size(); ++s) {
+    const RunSequence& sequence = call.sequences[s];
+    if (sequence.pages != nullptr) pages_.set(sequence_slots_[s], {sequence.pages, n_pages(sequence.n_keys)}, most, patches_);
+    if (sequence.source_pages != nullptr)
+      source_pages_.set(source_sequence_slots_[s], {sequence.source_pages, n_pages(sequence.n_source)}, most, patches_);
+    if (!plan().registers.empty()) registers_.set(sequence_slots_[s], {sequence.registers, plan().registers.size()}, most, patches_);
+  }
+  rows_.clear();
+  for (size_t i = 0; i < call.rows.size(); ++i) {
+    const RunRow& row = call.rows[i];
+    const auto s = static_cast<size_t>(row.sequence);
+    device::Row& to = rows_.emplace_back();
+    to.token = call.tokens.empty() ? 0 : call.tokens[i];
+    to.position = static_cast<int32_t>(row.position);
+    to.slot = sequence_slots_[s];
+    to.source_slot = source_sequence_slots_[s];
+    to.n_keys = static_cast<int32_t>(call.sequences[s].n_keys);
+    to.n_source = static_cast<int32_t>(call.sequences[s].n_source);
+    to.first_branch = row.first_branch;
+    to.n_branches = row.n_branches;
+    to.beyond = row.beyond ? 1 : 0;
+  }
+  if (!call.branches.empty()) {
+    branch_slots_.clear();
+    for (const int32_t sequence : call.branches) branch_slots_.push_back(sequence_slots_[static_cast<size_t>(sequence)]);
+    shared_->device->write(branches_.address(), std::as_bytes(std::span(branch_slots_)));
+  }
+  block_.fill(program.layout, rows_, call.wanted, program.shape.group_rows, patches_);
+}
+
+// Rows of floats into the memory of a value.
+void DeviceRunner::send_value(ValueIndex value, const ValueAt& at, std::span<const float> rows, size_t n_rows) {
+  const auto n_bytes = static_cast<size_t>(plan().value(value).size) * sizeof(float), stride = static_cast<size_t>(at.stride);
+  staging_.resize(n_rows * stride);
+  for (size_t i = 0; i < n_rows; ++i) std::memcpy(staging_.data() + i * stride, rows.data() + i * n_bytes / sizeof(float), n_bytes);
+  shared_->device->write(arenas_[static_cast<size_t>(at.arena)].address() + at.offset, staging_);
+}
+
+void DeviceRunner::execute(DeviceProgram& program, const RunCall& call) {
+  device::Device& device = *shared_->device;
+  const bool records = records_ && program.shape.rows <= kMostRecordedRows && program.n_runs > 0;  // what runs once is not recorded
+  HostCall host_call{call.rows, call.sequences, call.branches};
+  for (Segment& segment : program.segments) {
+    if (records && segment.recording == nullptr && !segment.steps.empty()) segment.recording = device.record(segment.steps);
+    if (segment.recording != nullptr) {
+      device.replay(*segment.recording);
+    } else {
+      for (const device::Step& step : segment.steps) device.run(step);
+    }
+    if (segment.host_op == kNoIndex) continue;
+    if (plan().ops[static_cast<size_t>(segment.host_op)].section == Op::Section::kTail && !program.shape.all_wanted) {
+      tail_rows_.clear();
+      for (const int32_t row : call.wanted) tail_rows_.push_back(call.rows[static_cast<size_t>(row)]);
+      host_call.rows = tail_rows_;
+    }
+    host_steps_.run(segment.host_op, program, step_memory_, host_call, device);
+  }
+  ++program.n_runs;
+  if (!program.has_error) return;
+  int32_t error = 0;
+  device.read(std::as_writable_bytes(std::span(&error, 1)), block_.at(program.layout.error));
+  if (error != 0) throw Error(Code::kBadArgument, "a token that the model computes is not in its vocabulary");
+}
+
+// Rows that depend on those before them run one after another, and many rows are wanted by those who read all of them.
+std::shared_ptr<OutputRows> DeviceRunner::keep_output(size_t n_rows, std::shared_ptr<OutputRows> reused) {
+  constexpr size_t kMostKept = 256;
+  if (n_rows == 0 || n_rows > kMostKept || plan().one_token || !plan().registers.empty() || plan().output.offset != 0) return nullptr;
+  auto rows = std::dynamic_pointer_cast<DeviceOutput>(reused);
+  if (rows == nullptr || !rows->is_of(*this)) rows = std::make_shared<DeviceOutput>(shared_, this, output_size());
+  const ValuePlace& place = plan_.placement.of_value[static_cast<size_t>(plan().output.index)];
+  rows->reserve(static_cast<size_t>(bucket(n_rows)), place.stride);
+  return rows;
+}
+
+void DeviceRunner::read_output(const DeviceProgram& program, const RunCall& call) {
+  device::Device& device = *shared_->device;
+  if (call.wanted.empty()) return device.wait();
+  if (call.kept != nullptr) {
+    const ValueAt kept = place_of(plan_, program.shape, plan().output.index, Op::Section::kTail);
+    return static_cast<DeviceOutput&>(*call.kept)
+        .take(arenas_[static_cast<size_t>(kept.arena)].address() + kept.offset, choices_.address(), choice_room(program.shape.top),
+              call.wanted.size());
+  }
+  const ValueAt at = place_of(plan_, program.shape, plan().output.index, Op::Section::kTail);
+  const auto size = static_cast<size_t>(output_size()), stride = static_cast<size_t>(at.stride);
+  const device::Address from = arenas_[static_cast<size_t>(at.arena)].address() + at.offset;
+  if (stride == size * sizeof(float) && plan().output.offset == 0)
+    return device.read(std::as_writable_bytes(std::span(call.output, call.wanted.size() * size)), from);
+  staging_.resize(call.wanted.size() * stride);
+  device.read(staging_, from);
+  for (size_t i = 0; i < call.wanted.size(); ++i)
+    std::memcpy(call.output + i * size, staging_.data() + i * stride + static_cast<size_t>(plan().output.offset) * 4, size * sizeof(float));
+}
+
+void DeviceRunner::run_rows(const RunCall& call) {
+  DeviceProgram& program = prepare_call(call, false);
+  try {
+    send_rows(call, program);
+    if (plan().embedding != kNoIndex) {
+      const ValueAt at = place_of(plan_, program.shape, plan().embedding, Op::Section::kBody);
+      send_value(plan().embedding, at, call.embeddings, call.rows.size());
+    }
+    execute(program, call);
+    read_output(program, call);
+  } catch (...) {
+    for (AddressTable* table : {&pages_, &source_pages_, &registers_}) table->forget();
+    throw;
+  }
+}
+
+void DeviceRunner::run_source(std::span<const RunRow> rows, std::span<const RunSequence> sources,
+                              std::span<const std::span<const float>> inputs) {
+  const std::lock_guard lock(shared_->mutex);
+  tables_.require(Op::Section::kSource, rows);
+  const RunCall call{.rows = rows, .sequences = sources};
+  DeviceProgram& program = prepare_call(call, true);
+  try {
+    send_rows(call, program);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ValueIndex value = plan().source_inputs[i].value;
+      send_value(value, place_of(plan_, program.shape, value, Op::Section::kSource), inputs[i], rows.size());
+    }
+    execute(program, call);
+    shared_->device->wait();
+  } catch (...) {
+    for (AddressTable* table : {&pages_, &source_pages_, &registers_}) table->forget();
+    throw;
+  }
+}
+
+}  // namespace kvik::native

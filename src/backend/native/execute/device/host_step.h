@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "backend/native/execute/cpu/cpu_values.h"
+#include "backend/native/execute/device/device_program.h"
+
+namespace kvik::native {
+
+// The rows of a call as operations on the host see them.
+struct HostCall {
+  std::span<const RunRow> rows;
+  std::span<const RunSequence> sequences;
+  std::span<const int32_t> branches;
+};
+
+// Runs operations that have no device kernel on the CPU's kernels: what they read is copied to the host, what they make is copied back.
+// Slow and right.
+class HostSteps {
+ public:
+  struct Parts {
+    const cpu::CpuKernels* kernels = nullptr;
+    ThreadPool* pool = nullptr;
+    const SectionTables* tables = nullptr;
+  };
+  // Takes the weights that are on the host.
+  HostSteps(DevicePlan& plan, const Parts& parts);
+
+  void run(OpIndex op, const DeviceProgram& program, const StepMemory& memory, const HostCall& call, device::Device& device);
+
+ private:
+  void set_views(const DeviceProgram& program, const StepMemory& memory, Op::Section section);
+  void read(ValueIndex value, const HostCall& call, device::Device& device);
+  void write(ValueIndex value, const HostCall& call, device::Device& device);
+  void run_attention(OpIndex op, int attend, const HostCall& call, device::Device& device);
+
+  const DevicePlan& plan_;
+  CpuValues values_;
+  std::array<AlignedBuffer, 3> arenas_;
+  std::vector<device::Address> at_;  // by value: where the device has it
+  std::vector<bool> given_;          // by value: the host has it anyway
+  AlignedBuffer pages_;              // copies of what one attention keeps
+};
+
+}  // namespace kvik::native

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/native/execute/device/shared_device.h"
+
+namespace kvik::native {
+
+// Rows of a table that sequences have: the one that was not used for the longest time loses its slot.
+class Slots {
+ public:
+  void begin_call() { ++call_; }
+  // The slot of a sequence. `key` only says which slot is likely to hold what it needs.
+  int of(uintptr_t key);
+  int n_slots() const { return static_cast<int>(slots_.size()); }
+
+ private:
+  static constexpr size_t kKept = 1024;  // more only if one call needs them
+  struct Slot {
+    uintptr_t key;
+    int64_t last_call;
+  };
+  std::vector<Slot> slots_;
+  std::unordered_map<uintptr_t, int> of_key_;
+  int64_t call_ = 0;
+};
+
+// Addresses in device memory, [slot][index]: of the pages of sequences, or of their registers. What the device holds is known here, so
+// that a call sends only what changed.
+class AddressTable {
+ public:
+  AddressTable(std::shared_ptr<SharedDevice> shared, std::string_view what) : shared_(std::move(shared)), what_(what) {}
+
+  device::Address address() const { return buffer_.address(); }
+  int64_t width() const { return width_; }
+  // True if the table has moved.
+  bool reserve(int n_slots, int64_t width);
+  // Changes a slot: few words by patches (while there is room), many by a write.
+  void set(int slot, std::span<const kv::PageAddress> addresses, size_t most_patches, std::vector<device::Patch>& patches);
+  // After a failure: what the device holds is not known.
+  void forget() { n_slots_ = 0; }
+
+ private:
+  std::shared_ptr<SharedDevice> shared_;
+  std::string_view what_;
+  DeviceBuffer buffer_;
+  int n_slots_ = 0;
+  int64_t width_ = 0;
+  std::vector<kv::PageAddress> held_;  // [n_slots][width]
+};
+
+}  // namespace kvik::native

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+
+#include "kernels/device/device.h"
+#include "kv/page_memory.h"
+
+namespace kvik::native {
+
+// A device that runners and the pages of their caches share: every use of it holds the lock.
+struct SharedDevice {
+  explicit SharedDevice(std::shared_ptr<device::Device> shared) : device(std::move(shared)) {}
+  const std::shared_ptr<device::Device> device;
+  std::recursive_mutex mutex;
+};
+
+// Memory of a device, freed with its owner. Move-only.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  // Throws Error(kTooLarge). `what` completes "no memory for …".
+  DeviceBuffer(std::shared_ptr<SharedDevice> shared, size_t n_bytes, std::string_view what);
+  DeviceBuffer(DeviceBuffer&& other) noexcept;
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+  ~DeviceBuffer();
+
+  device::Address address() const { return address_; }
+  size_t size_bytes() const { return n_bytes_; }
+  void write(size_t offset, std::span<const std::byte> bytes);
+
+ private:
+  std::shared_ptr<SharedDevice> shared_;
+  device::Address address_ = device::Address::kNone;
+  size_t n_bytes_ = 0;
+};
+
+inline device::Address operator+(device::Address address, int64_t n_bytes) {
+  return static_cast<device::Address>(static_cast<uint64_t>(address) + static_cast<uint64_t>(n_bytes));
+}
+
+// Pages and registers in the memory of a device.
+class DeviceMemory final : public kv::PageMemory {
+ public:
+  explicit DeviceMemory(std::shared_ptr<SharedDevice> shared) : shared_(std::move(shared)) {}
+
+  bool is_host() const override { return false; }
+  std::unique_ptr<kv::MemoryBlock> allocate(size_t n_bytes) override;
+  void copy(kv::PageAddress to, kv::PageAddress from, size_t n_bytes) override;
+  void write(kv::PageAddress to, std::span<const std::byte> from) override;
+  void read(std::span<std::byte> to, kv::PageAddress from) override;
+
+ private:
+  std::shared_ptr<SharedDevice> shared_;
+};
+
+device::Address device_address(kv::PageAddress address);
+kv::PageAddress page_address(device::Address address);
+
+}  // namespace kvik::native

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "backend/native/execute/call.h"
+#include "backend/native/plan/plan.h"
+#include "backend/native/tables/table_rows.h"
+
+namespace kvik::native {
+
+// The position tables of a plan, as the rows of each section need them. A source may well be longer than what the tables of the target's
+// positions hold, so each section has its own.
+class SectionTables {
+ public:
+  explicit SectionTables(const Plan& plan);  // which outlives it
+
+  void extend(Op::Section section, std::span<const RunRow> rows);
+  // Throws Error(kInternal) unless extend() was called for such rows.
+  void require(Op::Section section, std::span<const RunRow> rows) const;
+
+  std::span<const int> of_section(Op::Section section) const { return used_[static_cast<size_t>(section)]; }
+  bool has(bool beyond) const { return !beyond || has_beyond_; }
+  const PositionTables& rows(bool beyond) const { return tables_[beyond ? 1 : 0]; }
+  const std::byte* row(int table, const RunRow& row) const { return rows(row.beyond).row(table, row.position); }
+
+ private:
+  std::array<PositionTables, 2> tables_;  // up to Plan::switch_after, and beyond
+  std::array<std::vector<int>, 3> used_;  // by section
+  bool has_beyond_ = false;
+};
+
+}  // namespace kvik::native

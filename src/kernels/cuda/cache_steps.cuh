@@ -1,0 +1,176 @@
+#pragma once
+
+#include "kernels/cuda/row_memory.cuh"
+
+// Row steps that read weights or know pages. As in row_steps.cuh.
+namespace kvik::cuda {
+
+constexpr float kLargestHalf = 65504.0f;
+
+// Keys or values of one position into a page, and their low plane behind.
+__device__ __noinline__ void keep_head(const float* x, int n, int stride, int planes, int position, uint16_t* out, int lane) {
+  constexpr int kBatch = 4;  // loads in flight
+#pragma unroll 1
+  for (int base = lane; base < stride; base += 32 * kBatch) {
+    float values[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) values[k] = base + 32 * k < n ? clip_of(x[base + 32 * k], -kLargestHalf, kLargestHalf) : 0.0f;
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const int i = base + 32 * k;
+      if (i >= stride) continue;
+      const uint16_t high = half_bits(values[k]);
+      out[position * stride + i] = high;
+      if (planes == 2) out[(kPagePositions + position) * stride + i] = half_bits((values[k] - half_value(high)) * kPlaneStep);
+    }
+  }
+}
+
+__device__ __noinline__ Written run_step(const Append& step, RowMemory& memory) {
+  const KvLayout& layout = step.layout;
+  const Row& row = *memory.row.row;
+  const int lane = threadIdx.x % 32, position = row.position, in_page = position % kPagePositions;
+  const float *k = input<float>(memory, step.k), *v = input<float>(memory, step.v);
+  const int n_targets = 1 + row.n_branches;
+  for (int i = threadIdx.x / 32; i < n_targets * layout.n_heads * 2; i += kRowThreads / 32) {
+    const int is_value = i % 2, head = i / 2 % layout.n_heads, target = i / 2 / layout.n_heads;
+    int64_t slot = step.from_source ? row.source_slot : row.slot;
+    if (target > 0) slot = pointer<int32_t>(step.branches)[row.first_branch + target - 1];
+    const Address page = pointer<Address>(step.pages.pages)[slot * step.pages.n_pages + position / kPagePositions];
+    const int64_t offset = step.page_offset + head * layout.head_bytes + (is_value != 0 ? layout.values_offset : 0);
+    const int n = is_value != 0 ? layout.value_dim : layout.key_dim, stride = is_value != 0 ? layout.value_stride : layout.key_stride;
+    keep_head((is_value != 0 ? v : k) + head * n, n, stride, layout.planes, in_page, pointer<uint16_t>(page, offset), lane);
+  }
+  return {};
+}
+
+// One element of packed weights; see units.h.
+__device__ __noinline__ float unit_value(const Weights& weights, int n, int k) {
+  const bool four_bits = weights.format == WeightFormat::kQ4 || weights.format == WeightFormat::kQ4Zero;
+  const bool zero_points = weights.format == WeightFormat::kQ8Zero || weights.format == WeightFormat::kQ4Zero;
+  const int unit_columns = four_bits ? 64 : 32;
+  int unit_bytes = 1024;
+  switch (weights.format) {
+    case WeightFormat::kF16: unit_bytes = 1024; break;
+    case WeightFormat::kF32: unit_bytes = 2048; break;
+    case WeightFormat::kQ8: unit_bytes = 544; break;
+    case WeightFormat::kQ4: unit_bytes = 576; break;
+    case WeightFormat::kQ8Zero: unit_bytes = 640; break;
+    case WeightFormat::kQ4Zero: unit_bytes = 768; break;
+  }
+  const int64_t units_per_tile = (weights.k + unit_columns - 1) / unit_columns;
+  const uint8_t* unit = pointer<uint8_t>(weights.units, (n / 16 * units_per_tile + k / unit_columns) * unit_bytes);
+  const int reg = n % 16 / 8 + k % 16 / 8 * 2, half = k % 2, step = k % unit_columns / 16;
+  const uint8_t* lane = unit + (n % 8 * 4 + k % 8 / 2) * 16;
+  float value;
+  if (weights.format == WeightFormat::kF16 || weights.format == WeightFormat::kF32) {
+    const auto* place = reinterpret_cast<const uint16_t*>(lane + step * 512 + reg * 4 + half * 2);
+    value = half_value(place[0]);
+    if (weights.format == WeightFormat::kF32) value = value + half_value(place[512]) * (1.0f / kPlaneStep);
+  } else {
+    const int nibble = reg + 4 * half;
+    const int code = four_bits ? lane[step * 4 + nibble / 2] >> (nibble % 2 * 4) & 15 : lane[step * 8 + reg * 2 + half];
+    const int index = k % unit_columns / kBlockColumns * 16 + n % 8 * 2 + n % 16 / 8;
+    if (zero_points) {
+      const uint8_t* scale = unit + 512 + index * 8;
+      const float zero = half_value(*reinterpret_cast<const uint16_t*>(scale + 4)) - 1024.0f;
+      value = (static_cast<float>(code) - zero) * *reinterpret_cast<const float*>(scale);
+    } else {
+      value = static_cast<float>(code - (four_bits ? 8 : 128)) * half_value(reinterpret_cast<const uint16_t*>(unit + 512)[index]);
+    }
+  }
+  return weights.scales == Address::kNone ? value : value * pointer<float>(weights.scales)[n];
+}
+
+__device__ __noinline__ Written run_step(const Embed& step, RowMemory& memory) {
+  int64_t token = step.narrow ? *row_of<int32_t>(step.token, memory.row) : *row_of<int64_t>(step.token, memory.row);
+  if (token < 0) token += step.weights.n;
+  if (token < 0 || token >= step.weights.n) {
+    if (threadIdx.x == 0) *pointer<int32_t>(step.error) = 1;
+    token = 0;
+  }
+  Written written;
+  const Result out = result(memory, step.out, step.weights.k, written);
+#pragma unroll 1
+  for (int k = threadIdx.x; k < step.weights.k; k += kRowThreads) out.put(k, unit_value(step.weights, static_cast<int>(token), k));
+  return written;
+}
+
+// Sums of attention parts for 4 dimensions of a lane.
+struct LanePart {
+  float largest, sum, values[4];
+};
+
+__device__ __forceinline__ void merge_parts(LanePart& into, const LanePart& part) {
+  const float largest = part.largest > into.largest ? part.largest : into.largest;
+  const float a = part_weight(into.largest, largest), b = part_weight(part.largest, largest);
+  into.largest = largest;
+  into.sum = fused(part.sum, b, into.sum * a);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) into.values[i] = fused(part.values[i], b, into.values[i] * a);
+}
+
+// The positions that a row of an attention sees.
+struct Visible {
+  int first, end;
+};
+__device__ __forceinline__ Visible visible_keys(const AttendRule& rule, const Row& row) {
+  const int position = row.position, end = rule.from_source ? row.n_source : rule.causal ? position + 1 : row.n_keys;
+  return {rule.window > 0 && !rule.from_source ? max(0, position + 1 - rule.window) : 0, end};
+}
+
+__device__ __noinline__ Written run_step(const MergeSpans& step, RowMemory& memory) {
+  const int lane = threadIdx.x % 32, chunks = (step.value_dim + 127) / 128;
+  const int positions = kSpanPositions * step.parts.spans_a_part, per_group = kSpanGroupPositions / positions;
+  const Visible visible = visible_keys(step.rule, *memory.row.row);
+  const int begin = visible.first / positions, end = (visible.end + positions - 1) / positions;
+  Written written;
+  const Result out = result(memory, step.out, static_cast<int64_t>(step.n_heads) * step.value_dim, written);
+  constexpr int kBatch = 4;  // parts in flight
+#pragma unroll 1
+  for (int item = threadIdx.x / 32; item < step.n_heads * chunks; item += kRowThreads / 32) {
+    const int head = item / chunks, first = item % chunks * 128 + lane;
+    const float* parts =
+        pointer<float>(step.parts.parts) + (memory.row.index * step.n_heads + head) * step.parts.n_parts * (2 + step.value_dim);
+    LanePart whole{-infinity(), 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}}, group = whole, read[kBatch];
+#pragma unroll 1
+    for (int base = begin; base < end; base += kBatch) {
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const float* from = parts + static_cast<int64_t>(base + k) * (2 + step.value_dim);
+        if (base + k >= end) continue;
+        read[k].largest = from[0], read[k].sum = from[1];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) read[k].values[i] = first + 32 * i < step.value_dim ? from[2 + first + 32 * i] : 0.0f;
+      }
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const int index = base + k;
+        if (index >= end) continue;
+        if (index == begin || index % per_group == 0)
+          group = read[k];
+        else
+          merge_parts(group, read[k]);
+        if (index + 1 < end && (index + 1) % per_group != 0) continue;
+        if (index / per_group == begin / per_group)
+          whole = group;
+        else
+          merge_parts(whole, group);
+      }
+    }
+    float total = whole.sum, factor = 1.0f;
+    if (step.rule.sinks != Address::kNone) {
+      const float sink = pointer<float>(step.rule.sinks)[head], largest = sink > whole.largest ? sink : whole.largest;
+      factor = part_weight(whole.largest, largest);
+      total = fused(total, factor, kWeightScale * part_weight(sink, largest));
+    }
+    if (total == 0.0f) total = 1.0f;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (first + 32 * i < step.value_dim)
+        out.put(static_cast<int64_t>(head) * step.value_dim + first + 32 * i, whole.values[i] * factor / total);
+  }
+  return written;
+}
+
+}  // namespace kvik::cuda

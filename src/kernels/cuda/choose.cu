@@ -1,0 +1,157 @@
+#include "kernels/cuda/common.cuh"
+
+// The largest logits of a row: a block per row.
+namespace kvik::cuda {
+namespace {
+
+constexpr int kListRoom = 4096;
+
+// Larger floats have larger keys; NaN has that of -infinity, and both zeros have one.
+__device__ __forceinline__ uint32_t key_of(float x) {
+  const uint32_t bits = bits_of(x == x ? x + 0.0f : -infinity());
+  return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
+}
+__device__ __forceinline__ float value_of(uint32_t key) { return float_of(key >> 31 != 0 ? key & 0x7fffffffu : ~key); }
+
+template <class T>
+__device__ void sort_down(T* items, int n) {  // a power of two
+  for (int size = 2; size <= n; size *= 2) {
+    for (int step = size / 2; step > 0; step /= 2) {
+      for (int i = threadIdx.x; i < n / 2; i += kChooseThreads) {
+        const int a = i / step * 2 * step + i % step, b = a + step;
+        const bool down = (a & size) == 0;
+        const T x = items[a], y = items[b];
+        if ((x < y) == down) items[a] = y, items[b] = x;
+      }
+      __syncthreads();
+    }
+  }
+}
+
+// fn(index, logit) for all logits, with several loads in flight.
+template <class Fn>
+__device__ __forceinline__ void for_logits(const float* logits, int n, Fn fn) {
+  constexpr int kBatch = 8;
+  const auto* fours = reinterpret_cast<const float4*>(logits);  // rows are 16-byte aligned
+  for (int base = threadIdx.x; base < n / 4; base += kBatch * kChooseThreads) {
+    float4 x[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k)
+      if (base + k * kChooseThreads < n / 4) x[k] = fours[base + k * kChooseThreads];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const int i = (base + k * kChooseThreads) * 4;
+      if (i / 4 < n / 4) fn(i, x[k].x), fn(i + 1, x[k].y), fn(i + 2, x[k].z), fn(i + 3, x[k].w);
+    }
+  }
+  for (int i = n / 4 * 4 + threadIdx.x; i < n; i += kChooseThreads) fn(i, logits[i]);
+}
+
+__device__ int count_from(const float* logits, int n, uint32_t least, int* shared) {
+  int count = 0;
+  for_logits(logits, n, [&](int, float x) { count += key_of(x) >= least ? 1 : 0; });
+  __syncthreads();
+  if (threadIdx.x == 0) *shared = 0;
+  __syncthreads();
+  count = __reduce_add_sync(~0u, count);
+  if (threadIdx.x % 32 == 0) atomicAdd(shared, count);
+  __syncthreads();
+  return *shared;
+}
+
+// Key and id of every logit from `least` on, in no order. Returns how many there are; only kListRoom are kept.
+__device__ int collect(const float* logits, int n, uint32_t least, uint64_t* list, int* shared) {
+  __syncthreads();
+  if (threadIdx.x == 0) *shared = 0;
+  __syncthreads();
+  for_logits(logits, n, [&](int i, float x) {
+    const uint32_t key = key_of(x);
+    if (key < least) return;
+    const int at = atomicAdd(shared, 1);
+    if (at < kListRoom) list[at] = static_cast<uint64_t>(key) << 32 | static_cast<uint32_t>(~i);
+  });
+  __syncthreads();
+  return *shared;
+}
+
+// The largest key that `top` logits reach.
+__device__ uint32_t find_least(const float* logits, int n, int top, int* shared) {
+  uint32_t least = 0;
+  for (int bit = 31; bit >= 0; --bit) {
+    const uint32_t tried = least | 1u << bit;
+    if (count_from(logits, n, tried, shared) >= top) least = tried;
+  }
+  return least;
+}
+
+__device__ void choose(const Choose& step, int row) {
+  __shared__ uint64_t list[kListRoom];
+  __shared__ int counter;
+  const int top = min(step.top, step.n);
+  const RowAt where{pointer<Row>(step.rows.rows) + row, row};
+  const float* logits = row_of<float>(step.logits, where);
+  auto* out = row_of<unsigned char>(step.out, where);
+
+  // At least `top` logits reach the top-th largest of what the threads find, and few more do.
+  uint32_t least = 0;
+  if (step.n > kListRoom) {
+    auto* keys = reinterpret_cast<uint32_t*>(list);
+    uint32_t largest = 0;
+    for_logits(logits, step.n, [&](int, float x) { largest = max(largest, key_of(x)); });
+    if (top > 1) keys[threadIdx.x] = largest;
+    __syncthreads();
+    if (top == 1) {
+      largest = __reduce_max_sync(~0u, largest);
+      if (threadIdx.x % 32 == 0) keys[threadIdx.x / 32] = largest;
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < kChooseThreads / 32; ++i) least = max(least, keys[i]);
+    } else {
+      sort_down(keys, kChooseThreads);
+      least = top > kChooseThreads ? 0 : keys[top - 1];
+    }
+  }
+  int n = collect(logits, step.n, least, list, &counter);
+  if (n > kListRoom) {
+    least = find_least(logits, step.n, top, &counter);
+    n = collect(logits, step.n, least, list, &counter);
+    if (n > kListRoom || n > step.room) {
+      if (threadIdx.x == 0) *reinterpret_cast<int32_t*>(out) = n;
+      return;
+    }
+  }
+  int size = 2;
+  while (size < n) size *= 2;
+  for (int i = n + threadIdx.x; i < size; i += kChooseThreads) list[i] = 0;
+  __syncthreads();
+  sort_down(list, size);
+  const auto last = static_cast<uint32_t>(list[top - 1] >> 32);
+  int with_ties = 0;
+  for (int i = threadIdx.x; i < n; i += kChooseThreads) with_ties += static_cast<uint32_t>(list[i] >> 32) >= last ? 1 : 0;
+  if (threadIdx.x == 0) counter = 0;
+  __syncthreads();
+  with_ties = __reduce_add_sync(~0u, with_ties);
+  if (threadIdx.x % 32 == 0) atomicAdd(&counter, with_ties);
+  __syncthreads();
+  with_ties = counter;
+  if (threadIdx.x == 0) *reinterpret_cast<int32_t*>(out) = with_ties;
+  if (with_ties > step.room) return;
+  auto* choices = reinterpret_cast<Choice*>(out + 16);
+  for (int i = threadIdx.x; i < with_ties; i += kChooseThreads)
+    choices[i] = {value_of(static_cast<uint32_t>(list[i] >> 32)), static_cast<int32_t>(~static_cast<uint32_t>(list[i]))};
+}
+
+}  // namespace
+}  // namespace kvik::cuda
+
+extern "C" __global__ void __launch_bounds__(kvik::cuda::kChooseThreads)
+    choose_rows(const __grid_constant__ kvik::cuda::ChooseLaunch launch) {
+  using namespace kvik::cuda;
+  start_next();
+  wait_for_previous();
+  const int n_rows = row_count(launch.step.rows);
+  for (int row = blockIdx.x; row < n_rows; row += gridDim.x) {
+    choose(launch.step, row);
+    __syncthreads();
+  }
+}

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "kernels/cuda/modules.h"
+#include "kernels/device/device.h"
+
+namespace kvik::cuda {
+
+struct CudaOptions {
+  int index = 0;                 // of the GPU
+  KernelSearch kernels;          // libkvik-cuda.so
+  std::filesystem::path driver;  // empty: libcuda.so.1
+  int n_units = 0;               // multiprocessors that launches are sized for; 0: all. Changes no bit
+  bool merges_rows = true;       // consecutive row steps into one launch. Changes no bit
+  bool overlaps = true;          // a launch starts before the one before it has ended. Changes no bit
+};
+
+// A GPU. Throws Error with one sentence: kIo if the driver or the kernels are not found, kUnsupported if they are too old or no GPU can run
+// them, kBadArgument if there is no GPU of that index.
+std::shared_ptr<device::Device> open_device(const CudaOptions& options = {});
+
+}  // namespace kvik::cuda

@@ -1,0 +1,107 @@
+#include "support/host_device/host_device.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+
+#include "kvik/error.h"
+#include "support/host_device/host_steps.h"
+
+namespace kvik::testing_support {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+struct HostRecording final : device::Recording {
+  explicit HostRecording(std::span<const device::Step> all) : steps(all.begin(), all.end()) {}
+  std::vector<device::Step> steps;
+};
+
+}  // namespace
+
+HostDevice::HostDevice(const Options& options) : options_(options) {
+  facts_ = {"host", options.n_units, options.total_bytes, "hopper tensor cores, slices of 256"};
+}
+
+HostDevice::~HostDevice() {
+  for (const auto& [address, n_bytes] : blocks_) std::free(reinterpret_cast<void*>(address));
+}
+
+device::Address HostDevice::allocate(size_t n_bytes, std::string_view what) {
+  check_alive();
+  if (n_allocations_++ == options_.fail_allocation || n_bytes > free_bytes())
+    throw Error(Code::kTooLarge, fmt::format("no memory for {}: {} bytes needed, {} free", what, n_bytes, free_bytes()));
+  const size_t padded = (n_bytes + kAlignment) / kAlignment * kAlignment;
+  void* memory = std::aligned_alloc(kAlignment, padded);
+  if (memory == nullptr) throw Error(Code::kTooLarge, fmt::format("cannot allocate {} bytes", padded));
+  std::memset(memory, 0xff, padded);  // NaN: whoever reads what was not written is found out
+  blocks_[reinterpret_cast<uint64_t>(memory)] = n_bytes;
+  used_bytes_ += n_bytes;
+  return device::Address{reinterpret_cast<uint64_t>(memory)};
+}
+
+void HostDevice::release(device::Address address) noexcept {
+  const auto block = blocks_.find(static_cast<uint64_t>(address));
+  if (block == blocks_.end()) return;
+  used_bytes_ -= block->second;
+  std::free(at(address));
+  blocks_.erase(block);
+}
+
+std::span<std::byte> HostDevice::pinned(size_t n_bytes) {
+  pinned_.push_back(std::make_unique<std::byte[]>(n_bytes));
+  return {pinned_.back().get(), n_bytes};
+}
+
+void HostDevice::check_range(device::Address address, size_t n_bytes) const {
+  const auto value = static_cast<uint64_t>(address);
+  auto block = blocks_.upper_bound(value);
+  if (n_bytes == 0) return;
+  if (block == blocks_.begin() || value + n_bytes > (--block)->first + block->second)
+    throw Error(Code::kInternal, fmt::format("{} bytes at {:#x} are not inside an allocation of the device", n_bytes, value));
+}
+
+void HostDevice::check_alive() const {
+  if (failed_) throw Error(Code::kInternal, "the device has failed; load the model again");
+}
+
+void HostDevice::write(device::Address to, std::span<const std::byte> from) {
+  check_alive();
+  check_range(to, from.size());
+  if (!from.empty()) std::memcpy(at(to), from.data(), from.size());
+}
+
+void HostDevice::copy(device::Address to, device::Address from, size_t n_bytes) {
+  check_alive();
+  check_range(to, n_bytes);
+  check_range(from, n_bytes);
+  if (n_bytes > 0) std::memmove(at(to), at(from), n_bytes);
+}
+
+void HostDevice::run(const device::Step& step) {
+  check_alive();
+  if (n_steps_++ == options_.fail_step) {
+    failed_ = true;
+    check_alive();
+  }
+  std::visit([](const auto& args) { execute(args); }, step);
+}
+
+std::unique_ptr<device::Recording> HostDevice::record(std::span<const device::Step> steps) {
+  check_alive();
+  return std::make_unique<HostRecording>(steps);
+}
+
+void HostDevice::replay(const device::Recording& recording) {
+  for (const device::Step& step : static_cast<const HostRecording&>(recording).steps) run(step);
+}
+
+void HostDevice::read(std::span<std::byte> to, device::Address from) {
+  check_alive();
+  check_range(from, to.size());
+  if (!to.empty()) std::memcpy(to.data(), at(from), to.size());
+}
+
+void HostDevice::wait() { check_alive(); }
+
+}  // namespace kvik::testing_support
