@@ -243,8 +243,8 @@ void bench(const Settings& settings) {
   const Model tokenizer = model.has_tokenizer() ? model : Model::load(settings.tokenizer);
   fmt::print("\n{}: {} threads, {} tokens, medians of {}; the tokens are the same with and without\n",
              std::filesystem::path(settings.model).filename().string(), load.threads, settings.n_tokens, settings.n_rounds);
-  fmt::print("  {:<36}{:>10}{:>12}{:>10}{:>16}{:>16}\n", "tokens per second", "off",
-             settings.draft.empty() ? "lookup" : "draft", "ratio", "accepted", "tokens per run");
+  fmt::print("  {:<36}{:>10}{:>12}{:>10}{:>16}{:>16}\n", "tokens per second", "off", settings.draft.empty() ? "lookup" : "draft", "ratio",
+             "accepted", "tokens per run");
   Proposals proposals{.speculate = Speculate::kLookup};
   if (!settings.draft.empty()) proposals = {Speculate::kOff, load_draft(settings)};
   measure(model, editing(tokenizer, settings), proposals, settings);

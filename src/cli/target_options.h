@@ -19,7 +19,7 @@ void add_constraint_options(CLI::App& command, GenerateOptions& options);
 // --speculate and --draft, of commands that continue prompts.
 struct SpeculationOptions {
   Speculate speculate = Speculate::kOff;
-  std::string draft;  // path or name; empty: none
+  std::string draft;                     // path or name; empty: none
   Weights draft_weights = Weights::kQ4;  // the output does not depend on them
   bool any() const { return speculate != Speculate::kOff || !draft.empty(); }
 };

@@ -36,7 +36,7 @@ class Payoff {
 
  private:
   struct Kind {
-    double accepted;       // probability that the next proposed token is accepted
+    double accepted;        // probability that the next proposed token is accepted
     double search_ms = -1;  // per proposed token; -1: not known
   };
   double row_ms(size_t n) const;

@@ -20,7 +20,8 @@ struct FoundAttention {
   // A graph with a past whose new tokens see each other in both directions. `attend` is its meaning token by token, which is the right
   // one only if something says that the file is for one token at a time.
   bool new_tokens_see_all = false;
-  // The graph defines several new tokens only with an empty past, and a single new token with any past. Both compute the same function of a row.
+  // The graph defines several new tokens only with an empty past, and a single new token with any past. Both compute the same function of a
+  // row.
   bool whole_prompt = false;
 };
 

@@ -10,7 +10,7 @@ struct AttentionNodes {
   Emitter::Operands operands;
   onnx::ValueId out = onnx::kNoValue;
   Axes out_axes;
-  bool one_row = false;  // only its meaning token by token is claimed
+  bool one_row = false;       // only its meaning token by token is claimed
   bool whole_prompt = false;  // see FoundAttention
   std::optional<int64_t> limit;
   // Values of other inputs that would have to be given (a past that an operator takes itself), of sizes.past positions.

@@ -10,12 +10,7 @@ namespace kvik::native {
 class Frame {
  public:
   Frame(CpuValues& values, std::span<const RunRow> rows, std::span<const RunSequence> sequences)
-      : values_(values),
-        plan_(*values.plan),
-        kernels_(*values.kernels),
-        pool_(*values.pool),
-        rows_(rows),
-        sequences_(sequences) {}
+      : values_(values), plan_(*values.plan), kernels_(*values.kernels), pool_(*values.pool), rows_(rows), sequences_(sequences) {}
 
   void run(OpIndex index);
 

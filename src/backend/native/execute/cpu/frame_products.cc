@@ -78,8 +78,7 @@ void Frame::run(const Op& op, const AttendOp& args) {
     to.n_keys = attend.from_source ? sequence.n_source : attend.causal ? r.position + 1 : sequence.n_keys;
     if (attend.window > 0 && !attend.from_source) to.first_key = std::max<int64_t>(0, r.position + 1 - attend.window);
   }
-  cpu::attend(pool_, kernels_, attention, values_.attend_rows,
-              {values_.scratch.as<float>(), values_.scratch.size_bytes() / sizeof(float)});
+  cpu::attend(pool_, kernels_, attention, values_.attend_rows, {values_.scratch.as<float>(), values_.scratch.size_bytes() / sizeof(float)});
 }
 
 }  // namespace kvik::native
