@@ -57,7 +57,11 @@ TEST_F(Allocations, AStepWithProposalsMakesNone) {
       EXPECT_GT(generation.metrics().proposed_tokens, 0);
       return testing_support::n_allocations() - before;
     };
-    EXPECT_EQ(after_warm_up(run), 0) << (draft == nullptr ? "lookup" : "draft");
+    // How much is proposed depends on measured times, so a later run may be the first that needs a buffer of its size. A step that
+    // allocates would do so in every run.
+    int64_t fewest = after_warm_up(run);
+    for (int i = 0; i < 8 && fewest > 0; ++i) fewest = std::min(fewest, run());
+    EXPECT_EQ(fewest, 0) << (draft == nullptr ? "lookup" : "draft");
   }
 }
 
