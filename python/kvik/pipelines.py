@@ -144,7 +144,7 @@ def pipeline(task: str, model: Model | Path | None = None, *, model_kwargs: dict
     languages = _languages(task)
     kind = _TASKS.get("translation" if languages is not None else task)
     if kind is None:
-        raise Error(f"there is no pipeline for {task!r}; expected one of: {', '.join(_TASKS)}", "bad_argument")
+        raise Error(f"unknown task {task!r}; expected one of: {', '.join(_TASKS)}", "bad_argument")
     if model is None:
         raise Error("a pipeline needs a model: a kvik.Model, a folder or a name", "bad_argument")
     if not isinstance(model, Model):

@@ -20,7 +20,7 @@ class Call {
 
   // For the options of the library; they share this call's state.
   std::function<bool()> cancelled() const;
-  std::function<void(int done, int total)> progress() const;  // empty if there is no function
+  std::function<void(int done, int total)> progress() const;  // empty if none was passed
 
   // Calls `run` without the GIL.
   template <class Run>

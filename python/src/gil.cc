@@ -6,7 +6,7 @@
 namespace kvik::python {
 namespace {
 
-// Of the interpreter, of which a process has one: there is no object that could hold them.
+// Per process, like the interpreter.
 std::atomic<bool> is_shutting_down{false};
 std::atomic<std::thread::id> last_thread;
 std::atomic<int> n_asking{0};  // threads that passed the check and wait for the GIL

@@ -4,7 +4,7 @@
 
 namespace kvik::api {
 
-// A call of Model::translate(), transcribe(), embed() or score(), for whoever runs it: the caller's thread or an engine.
+// A call of Model::translate(), transcribe(), embed() or score(), run by the calling thread or by an engine.
 template <class Result>
 class Call {
  public:

@@ -16,7 +16,7 @@ namespace kvik::api {
 // Samples as sound. `owner` keeps them alive; null: the caller does.
 std::shared_ptr<const audio::Sound> sound_of(std::span<const float> samples, int rate, std::shared_ptr<const void> owner = nullptr);
 
-// One call of Model::transcribe(): set what is heard, then run it.
+// One call of Model::transcribe(): set the recording, then run it.
 class Transcriber final : public Call<Transcription> {
  public:
   // Throws Error(kBadArgument) if the model does not transcribe or options are out of range.

@@ -51,7 +51,7 @@ void set_device(LoadOptions& load, const std::string& name) {
     is_index = fault == std::errc() && stop == last && index >= 0;
   }
   if (found == kDevices.end() || !is_index)
-    throw CLI::ValidationError("--device", fmt::format("'{}' is no device; auto, cpu, cuda or cuda:N was expected", name));
+    throw CLI::ValidationError("--device", fmt::format("unknown device '{}'; expected auto, cpu, cuda or cuda:N", name));
   load.device = found->second;
   load.device_index = index;
 }

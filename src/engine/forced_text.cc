@@ -20,7 +20,7 @@ bool ForcedTextProposer::begin(std::span<const TokenId> tokens, const Watch&) {
 
 bool ForcedTextProposer::follow(std::span<const TokenId> tokens) {
   if (off_ || tokens.size() < n_seen_) return false;
-  // An end token, or one that only stops the generation, is no part of the text.
+  // End tokens and stop tokens are not part of the constrained text.
   for (; n_seen_ < tokens.size(); ++n_seen_) {
     if (!matcher_.accept(tokens[n_seen_])) return !(off_ = true);
   }

@@ -22,7 +22,8 @@ struct SpeechRequest {
 std::vector<TokenId> languages_to_detect(const GenerationConfig& config, const SpeechRequest& request);
 
 // The start tokens: start of text, language, task, no timestamps, as far as the config has them. `detected`: one of languages_to_detect().
-// Throws Error(kBadArgument) for a language, task or timestamps that the config does not have, Error(kBadModel) if there is no start token.
+// Throws Error(kBadArgument) for a language, task or timestamps that the config does not list, Error(kBadModel) if the start token is
+// missing.
 std::vector<TokenId> speech_start(const GenerationConfig& config, const SpeechRequest& request,
                                   std::optional<TokenId> detected = std::nullopt);
 

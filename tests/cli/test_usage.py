@@ -18,8 +18,8 @@ from command_line import FABLE, FORMS, KVIK, kvik, refusal, succeed
     (("run", FABLE, "x", "-n", "-5"), "run: --max-tokens: -5 is out of range; 0 or more was expected; see kvik run --help"),
     (("run", FABLE, "x", "--context", "-1"), "run: --context: -1 is out of range; 0 or more was expected; see kvik run --help"),
     (("run", FABLE, "x", "--threads", "5000"), "run: --threads: 5000 is out of range; 0 to 1024 was expected; see kvik run --help"),
-    (("run", FABLE, "x", "--device", "cuda:x"), "run: --device: 'cuda:x' is no device; auto, cpu, cuda or cuda:N was expected; see kvik run --help"),
-    (("run", FABLE, "x", "--device", "cpu:1"), "run: --device: 'cpu:1' is no device; auto, cpu, cuda or cuda:N was expected; see kvik run --help"),
+    (("run", FABLE, "x", "--device", "cuda:x"), "run: --device: unknown device 'cuda:x'; expected auto, cpu, cuda or cuda:N; see kvik run --help"),
+    (("run", FABLE, "x", "--device", "cpu:1"), "run: --device: unknown device 'cpu:1'; expected auto, cpu, cuda or cuda:N; see kvik run --help"),
     (("bench", FABLE, "--rounds", "0"), "bench: --rounds: 0 is out of range; 1 to 1000 was expected; see kvik bench --help"),
     ((), "a command was expected; kvik --help lists commands and options"),
 ])

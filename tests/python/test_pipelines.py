@@ -55,7 +55,7 @@ class _WithTokenizer:
 
 
 def test_what_is_not_a_pipeline_is_an_error():
-    with pytest.raises(kvik.Error, match="there is no pipeline for 'painting'"):
+    with pytest.raises(kvik.Error, match="unknown task 'painting'"):
         kvik.pipeline("painting", model=FABLE)
     with pytest.raises(kvik.Error, match="needs a model"):
         kvik.pipeline("translation")

@@ -125,8 +125,8 @@ kvik_status kvik_engine_transcribe(kvik_engine* engine, const float* samples, si
                                    const kvik_transcribe_options* options, const kvik_request_options* request, kvik_task** task) {
   return guarded([&] {
     given(task, "task") = nullptr;
-    const std::span<const float> heard = list(samples, n_samples, "samples");
-    return submitted_recording(engine, kvik::Samples{{heard.begin(), heard.end()}, sample_rate}, options, request, task);
+    const std::span<const float> values = list(samples, n_samples, "samples");
+    return submitted_recording(engine, kvik::Samples{{values.begin(), values.end()}, sample_rate}, options, request, task);
   });
 }
 

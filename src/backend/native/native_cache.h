@@ -56,7 +56,7 @@ class Registers {
   static size_t round_up(int64_t n_bytes) { return static_cast<size_t>((n_bytes + 63) / 64 * 64); }
 
   kv::PageMemory* memory_ = nullptr;
-  std::unique_ptr<kv::MemoryBlock> block_;  // null: there are no registers
+  std::unique_ptr<kv::MemoryBlock> block_;  // null if the plan has no registers
   size_t size_bytes_ = 0;
   std::vector<kv::PageAddress> addresses_;
 };
