@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -8,7 +9,7 @@ namespace kvik::constrain {
 
 struct CharRange {
   char32_t first, last;  // both included
-  bool operator==(const CharRange&) const = default;
+  auto operator<=>(const CharRange&) const = default;
 };
 
 inline constexpr char32_t kLastChar = 0x10FFFF;

@@ -34,6 +34,12 @@ TEST(Gbnf, ReadsEscapesClassesAndRepetition) {
   EXPECT_FALSE(reader.begins_match("\"\\\nAéd\xFF"));
 }
 
+TEST(Gbnf, LiteralsAndClassesMayContainLineBreaks) {
+  TextReader reader = TextReader::of_gbnf("root ::= \"a\nb\" [\n ]\n");
+  EXPECT_TRUE(reader.accepts("a\nb\n"));
+  EXPECT_FALSE(reader.accepts("a b "));
+}
+
 TEST(Gbnf, EmptyLoopsAndRightRecursionAreSafe) {
   TextReader loops = TextReader::of_gbnf("root ::= (\"\" | \"a\"?)* \"b\"\n");
   EXPECT_TRUE(loops.accepts("aaab"));

@@ -49,6 +49,27 @@ TEST(Patterns, SetsOfTextsCanBeCombined) {
   EXPECT_TRUE(whole("[^a]|a").intersect(CharDfa::of_lengths(1, 1)).complement().intersect(CharDfa::of_lengths(1, 1)).is_empty());
 }
 
+// Those of ECMAScript and Python differ beyond ASCII: what is generated matches in both.
+TEST(Patterns, ClassesAreThoseOfEveryDialect) {
+  EXPECT_FALSE(whole("\\w").matches("é"));
+  EXPECT_FALSE(whole("\\W").matches("é"));
+  EXPECT_FALSE(whole("[^\\w]").matches("é"));
+  EXPECT_TRUE(whole("\\W").matches("…"));
+  EXPECT_FALSE(whole("\\D").matches("\u0663"));
+  EXPECT_TRUE(whole("\\D").matches("é"));
+  EXPECT_FALSE(whole("[^\\s]").matches("\x1c"));
+  EXPECT_TRUE(whole("[^\\S]").matches(" "));
+  EXPECT_FALSE(whole("\\s").matches("\uFEFF"));
+}
+
+TEST(Patterns, BracesThatAreNoCountAreCharacters) {
+  EXPECT_TRUE(whole("a{b}{2}").matches("a{b}}"));
+  EXPECT_TRUE(whole("^\\$\\{[a-z]+}$").matches("${name}"));
+  EXPECT_TRUE(whole("{}").matches("{}"));
+  EXPECT_TRUE(whole("x{,3}").matches("x{,3}"));
+  EXPECT_TRUE(whole("x{2,}").matches("xxx"));
+}
+
 TEST(Patterns, WhatCannotBeCompiledIsNamed) {
   EXPECT_THAT(pattern_error("a(?=b)"), testing::HasSubstr("character 2: lookahead and lookbehind are not supported"));
   EXPECT_THAT(pattern_error("(a)\\1"), testing::HasSubstr("backreferences"));

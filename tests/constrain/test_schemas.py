@@ -8,6 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+import public_schemas
 import schemas
 
 HERE = Path(__file__).resolve().parent
@@ -32,8 +33,9 @@ def request(tokenizer, schema, seed):
 
 def check(schema, result):
     value = json.loads(result["text"])
+    draft = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     try:
-        jsonschema.validate(value, schema, cls=jsonschema.Draft202012Validator, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+        jsonschema.validate(value, schema, cls=draft, format_checker=draft.FORMAT_CHECKER)
     except jsonschema.ValidationError as e:
         pytest.fail(f"{json.dumps(schema)}\n{result['text']}\n{e.message}")
 
@@ -52,6 +54,17 @@ def test_every_finished_text_satisfies_its_schema():
             n_stopped += 1
             check(schema, result)
     assert n_stopped > 0.8 * len(results), f"only {n_stopped} of {len(results)} texts ended"
+
+
+def test_schemas_as_in_public_collections():
+    requests = [request(KINDS[(i + n) % len(KINDS)], schema, 7 * i + n) for i, schema in enumerate(public_schemas.ALL) for n in range(4)]
+    n_stopped = 0
+    for asked, result in zip(requests, generate(requests)):
+        assert "error" not in result, (asked, result)
+        if result["finish"] == "stop":
+            n_stopped += 1
+            check(json.loads(asked["schema"]), result)
+    assert n_stopped > 0.8 * len(requests), f"only {n_stopped} of {len(requests)} texts ended"
 
 
 def test_a_vocabulary_without_the_needed_characters_is_an_error():

@@ -123,10 +123,7 @@ class GbnfParser {
 
   char32_t parse_character() {
     if (in_.at_end()) in_.fail("the text ends inside of a literal or class");
-    if (in_.peek() != '\\') {
-      if (in_.peek() == '\n') in_.fail("a literal or class does not end on its line");
-      return in_.next_character();
-    }
+    if (in_.peek() != '\\') return in_.next_character();
     in_.advance();
     const size_t at = in_.at();
     const char c = in_.peek();

@@ -1,6 +1,7 @@
 #include "constrain/notation/pattern.h"
 
 #include "constrain/notation/cursor.h"
+#include "text/unicode/unicode.h"
 
 namespace kvik::constrain {
 namespace {
@@ -9,18 +10,34 @@ struct Part {
   uint32_t from, to;
 };
 
-const CharSet& digits() {
-  static const CharSet set = {{'0', '9'}};
-  return set;
+CharSet chars_where(bool (*holds)(char32_t)) {
+  std::vector<CharRange> ranges;
+  for (char32_t c = 0x80; c <= kLastChar; ++c) {
+    if (holds(c)) ranges.push_back({c, c});
+  }
+  return CharSet(std::move(ranges));
 }
-const CharSet& word_characters() {
-  static const CharSet set = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-  return set;
+
+// ECMAScript's \d and \w are ASCII, those of Python are not, and their white space differs. A class is what both have, and its complement
+// what neither has, so that texts match in every dialect.
+struct CharClass {
+  CharSet both, either;
+};
+const CharClass& digits() {
+  static const CharSet ascii = {{'0', '9'}};
+  static const CharClass all = {ascii, ascii.unite(chars_where(text::unicode::is_number))};
+  return all;
 }
-const CharSet& spaces() {
-  static const CharSet set = {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
-                              {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
-  return set;
+const CharClass& word_characters() {
+  static const CharSet ascii = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+  static const CharClass all = {ascii, ascii.unite(chars_where(text::unicode::is_word)).unite(digits().either)};
+  return all;
+}
+const CharClass& spaces() {
+  static const CharSet both = {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+                               {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}};
+  static const CharClass all = {both, both.unite({{0x1C, 0x1F}, {0x85, 0x85}, {0xFEFF, 0xFEFF}})};
+  return all;
 }
 
 class PatternParser {
@@ -84,13 +101,28 @@ class PatternParser {
     return {from, to};
   }
 
+  // Whether this is {m}, {m,} or {m,n}; any other brace is a character.
+  bool is_count() const {
+    size_t n = 1;
+    const auto skip_digits = [&] {
+      const size_t begin = n;
+      while (in_.peek(n) >= '0' && in_.peek(n) <= '9') ++n;
+      return n > begin;
+    };
+    if (!skip_digits()) return false;
+    if (in_.peek(n) == ',') ++n;
+    skip_digits();
+    return in_.peek(n) == '}';
+  }
+
   // The states and edges from these numbers on are those of the part: copies of it are made from them.
   Part parse_repetition(Part part, size_t first_state, size_t first_edge) {
-    const std::optional<Cursor::Times> times = in_.repetition(false, "a number was expected after '{'; write \\{ for the character");
+    if (in_.peek() == '{' && !is_count()) return part;
+    const std::optional<Cursor::Times> times = in_.repetition(false, "a number was expected after '{'");
     if (!times) return part;
     in_.skip('?');  // lazy: matches the same texts
     const char next = in_.peek();
-    if (next == '*' || next == '+' || next == '{') in_.fail("there is nothing to repeat");
+    if (next == '*' || next == '+' || (next == '{' && is_count())) in_.fail("there is nothing to repeat");
     return repeat(part, *times, static_cast<uint32_t>(first_state), first_edge);
   }
 
@@ -151,7 +183,7 @@ class PatternParser {
         if (in_.peek() == 'b' || in_.peek() == 'B') in_.fail_at(at, "word boundaries (\\b, \\B) are not supported");
         if (in_.peek() >= '1' && in_.peek() <= '9') in_.fail_at(at, "backreferences are not supported");
         if (in_.peek() == 'k') in_.fail_at(at, "backreferences are not supported");
-        return of_set(parse_escape(at));
+        return of_set(parse_escape(at, false));
       }
       default: return of_set(CharSet::of(in_.next_character()));
     }
@@ -176,17 +208,17 @@ class PatternParser {
     return group;
   }
 
-  // After the backslash, which is at `at`.
-  CharSet parse_escape(size_t at) {
+  // After the backslash, which is at `at`. `negated`: in a class whose complement is meant.
+  CharSet parse_escape(size_t at, bool negated) {
     const char c = in_.peek();
     in_.advance();
     switch (c) {
-      case 'd': return digits();
-      case 'D': return digits().negate();
-      case 'w': return word_characters();
-      case 'W': return word_characters().negate();
-      case 's': return spaces();
-      case 'S': return spaces().negate();
+      case 'd': return negated ? digits().either : digits().both;
+      case 'D': return (negated ? digits().both : digits().either).negate();
+      case 'w': return negated ? word_characters().either : word_characters().both;
+      case 'W': return (negated ? word_characters().both : word_characters().either).negate();
+      case 's': return negated ? spaces().either : spaces().both;
+      case 'S': return (negated ? spaces().both : spaces().either).negate();
       case 't': return CharSet::of('\t');
       case 'n': return CharSet::of('\n');
       case 'v': return CharSet::of('\v');
@@ -221,14 +253,14 @@ class PatternParser {
     return c;
   }
 
-  CharSet parse_class_item() {
+  CharSet parse_class_item(bool negated) {
     if (in_.at_end()) in_.fail("']' was expected");
     if (in_.peek() != '\\') return CharSet::of(in_.next_character());
     const size_t at = in_.at();
     in_.advance();
     if (in_.at_end()) in_.fail("an escape was expected after '\\'");
     if (in_.skip('b')) return CharSet::of('\b');
-    return parse_escape(at);
+    return parse_escape(at, negated);
   }
 
   static bool is_one(const CharSet& set) { return set.ranges().size() == 1 && set.ranges()[0].first == set.ranges()[0].last; }
@@ -239,10 +271,10 @@ class PatternParser {
     CharSet set;
     std::vector<CharRange> ranges;
     while (!in_.skip(']')) {
-      const CharSet item = parse_class_item();
+      const CharSet item = parse_class_item(negated);
       if (in_.peek() == '-' && in_.peek(1) != ']' && is_one(item)) {
         in_.advance();
-        const CharSet last = parse_class_item();
+        const CharSet last = parse_class_item(negated);
         if (is_one(last)) {
           if (last.ranges()[0].first < item.ranges()[0].first) in_.fail("a range of characters ends before it begins");
           ranges.push_back({item.ranges()[0].first, last.ranges()[0].first});

@@ -11,6 +11,21 @@
 namespace kvik::constrain {
 namespace {
 
+constexpr size_t kMostDistinct = 64;      // values that elements of an array can have if all must be different
+constexpr int kMostPatternLength = 4096;  // of strings that match a pattern and have a maximal length
+
+std::string key_of(const NumberRange& range, bool integer) {
+  const auto text = [](const std::optional<Bound>& bound) { return bound ? bound->text + (bound->exclusive ? "x" : "") : std::string(); };
+  return fmt::format("{}:{}:{}:{}", integer ? "integer" : "number", text(range.least), text(range.most), range.multiple_of.value_or(""));
+}
+
+std::string key_of(const Shape& strings) {
+  std::string key = fmt::format("string:{}:{}", strings.min_length, strings.max_length);
+  for (const StringPattern& pattern : strings.patterns)
+    key += fmt::format(":{}{}{}:{}", pattern.whole ? 'w' : 'p', pattern.negated ? 'n' : ' ', pattern.pattern.size(), pattern.pattern);
+  return key;
+}
+
 bool is_unconstrained(const SchemaRef& ref) { return *ref.schema == Json(true) || (ref.schema->is_object() && ref.schema->empty()); }
 
 }  // namespace
@@ -78,8 +93,21 @@ NodeId SchemaCompiler::write_literals(const Shape& shape) {
   return grammar_.choice(std::move(options));
 }
 
+NodeId SchemaCompiler::shared(const std::string& key, const std::function<NodeId()>& write) {
+  const auto [place, is_new] = shared_.try_emplace(key, 0);
+  if (is_new) {
+    place->second = grammar_.add_rule(key);
+    grammar_.define(place->second, write());
+  }
+  return grammar_.call(place->second);
+}
+
 NodeId SchemaCompiler::write_number(const Shape& shape, bool integer) {
   if (shape.numbers.is_open()) return integer ? json_.any_integer() : json_.any_number();
+  return shared(key_of(shape.numbers, integer), [&] { return write_range(shape, integer); });
+}
+
+NodeId SchemaCompiler::write_range(const Shape& shape, bool integer) {
   const NumberTexts texts = integer ? integers_in(shape.numbers, shape.where) : numbers_in(shape.numbers, shape.where);
   std::vector<NodeId> options;
   for (const CharDfa& dfa : texts.positive) options.push_back(dfa.to_node(grammar_));
@@ -95,9 +123,13 @@ NodeId SchemaCompiler::write_string(const Shape& shape) {
     return grammar_.never();
   }
   if (shape.patterns.empty()) return json_.string_of_length(shape.min_length, shape.max_length);
-  const CharDfa values = string_values(shape);
-  if (values.is_empty()) resolver_.add_note(shape.where, "no string satisfies pattern, format and lengths");
-  return json_.string_in(values);
+  return shared(key_of(shape), [&] {
+    Shape written = shape;
+    if (shape.max_length > kMostPatternLength) written.max_length = std::max(kMostPatternLength, shape.min_length);
+    const CharDfa values = string_values(written);
+    if (values.is_empty()) resolver_.add_note(shape.where, "no string satisfies pattern, format and lengths");
+    return json_.string_in(values);
+  });
 }
 
 NodeId SchemaCompiler::write_array(const Shape& shape) {
@@ -108,6 +140,7 @@ NodeId SchemaCompiler::write_array(const Shape& shape) {
     resolver_.add_note(shape.where, fmt::format("minItems {} is above maxItems {}", shape.min_items, most));
     return grammar_.never();
   }
+  if (shape.unique_items && (most < 0 || most > 1)) return write_distinct(shape);
   if (most >= 0) n_prefix = std::min(n_prefix, static_cast<size_t>(most));
   Graph graph;  // state i: i elements are read
   std::vector<NodeId> ends;
@@ -129,6 +162,31 @@ NodeId SchemaCompiler::write_array(const Shape& shape) {
     const NodeId more = grammar_.repeat(json_.after_comma(value), least_more, most < 0 ? kNoLimit : most - n - before);
     graph.edges.push_back({last, end, before == 1 ? grammar_.sequence({value, more}) : more});
   }
+  return grammar_.sequence({grammar_.bytes("["), json_.space(), grammar_.graph(std::move(graph)), json_.space(), grammar_.bytes("]")});
+}
+
+// Elements that are all different: of listed values, in the order of the list.
+NodeId SchemaCompiler::write_distinct(const Shape& shape) {
+  const std::optional<std::vector<const Json*>> values = resolver_.listed_values(shape.element(0));
+  const bool is_prefixed = std::ranges::any_of(shape.arrays, [](const ArrayPart& part) { return !part.prefix.empty(); });
+  if (!values || is_prefixed || values->size() > kMostDistinct)
+    fail_schema(shape.where, fmt::format("uniqueItems is supported only for elements of at most {} listed values (enum)", kMostDistinct));
+  const auto least = static_cast<size_t>(shape.min_items);
+  const size_t most = shape.max_items < 0 ? values->size() : std::min(static_cast<size_t>(shape.max_items), values->size());
+  if (least > most) resolver_.add_note(shape.where, fmt::format("there are fewer than {} different elements", least));
+  Graph graph;
+  std::vector<uint32_t> row = {0};  // by the number of elements that were written
+  for (const Json* value : *values) {
+    std::vector<uint32_t> next;
+    for (size_t n = 0; n <= std::min(row.size(), most); ++n) next.push_back(graph.add_state());
+    for (size_t n = 0; n < row.size(); ++n) {
+      graph.edges.push_back({row[n], next[n], grammar_.empty()});
+      const NodeId element = json_.literal(*value);
+      if (n < most) graph.edges.push_back({row[n], next[n + 1], n == 0 ? element : json_.after_comma(element)});
+    }
+    row = std::move(next);
+  }
+  for (size_t n = least; n < row.size(); ++n) graph.accepting.push_back(row[n]);
   return grammar_.sequence({grammar_.bytes("["), json_.space(), grammar_.graph(std::move(graph)), json_.space(), grammar_.bytes("]")});
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "constrain/grammar.h"
@@ -28,9 +30,14 @@ class SchemaCompiler {
   NodeId write_shape(const Shape& shape);
   NodeId write_literals(const Shape& shape);
   NodeId write_number(const Shape& shape, bool integer);
+  NodeId write_range(const Shape& shape, bool integer);
   NodeId write_string(const Shape& shape);
   NodeId write_array(const Shape& shape);
+  NodeId write_distinct(const Shape& shape);
   NodeId write_object(const Shape& shape);
+
+  // A call of one rule for the same text of `key`, which is written once.
+  NodeId shared(const std::string& key, const std::function<NodeId()>& write);
 
   // Entries of an object whose names are not listed.
   std::vector<NodeId> free_entries(const Shape& shape, const std::vector<std::string>& names);
@@ -42,6 +49,7 @@ class SchemaCompiler {
   Resolver resolver_;
   JsonRules json_;
   std::map<std::vector<const Json*>, RuleId> rules_;
+  std::map<std::string, RuleId> shared_;  // strings and numbers by what they must satisfy
   std::deque<Pending> pending_;
 };
 

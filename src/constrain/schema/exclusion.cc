@@ -13,6 +13,7 @@
 namespace kvik::constrain {
 namespace {
 
+constexpr size_t kWorkPerPattern = 20;
 constexpr int kMostDepth = 6;  // of properties within properties that are compared
 
 uint8_t type_of(const Json& value) {
@@ -33,6 +34,15 @@ bool is_in_range(double value, const NumberRange& range) {
 
 bool is_count_in(size_t count, int least, int most) {
   return count >= static_cast<size_t>(least) && (most < 0 || count <= static_cast<size_t>(most));
+}
+
+bool has_duplicates(const Json& array) {
+  for (size_t i = 0; i < array.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (array[i] == array[j]) return true;
+    }
+  }
+  return false;
 }
 
 bool are_apart(const NumberRange& a, const NumberRange& b) {
@@ -79,6 +89,7 @@ bool Resolver::satisfies_shape(const Json& value, const Shape& shape, int depth)
   }
   if (value.is_array()) {
     if (!is_count_in(value.size(), shape.min_items, shape.max_items)) return false;
+    if (shape.unique_items && has_duplicates(value)) return false;
     for (size_t i = 0; i < value.size(); ++i) {
       for (const SchemaRef& ref : shape.element(i)) {
         if (!satisfies(value[i], ref, depth)) return false;
@@ -88,9 +99,27 @@ bool Resolver::satisfies_shape(const Json& value, const Shape& shape, int depth)
   return !value.is_object() || satisfies_object(value, shape, depth);
 }
 
+std::optional<std::vector<const Json*>> Resolver::listed_values(const Conjunction& all) {
+  static const Json kPlain[] = {false, true, nullptr};
+  std::vector<const Json*> found;
+  for (const Shape& shape : alternatives(all)) {
+    std::vector<const Json*> values = shape.values;
+    if (!shape.has_values) {
+      if ((shape.types & ~(kBoolean | kNull)) != 0) return std::nullopt;
+      for (const Json& value : kPlain) values.push_back(&value);
+    }
+    for (const Json* value : values) {
+      const bool is_known = std::ranges::any_of(found, [&](const Json* other) { return *other == *value; });
+      if (!is_known && satisfies_shape(*value, shape)) found.push_back(value);
+    }
+  }
+  return found;
+}
+
 bool Resolver::satisfies_object(const Json& value, const Shape& shape, int depth) {
   if (!is_count_in(value.size(), shape.min_properties, shape.max_properties)) return false;
   if (!std::ranges::all_of(shape.required, [&](const std::string& name) { return value.contains(name); })) return false;
+  if (std::ranges::any_of(shape.forbidden, [&](const std::string& name) { return value.contains(name); })) return false;
   for (const auto& item : value.items()) {
     for (const SchemaRef& ref : shape.value_of(item.key())) {
       if (!satisfies(item.value(), ref, depth)) return false;
@@ -102,52 +131,54 @@ bool Resolver::satisfies_object(const Json& value, const Shape& shape, int depth
   return true;
 }
 
-bool Resolver::excludes(const Shape& written, const Shape& other, int depth) {
-  const uint8_t types = both_types(written.types, other.types);
+bool Resolver::excludes(const Shape& a, const Shape& b, int depth) {
+  add_work(1, a.where);
+  const uint8_t types = both_types(a.types, b.types);
   if (types == 0) return true;
-  if (written.has_values)
-    return std::ranges::none_of(written.values,
-                                [&](const Json* value) { return satisfies_shape(*value, other) && satisfies_shape(*value, written); });
-  if (other.has_values) return std::ranges::none_of(other.values, [&](const Json* value) { return satisfies_shape(*value, written); });
+  if (a.has_values || b.has_values) {
+    const auto satisfies_both = [&](const Json* value) { return satisfies_shape(*value, a) && satisfies_shape(*value, b); };
+    return std::ranges::none_of((a.has_values ? a : b).values, satisfies_both);
+  }
   if ((types & (kNull | kBoolean)) != 0) return false;
-  if ((types & (kInteger | kNumber)) != 0 && !are_apart(written.numbers, other.numbers)) return false;
+  if ((types & (kInteger | kNumber)) != 0 && !are_apart(a.numbers, b.numbers)) return false;
   if ((types & kString) != 0) {
-    const bool apart =
-        counts_are_apart(written.min_length, written.max_length, other.min_length, other.max_length) ||
-        (!written.patterns.empty() && !other.patterns.empty() && string_values(written).intersect(string_values(other)).is_empty());
+    if (!a.patterns.empty() && !b.patterns.empty()) add_work(kWorkPerPattern, a.where);
+    const bool apart = counts_are_apart(a.min_length, a.max_length, b.min_length, b.max_length) ||
+                       (!a.patterns.empty() && !b.patterns.empty() && string_values(a).intersect(string_values(b)).is_empty());
     if (!apart) return false;
   }
   if ((types & kArray) != 0) {
-    const bool apart = counts_are_apart(written.min_items, written.max_items, other.min_items, other.max_items) ||
-                       (written.min_items > 0 && depth < kMostDepth && excludes_all(written.element(0), other.element(0), depth));
+    const bool has_element = a.min_items > 0 || b.min_items > 0;
+    const bool apart = counts_are_apart(a.min_items, a.max_items, b.min_items, b.max_items) ||
+                       (has_element && depth < kMostDepth && excludes_all(a.element(0), b.element(0), depth));
     if (!apart) return false;
   }
-  return (types & kObject) == 0 || excludes_object(written, other, depth);
+  return (types & kObject) == 0 || excludes_object(a, b, depth);
 }
 
-bool Resolver::excludes_all(const Conjunction& written, const Conjunction& other, int depth) {
+bool Resolver::excludes_all(const Conjunction& a, const Conjunction& b, int depth) {
   const std::vector<const Json*> open = std::exchange(open_, {});
-  const std::vector<Shape> ours = alternatives(written), theirs = alternatives(other);
+  const std::vector<Shape> ours = alternatives(a), theirs = alternatives(b);
   open_ = open;
-  for (const Shape& a : ours) {
-    for (const Shape& b : theirs) {
-      if (!excludes(a, b, depth + 1)) return false;
+  for (const Shape& one : ours) {
+    for (const Shape& other : theirs) {
+      if (!excludes(one, other, depth + 1)) return false;
     }
   }
   return true;
 }
 
-bool Resolver::excludes_object(const Shape& written, const Shape& other, int depth) {
-  const std::vector<std::string> names = written.names();
-  for (const std::string& name : other.required) {
-    const bool can_be_written = written.is_open() || holds(names, name);
-    if (!can_be_written || forbids(written.value_of(name))) return true;
-  }
-  if (depth >= kMostDepth) return false;
-  return std::ranges::any_of(written.required, [&](const std::string& name) {
-    const Conjunction theirs = other.value_of(name);
-    return !theirs.empty() && excludes_all(written.value_of(name), theirs, depth);
-  });
+bool Resolver::excludes_object(const Shape& a, const Shape& b, int depth) {
+  const auto cannot_have = [](const Shape& shape, const std::string& name) {
+    return holds(shape.forbidden, name) || forbids(shape.value_of(name));
+  };
+  const auto is_apart_by = [&](const Shape& shape, const Shape& other, const std::string& name) {
+    if (cannot_have(other, name)) return true;
+    const Conjunction ours = shape.value_of(name), theirs = other.value_of(name);
+    return depth < kMostDepth && !ours.empty() && !theirs.empty() && excludes_all(ours, theirs, depth);
+  };
+  return std::ranges::any_of(a.required, [&](const std::string& name) { return is_apart_by(a, b, name); }) ||
+         std::ranges::any_of(b.required, [&](const std::string& name) { return is_apart_by(b, a, name); });
 }
 
 }  // namespace kvik::constrain

@@ -1,5 +1,6 @@
 #include "constrain/schema/formats.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace kvik::constrain {
@@ -21,6 +22,17 @@ constexpr std::string_view kIpv4 = R"((?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-
 constexpr std::string_view kIpv6 =
     R"((?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}|::(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){0,5})?|[0-9A-Fa-f]{1,4}::(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){0,4})?|[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){1}::(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){0,3})?|[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){2}::(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){0,2})?|[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){3}::(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4})?)?|[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){4}::[0-9A-Fa-f]{1,4})";
 
+// Characters of a path, a query or a fragment.
+constexpr std::string_view kUriPart = R"((?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2}))";
+constexpr std::string_view kJsonPointer = R"((?:/(?:[^~/]|~[01])*)*)";
+constexpr std::string_view kBase64 = R"((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)";
+// Some of them: characters, classes and escapes, repeated or not.
+constexpr std::string_view kRegex =
+    R"(\^?(?:(?:[A-Za-z0-9_ ,:;/@#%&=!<>"'~-]|\\[dws.*+?()\[\]{}|^$\\]|\[(?:a-z|A-Z|0-9|_){1,4}\]|\.)(?:[*+?]|\{[1-9]\})?)*\$?)";
+
+std::string uri_tail() { return fmt::format(R"((?:\?(?:{}|\?)*)?(?:#(?:{}|\?)*)?)", kUriPart, kUriPart); }
+std::string uri() { return fmt::format(R"([a-z][a-z0-9+.-]{{0,15}}://{}(?::[0-9]{{1,5}})?(?:/{}*)?{})", kHostname, kUriPart, uri_tail()); }
+
 }  // namespace
 
 std::optional<std::string> pattern_of_format(std::string_view format) {
@@ -28,19 +40,30 @@ std::optional<std::string> pattern_of_format(std::string_view format) {
   if (format == "time") return std::string(kTime);
   if (format == "date-time") return fmt::format("{}T{}", kDate, kTime);
   if (format == "duration") return std::string(kDuration);
-  if (format == "email") return std::string(kEmail);
-  if (format == "hostname") return std::string(kHostname);
+  if (format == "email" || format == "idn-email") return std::string(kEmail);
+  if (format == "hostname" || format == "idn-hostname") return std::string(kHostname);
   if (format == "uuid") return std::string(kUuid);
   if (format == "ipv4") return std::string(kIpv4);
   if (format == "ipv6") return std::string(kIpv6);
-  if (format == "uri") {
-    constexpr std::string_view kPart = R"((?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2}))";
-    return fmt::format(R"([a-z][a-z0-9+.-]{{0,15}}://{}(?::[0-9]{{1,5}})?(?:/{}*)?(?:\?(?:{}|\?)*)?(?:#(?:{}|\?)*)?)", kHostname, kPart,
-                       kPart, kPart);
-  }
+  if (format == "uri" || format == "iri" || format == "url") return uri();
+  if (format == "uri-reference" || format == "iri-reference")
+    return fmt::format("(?:{}|(?:/?[A-Za-z0-9._~-]{{1,64}}(?:/[A-Za-z0-9._~-]{{1,64}})*/?)?{})", uri(), uri_tail());
+  if (format == "uri-template") return fmt::format(R"({}(?:/\{{[A-Za-z_][A-Za-z0-9_]{{0,31}}\}})*)", uri());
+  if (format == "json-pointer") return std::string(kJsonPointer);
+  if (format == "relative-json-pointer") return fmt::format("(?:0|[1-9][0-9]{{0,8}})(?:#|{})", kJsonPointer);
+  if (format == "byte") return std::string(kBase64);
+  if (format == "regex") return std::string(kRegex);
   return std::nullopt;
 }
 
-std::string supported_formats() { return "date, time, date-time, duration, email, hostname, uuid, ipv4, ipv6, uri"; }
+std::string supported_formats() {
+  return "date, time, date-time, duration, email, idn-email, hostname, idn-hostname, uuid, ipv4, ipv6, uri, url, uri-reference, "
+         "uri-template, iri, iri-reference, json-pointer, relative-json-pointer, regex, byte, int32";
+}
+
+bool is_annotation_format(std::string_view format) {
+  constexpr std::string_view kFormats[] = {"int64", "float", "double", "binary", "password"};
+  return std::ranges::find(kFormats, format) != std::ranges::end(kFormats);
+}
 
 }  // namespace kvik::constrain

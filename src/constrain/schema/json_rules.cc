@@ -24,7 +24,7 @@ NodeId JsonRules::node_of(RuleId& rule, const char* name, NodeId (JsonRules::*wr
 
 NodeId JsonRules::pattern(const char* text) { return CharDfa::of_whole(parse_pattern(text, text), text).to_node(grammar_); }
 
-NodeId JsonRules::write_space() { return pattern(R"(|\x20|\n[\x20\t]{0,20})"); }
+NodeId JsonRules::write_space() { return pattern(R"(\x20?)"); }
 
 // Surrogates only in pairs, which are one character.
 NodeId JsonRules::write_character() {
@@ -48,21 +48,36 @@ NodeId JsonRules::write_value() {
 }
 
 NodeId JsonRules::string_of_length(int least, int most) {
-  const NodeId quote = grammar_.bytes("\"");
-  return grammar_.sequence({quote, grammar_.repeat(character(), least, most), quote});
+  const auto [place, is_new] = strings_.try_emplace({least, most}, kNone);
+  if (is_new) {
+    const NodeId quote = grammar_.bytes("\"");
+    place->second = grammar_.add_rule("a string");
+    grammar_.define(place->second, grammar_.sequence({quote, grammar_.repeat(character(), least, most), quote}));
+  }
+  return grammar_.call(place->second);
 }
 
 NodeId JsonRules::spell(const CharSet& set) {
   std::vector<NodeId> options;
   if (const CharSet plain = set.intersect(unescaped()); !plain.empty()) options.push_back(grammar_.chars(plain));
-  const CharSet escaped = set.intersect(unescaped().negate());
-  for (const CharRange& range : escaped.ranges()) {
-    for (char32_t c = range.first; c <= range.last; ++c) {
-      const std::string text = dump(std::string(1, static_cast<char>(c)));
-      options.push_back(grammar_.bytes(text.substr(1, text.size() - 2)));
-    }
-  }
+  if (const CharSet others = set.intersect(unescaped().negate()); !others.empty()) options.push_back(escapes(others));
   return grammar_.choice(std::move(options));
+}
+
+NodeId JsonRules::escapes(const CharSet& set) {
+  const auto [place, is_new] = escapes_.try_emplace({set.ranges().begin(), set.ranges().end()}, kNone);
+  if (is_new) {
+    std::vector<NodeId> options;
+    for (const CharRange& range : set.ranges()) {
+      for (char32_t c = range.first; c <= range.last; ++c) {
+        const std::string text = dump(std::string(1, static_cast<char>(c)));
+        options.push_back(grammar_.bytes(text.substr(1, text.size() - 2)));
+      }
+    }
+    place->second = grammar_.add_rule("escapes");
+    grammar_.define(place->second, grammar_.choice(std::move(options)));
+  }
+  return grammar_.call(place->second);
 }
 
 NodeId JsonRules::string_in(const CharDfa& values) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/json.h"
 #include "constrain/grammar.h"
@@ -9,13 +12,13 @@
 
 namespace kvik::constrain {
 
-// How JSON is spelled, as nodes of a grammar: little white space, strings with all escapes, numbers of at most 16 digits before and after
+// How JSON is spelled, as nodes of a grammar: on one line, strings with all escapes, numbers of at most 16 digits before and after
 // the point.
 class JsonRules {
  public:
   explicit JsonRules(Grammar& grammar) : grammar_(grammar) {}
 
-  NodeId space() { return node_of(space_, "white space", &JsonRules::write_space); }  // none, one space, or a line break and indentation
+  NodeId space() { return node_of(space_, "white space", &JsonRules::write_space); }  // none or one
   NodeId character() { return node_of(character_, "a character of a string", &JsonRules::write_character); }
   NodeId any_value() { return node_of(value_, "any JSON value", &JsonRules::write_value); }
   NodeId any_number() { return node_of(number_, "a number", &JsonRules::write_number); }
@@ -41,10 +44,13 @@ class JsonRules {
   NodeId write_number();
   NodeId write_integer();
   NodeId spell(const CharSet& set);
+  NodeId escapes(const CharSet& set);
   NodeId pattern(const char* pattern);
   NodeId list_of(const char* brackets, NodeId entry);
 
   Grammar& grammar_;
+  std::map<std::pair<int, int>, RuleId> strings_;     // by their lengths
+  std::map<std::vector<CharRange>, RuleId> escapes_;  // of these characters
   RuleId space_ = kNone, character_ = kNone, value_ = kNone, number_ = kNone, integer_ = kNone;
 };
 

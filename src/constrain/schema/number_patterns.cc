@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kMostInteger = 9'999'999'999'999'999;  // 16 digits
 constexpr int kMostDigits = 18;                          // of a bound
+constexpr double kAboveAll = 1e18;                       // what is written, also above a bound
 constexpr uint32_t kMostMultiple = 10'000;
 constexpr const char* kAnyFraction = R"((?:\.[0-9]{1,16})?)";
 
@@ -145,8 +146,9 @@ void add_numbers(const Side& least, const std::optional<Side>& most, std::vector
   if (has_end) out.push_back(numbers_matching(std::to_string(last) + end));
 }
 
-std::optional<Side> side_of(const std::optional<Bound>& bound, const std::string& where) {
-  if (!bound) return std::nullopt;
+// Nothing if all numbers that are written are within the bound.
+std::optional<Side> side_of(const std::optional<Bound>& bound, bool lower, const std::string& where) {
+  if (!bound || (lower ? -bound->value : bound->value) >= kAboveAll) return std::nullopt;
   return Side{decimal_of(bound->text, where), bound->exclusive};
 }
 
@@ -184,7 +186,7 @@ std::string common_multiple(const std::string& a, const std::string& b) {
 }
 
 NumberTexts integers_in(const NumberRange& range, const std::string& where) {
-  const std::optional<Side> least = side_of(range.least, where), most = side_of(range.most, where);
+  const std::optional<Side> least = side_of(range.least, true, where), most = side_of(range.most, false, where);
   int64_t first = least ? integer_from(*least, true) : std::min(-kMostInteger, most ? integer_from(*most, false) : 0);
   int64_t last = most ? integer_from(*most, false) : std::max(kMostInteger, first);
   NumberTexts texts;
@@ -201,7 +203,7 @@ NumberTexts integers_in(const NumberRange& range, const std::string& where) {
 
 NumberTexts numbers_in(const NumberRange& range, const std::string& where) {
   if (range.multiple_of) return integers_in(range, where);
-  const std::optional<Side> least = side_of(range.least, where), most = side_of(range.most, where);
+  const std::optional<Side> least = side_of(range.least, true, where), most = side_of(range.most, false, where);
   NumberTexts texts;
   const bool can_be_positive = !most || !most->decimal.negative || most->decimal.is_zero();
   const bool from_zero = !least || least->decimal.negative;

@@ -24,7 +24,7 @@ class ObjectGraph {
 
   NodeId write(const std::vector<Property>& properties, const std::vector<NodeId>& free) {
     const bool limited = shape_.max_properties >= 0;
-    most_named_ = limited ? shape_.max_properties : std::max(1, shape_.min_properties);
+    most_named_ = std::min(limited ? shape_.max_properties : std::max(1, shape_.min_properties), static_cast<int>(properties.size()));
     most_free_ = free.empty() ? 0 : limited ? shape_.max_properties : 1;
     if ((properties.size() + static_cast<size_t>(most_free_)) * static_cast<size_t>(most_named_ + 1) > kMostCountStates)
       fail_schema(shape_.where, "minProperties and maxProperties are too large to be counted");
@@ -58,7 +58,7 @@ class ObjectGraph {
 
   // Free entries may repeat a name: for minProperties all of them count as one.
   void add_free(uint32_t from, int n_named, const std::vector<NodeId>& free) {
-    if (n_named >= std::min(most_named_, shape_.min_properties)) graph_.accepting.push_back(from);
+    if (n_named >= shape_.min_properties) graph_.accepting.push_back(from);
     if (free.empty()) return;
     const bool limited = shape_.max_properties >= 0;
     const NodeId entry = grammar_.choice(free);
@@ -89,6 +89,11 @@ bool SchemaCompiler::is_name_allowed(const Shape& shape, const std::string& name
 NodeId SchemaCompiler::write_object(const Shape& shape) {
   if (shape.max_properties >= 0 && shape.min_properties > shape.max_properties)
     resolver_.add_note(shape.where, fmt::format("minProperties {} is above maxProperties {}", shape.min_properties, shape.max_properties));
+  for (const std::string& name : shape.required) {
+    if (std::ranges::find(shape.forbidden, name) == shape.forbidden.end()) continue;
+    resolver_.add_note(shape.where, fmt::format("the property '{}' is required and excluded", name));
+    return grammar_.never();
+  }
   const std::vector<std::string> names = shape.names();
   std::vector<Property> properties;
   for (const std::string& name : names) {
@@ -100,7 +105,10 @@ NodeId SchemaCompiler::write_object(const Shape& shape) {
     }
     properties.push_back({json_.entry(json_.key(name), value_of(shape.value_of(name))), required});
   }
-  const NodeId entries = ObjectGraph(grammar_, json_, shape).write(properties, free_entries(shape, names));
+  const std::vector<NodeId> free = free_entries(shape, names);
+  if (static_cast<size_t>(shape.min_properties) > properties.size() + (free.empty() ? 0 : 1))
+    resolver_.add_note(shape.where, fmt::format("minProperties {} is not supported beyond the listed properties", shape.min_properties));
+  const NodeId entries = ObjectGraph(grammar_, json_, shape).write(properties, free);
   return grammar_.sequence({grammar_.bytes("{"), json_.space(), entries, json_.space(), grammar_.bytes("}")});
 }
 
@@ -136,11 +144,13 @@ std::vector<NodeId> SchemaCompiler::free_entries(const Shape& shape, const std::
   if (patterns.size() > kMostPatterns)
     fail_schema(shape.where, fmt::format("more than {} different patternProperties are not supported", kMostPatterns));
   if (patterns.empty() && !shape.is_open()) return {};
-  const bool any_name = patterns.empty() && names.empty() && shape.property_names.empty();
+  const bool any_name = patterns.empty() && names.empty() && shape.forbidden.empty() && shape.property_names.empty();
   std::vector<CharDfa> matching;
   for (const std::string& pattern : patterns) matching.push_back(dfa_of(StringPattern{pattern, shape.where + "/patternProperties", false}));
   CharDfa others = names_allowed(shape);
-  if (!names.empty()) others = others.intersect(CharDfa::of_texts(names).complement());
+  for (const std::vector<std::string>* list : {&names, &shape.forbidden}) {
+    if (!list->empty()) others = others.intersect(CharDfa::of_texts(*list).complement());
+  }
   std::vector<NodeId> entries;
   for (uint32_t chosen = 0; chosen < uint32_t{1} << patterns.size(); ++chosen) {
     if (chosen == 0 && !shape.is_open()) continue;

@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 
+#include "base/edit_distance.h"
 #include "constrain/limits.h"
 #include "constrain/schema/formats.h"
 #include "kvik/error.h"
@@ -13,16 +14,31 @@
 namespace kvik::constrain {
 namespace {
 
-constexpr std::array<std::string_view, 24> kWithoutEffect = {
-    "title",        "description", "default",       "examples",       "example",          "$schema",
-    "$id",          "id",          "$comment",      "$defs",          "definitions",      "deprecated",
-    "readOnly",     "writeOnly",   "$anchor",       "$vocabulary",    "contentMediaType", "contentEncoding",
-    "externalDocs", "xml",         "discriminator", "$dynamicAnchor", "$recursiveAnchor", "enumDescriptions"};
-constexpr std::array<std::string_view, 5> kResolvedElsewhere = {"$ref", "allOf", "anyOf", "oneOf", "nullable"};
+// Keywords of some draft that restrict values and are not supported. Words that no draft has are annotations, as the specification says.
+constexpr std::array<std::string_view, 10> kUnsupported = {
+    "unevaluatedProperties", "unevaluatedItems", "contains", "minContains", "maxContains",
+    "$dynamicRef",           "$recursiveRef",    "extends",  "disallow",    "divisibleBy"};
+constexpr std::array<std::string_view, 12> kResolvedElsewhere = {
+    "$ref", "allOf", "anyOf", "oneOf", "nullable", "not", "if", "then", "else", "dependencies", "dependentRequired", "dependentSchemas"};
+constexpr size_t kLongKeyword = 7;   // letters; words near a shorter one may be meant as they are
+constexpr size_t kMostMistakes = 2;  // in a keyword that is misspelled
 
 std::string escaped(std::string key) {
   for (size_t at = 0; (at = key.find_first_of("~/", at)) != std::string::npos; at += 2) key.replace(at, 1, key[at] == '~' ? "~0" : "~1");
   return key;
+}
+
+std::string lower(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return lower;
+}
+
+// In a word like "maxLenght" or "minlength". Words that begin with another sign are extensions of somebody.
+size_t mistakes_in(std::string_view word, std::string_view keyword) {
+  const bool is_like = keyword.size() >= kLongKeyword && word.size() + kMostMistakes >= keyword.size() &&
+                       word.size() <= keyword.size() + kMostMistakes && std::isalpha(static_cast<unsigned char>(word[0]));
+  return is_like ? edit_distance(lower(word), lower(keyword)) : kMostMistakes + 1;
 }
 
 class ShapeReader {
@@ -72,9 +88,15 @@ class ShapeReader {
       (this->*reader->second)(key, value);
       return;
     }
-    if (key.starts_with("x-") || std::ranges::find(kWithoutEffect, key) != kWithoutEffect.end()) return;
     if (std::ranges::find(kResolvedElsewhere, key) != kResolvedElsewhere.end()) return;
-    fail_schema(ref_.where, fmt::format("the keyword '{}' is not supported", key));
+    if (std::ranges::find(kUnsupported, key) != kUnsupported.end())
+      fail_schema(ref_.where, fmt::format("the keyword '{}' is not supported", key));
+    std::string_view nearest;
+    size_t distance = kMostMistakes + 1;
+    for (const auto& [known, reader] : kReaders) {
+      if (const size_t mistakes = mistakes_in(key, known); mistakes < distance) nearest = known, distance = mistakes;
+    }
+    if (!nearest.empty()) fail_schema(ref_.where, fmt::format("the keyword '{}' is not supported; did you mean '{}'?", key, nearest));
   }
 
   void read_type(const std::string& key, const Json& value) {
@@ -134,9 +156,10 @@ class ShapeReader {
     const bool whole = value.is_number() && value.get<double>() >= 0 &&
                        value.get<double>() == static_cast<double>(static_cast<int64_t>(value.get<double>()));
     if (!whole) fail(key, "a number from 0 on was expected");
-    if (value.get<double>() > kMostRepetitions)
+    const bool too_large = value.get<double>() > kMostRepetitions;
+    if (too_large && key.starts_with("min"))
       fail(key, fmt::format("{} is not supported; at most {} was expected", value.dump(), kMostRepetitions));
-    const int count = static_cast<int>(value.get<double>());
+    const int count = too_large ? kMostRepetitions : static_cast<int>(value.get<double>());  // of a maximum: no more are written
     if (key == "minLength") shape_.min_length = count;
     if (key == "maxLength") shape_.max_length = count;
     if (key == "minItems") shape_.min_items = count;
@@ -160,8 +183,11 @@ class ShapeReader {
       shape_.join(other);
     };
     if (format == "int32") return add_range("-2147483648", "2147483647");
-    if (format == "int64" || format == "float" || format == "double") return;  // wider than what is written
+    if (is_annotation_format(format)) return;
     const std::optional<std::string> pattern = pattern_of_format(format);
+    const auto type = ref_.schema->find("type");
+    const bool may_be_string = type == ref_.schema->end() || *type == "string" || type->is_array();
+    if (!pattern && !may_be_string) return;  // formats of strings have no effect on others
     if (!pattern) fail(key, fmt::format("the format '{}' is not supported; {} are", format, supported_formats()));
     shape_.patterns.push_back({*pattern, ref_.where + "/format", true});
   }
@@ -187,7 +213,8 @@ class ShapeReader {
     if (items != ref_.schema->end() && items->is_array()) array_.items = child(ref_, key);
   }
   void read_unique(const std::string& key, const Json& value) {
-    if (!value.is_boolean() || value.get<bool>()) fail(key, "uniqueItems is not supported: an automaton cannot compare elements");
+    if (!value.is_boolean()) fail(key, "true or false was expected");
+    shape_.unique_items = value.get<bool>();
   }
 
   void read_properties(const std::string& key, const Json& value) {

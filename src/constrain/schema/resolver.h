@@ -1,5 +1,9 @@
 #pragma once
 
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,7 +19,7 @@ class Resolver {
   explicit Resolver(const Json& document) : document_(document) {}
 
   // The alternatives of a schema, of all of several. None: nothing satisfies it, and note() says why. Throws Error(kBadArgument) for what
-  // is not supported, and if the options of oneOf cannot be shown to exclude each other.
+  // is not supported.
   std::vector<Shape> alternatives(const SchemaRef& ref);
   std::vector<Shape> alternatives(const Conjunction& all);
 
@@ -24,27 +28,51 @@ class Resolver {
   bool satisfies(const Json& value, const Conjunction& all);
   bool satisfies_shape(const Json& value, const Shape& shape, int depth = 0);
 
+  // All values that satisfy several schemas, each once, if these list them.
+  std::optional<std::vector<const Json*>> listed_values(const Conjunction& all);
+
   // The first contradiction that was found.
   const std::string& note() const { return note_; }
   void add_note(const std::string& where, const std::string& why);
 
  private:
-  SchemaRef target_of(const SchemaRef& ref, const Json& reference) const;
-  std::vector<Shape> options_of(const SchemaRef& ref, const std::string& key);
+  SchemaRef target_of(const SchemaRef& ref, const Json& reference);
+  // Reads what a schema itself says; until close(), a reference that comes back to it is an error.
+  Shape open(const SchemaRef& ref);
+  void close() { open_.pop_back(); }
+  bool is_nullable(const Json& schema) const;
+  // The schemas of a keyword; none if it is not there.
+  static std::vector<SchemaRef> list_of(const SchemaRef& ref, const char* key);
+  std::vector<Shape> any_of(const SchemaRef& ref, const char* key);
+  std::vector<Shape> one_of(const SchemaRef& ref, uint8_t types);
+  void add_work(size_t n, const std::string& where);  // throws past the limit
   std::vector<Shape> joined(const std::vector<Shape>& a, const std::vector<Shape>& b, const std::string& where);
   bool satisfies(const Json& value, const SchemaRef& ref, int depth);
   bool satisfies_object(const Json& value, const Shape& shape, int depth);
 
-  // Whether no text that is written for one satisfies the other.
-  void check_exclusive(const SchemaRef& ref, const std::vector<std::vector<Shape>>& options);
-  bool excludes(const Shape& written, const Shape& other, int depth);
-  bool excludes_object(const Shape& written, const Shape& other, int depth);
-  bool excludes_all(const Conjunction& written, const Conjunction& other, int depth);
+  // Alternatives whose values do not satisfy a schema; not all of them, if it uses a keyword whose opposite cannot be said. `names`:
+  // properties that may be written.
+  std::vector<Shape> complement(const SchemaRef& ref, const std::vector<std::string>& names);
+  // The values of a shape that do not satisfy a schema, or those of them that differ in the value of a required property.
+  std::vector<Shape> without(const Shape& shape, const SchemaRef& ref);
+  static void add_complement_of_limits(const Shape& own, const std::function<void(Shape)>& add);
+  SchemaRef negation_of(const SchemaRef& ref);
+  std::vector<Shape> conditional(const SchemaRef& ref, const std::vector<std::string>& names);
+  std::vector<Shape> dependent(const SchemaRef& ref, const std::string& name);
+
+  // Whether no value satisfies both.
+  bool excludes(const Shape& a, const Shape& b, int depth);
+  bool excludes_object(const Shape& a, const Shape& b, int depth);
+  bool excludes_all(const Conjunction& a, const Conjunction& b, int depth);
 
   const Json& document_;
-  std::vector<const Json*> open_;  // schemas that are being resolved
-  std::set<const Json*> checked_;  // schemas whose oneOf was
-  size_t n_joined_ = 0;
+  std::map<std::string, SchemaRef> named_;               // by $anchor and $id, once one was asked for
+  std::vector<const Json*> open_;                        // schemas that are being resolved
+  std::map<const Json*, std::vector<Shape>> exclusive_;  // the alternatives of a schema's oneOf
+  std::set<const Json*> in_comparison_;                  // schemas whose oneOf is being compared
+  std::map<const Json*, const Json*> negations_;
+  std::deque<Json> made_;  // schemas that are not in the document
+  size_t work_ = 0;
   std::string note_;
 };
 

@@ -62,6 +62,7 @@ void Shape::join(const Shape& other) {
   append(patterns, other.patterns);
   min_items = std::max(min_items, other.min_items);
   max_items = smaller_limit(max_items, other.max_items);
+  unique_items = unique_items || other.unique_items;
   append(arrays, other.arrays);
   min_properties = std::max(min_properties, other.min_properties);
   max_properties = smaller_limit(max_properties, other.max_properties);
@@ -69,12 +70,13 @@ void Shape::join(const Shape& other) {
   for (const std::string& name : other.required) {
     if (std::ranges::find(required, name) == required.end()) required.push_back(name);
   }
+  append(forbidden, other.forbidden);
   append(property_names, other.property_names);
 }
 
 std::vector<std::string> Shape::names() const {
   std::vector<std::string> all;
-  std::set<std::string> seen;
+  std::set<std::string> seen(forbidden.begin(), forbidden.end());
   const auto add = [&](const std::string& name) {
     if (seen.insert(name).second) all.push_back(name);
   };

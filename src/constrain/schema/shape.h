@@ -40,7 +40,8 @@ struct ArrayPart {
 struct StringPattern {
   std::string pattern;
   std::string where;
-  bool whole = false;  // false: a part of the string matches
+  bool whole = false;    // false: a part of the string matches
+  bool negated = false;  // it must not match
 };
 
 // What one alternative of a schema says, with references, allOf, anyOf and oneOf resolved on this level.
@@ -55,15 +56,17 @@ struct Shape {
   int min_length = 0, max_length = -1;
   std::vector<StringPattern> patterns;
   int min_items = 0, max_items = -1;
+  bool unique_items = false;
   std::vector<ArrayPart> arrays;
   int min_properties = 0, max_properties = -1;
   std::vector<ObjectPart> objects;
   std::vector<std::string> required;
+  std::vector<std::string> forbidden;  // names of properties
   Conjunction property_names;
 
   // Both at once.
   void join(const Shape& other);
-  // Names that are listed or required, in this order.
+  // Names that are listed or required and not forbidden, in this order.
   std::vector<std::string> names() const;
   // Whether names that are not listed may be written. Not if properties are listed and nothing is said about others.
   bool is_open() const;

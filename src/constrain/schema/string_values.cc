@@ -5,7 +5,8 @@ namespace kvik::constrain {
 CharDfa dfa_of(const StringPattern& pattern) {
   const std::string what = "pattern at " + pattern.where + " of the JSON schema";
   const PatternNfa nfa = parse_pattern(pattern.pattern, what);
-  return pattern.whole ? CharDfa::of_whole(nfa, what) : CharDfa::of_part(nfa, what);
+  const CharDfa dfa = pattern.whole ? CharDfa::of_whole(nfa, what) : CharDfa::of_part(nfa, what);
+  return pattern.negated ? dfa.complement() : dfa;
 }
 
 CharDfa string_values(const Shape& shape) {
