@@ -48,6 +48,9 @@ inline bool set_load_option(LoadOptions& load, std::string_view option, const st
   } else if (option == "--backend") {
     using enum BackendChoice;
     load.backend = named<BackendChoice>(value, {{"auto", kAuto}, {"native", kNative}, {"ort", kOrt}, {"reference", kReference}});
+  } else if (option == "--device") {
+    using enum Device;
+    load.device = named<Device>(value, {{"cpu", kCpu}, {"cuda", kCuda}, {"auto", kAuto}});
   } else if (option == "--threads") {
     load.threads = std::stoi(value);
   } else {

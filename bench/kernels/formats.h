@@ -13,9 +13,9 @@ struct Format {
   std::string name;
   cpu::WeightFormat format = cpu::WeightFormat::kF32;
   cpu::BlockFormat blocks{};
-  bool quantised_rows = false;
+  bool quantized_rows = false;
 
-  bool is_blocks() const { return format == cpu::WeightFormat::kBlocks8 || format == cpu::WeightFormat::kBlocks4; }
+  bool is_blocks() const { return cpu::block_bits(format) > 0; }
   cpu::WeightLayout layout(int64_t k, int64_t n) const {
     return is_blocks() ? cpu::block_layout(blocks, k, n) : cpu::float_layout(format, k, n);
   }
@@ -24,7 +24,9 @@ struct Format {
 inline std::vector<Format> formats() {
   using cpu::ScaleFormat, cpu::WeightFormat;
   return {
-      {"q8", WeightFormat::kBlocks8, {8, 32, ScaleFormat::kF16, false}, true},
+      {"q8", WeightFormat::kBlocks8, {8, 128, ScaleFormat::kF16, false}, true},
+      {"q8 block 32", WeightFormat::kBlocks8, {8, 32, ScaleFormat::kF16, false}, true},
+      {"q6", WeightFormat::kBlocks6, {6, 32, ScaleFormat::kF16, false}, true},
       {"q4", WeightFormat::kBlocks4, {4, 32, ScaleFormat::kF16, false}, true},
       {"q4 zero points", WeightFormat::kBlocks4, {4, 32, ScaleFormat::kF32, true}, true},
       {"q4 block 128 f32", WeightFormat::kBlocks4, {4, 128, ScaleFormat::kF32, false}, true},
@@ -36,23 +38,29 @@ inline std::vector<Format> formats() {
   };
 }
 
-// Rows of a given width, in f32 and quantized.
+// Rows of a given width, in f32 and quantized in blocks of 1, 2 and 4 steps.
 struct Inputs {
-  Inputs(int64_t n_rows, int64_t k) : x(static_cast<size_t>(n_rows * k)), memory(cpu::quantised_bytes(n_rows, k)) {
+  Inputs(int64_t n_rows, int64_t k) : x(static_cast<size_t>(n_rows * k)) {
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i * 37 % 101) - 50) * 0.02f;
-    quantised = cpu::quantised_rows(memory.data(), n_rows, k);
-    for (int64_t r = 0; r < n_rows; ++r) cpu::fastest().quantise_row(x.data() + r * k, quantised, r, 0, quantised.n_steps);
+    for (const int64_t block_steps : {1, 2, 4}) {
+      memory.emplace_back(cpu::quantized_bytes(n_rows, k));
+      quantized.push_back(cpu::quantized_rows(memory.back().data(), n_rows, k, block_steps));
+      for (int64_t r = 0; r < n_rows; ++r) cpu::fastest().quantize_row(x.data() + r * k, quantized.back(), r);
+    }
+  }
+  const cpu::QuantizedRows& quantized_for(const cpu::WeightLayout& layout) const {
+    return quantized[static_cast<size_t>(cpu::row_block_steps(layout) / 2)];
   }
   std::vector<float> x;
-  AlignedBuffer memory;
-  cpu::QuantisedRows quantised{};
+  std::vector<AlignedBuffer> memory;
+  std::vector<cpu::QuantizedRows> quantized;
 };
 
 inline void multiply(ThreadPool& pool, const cpu::CpuKernels& kernels, const Format& format, const cpu::PackedWeights& weights,
                      const Inputs& inputs, int64_t n_rows, float* out) {
   const cpu::MatmulOut to{out, weights.layout.n, nullptr};
-  if (format.quantised_rows) {
-    cpu::matmul(pool, kernels, weights, cpu::rows_from(inputs.quantised, 0, n_rows), to);
+  if (format.quantized_rows) {
+    cpu::matmul(pool, kernels, weights, cpu::rows_from(inputs.quantized_for(weights.layout), 0, n_rows), to);
   } else {
     cpu::matmul(pool, kernels, weights, cpu::FloatRows{inputs.x.data(), weights.layout.k, n_rows}, to);
   }

@@ -18,9 +18,11 @@ namespace kvik::hub {
 struct Settings {
   std::string endpoint = "https://huggingface.co";
   std::filesystem::path cache;
-  std::string token;  // empty: none. Sent to the endpoint only, and there only by HTTPS or on this machine
+  std::string token;                   // empty: none. Sent to the endpoint only, and there only by HTTPS or on this machine
+  std::filesystem::path certificates;  // PEM, of the authorities that HTTPS trusts; empty: those of the system
 };
-// From HF_ENDPOINT, HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_TOKEN_PATH and the token file of HF_HOME.
+// From HF_ENDPOINT, HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_TOKEN_PATH and the token file of HF_HOME; certificates from the first that is set
+// of SSL_CERT_FILE, REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE, as Python's tools have it.
 Settings settings_of_environment();
 
 // Whether a repository can have this name: "ORG/NAME" or "NAME".

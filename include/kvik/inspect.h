@@ -136,5 +136,7 @@ std::vector<ModelInfo> list_models(const std::function<void(LogLevel, std::strin
 
 // How fast this machine reads memory that is in no cache, measured now with so many threads. Takes about a second and 512 MB.
 double measure_read_bandwidth_gb_per_s(int n_threads);
+// Of the memory that holds a model: the same, or what its GPU reads and writes per second when it copies.
+double measure_bandwidth_gb_per_s(const Model& model, int n_threads);
 
 }  // namespace kvik

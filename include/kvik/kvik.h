@@ -319,7 +319,8 @@ class Model {
   // `messages_json`: [{"role": …, "content": …}, …], rendered with the model's chat template.
   std::string apply_chat_template(std::string_view messages_json, bool add_generation_prompt = true) const;
 
-  bool has_encoder() const;  // encoder-decoder: use translate or transcribe, not generate
+  bool has_encoder() const;     // encoder-decoder: use translate or transcribe, not generate
+  bool has_timestamps() const;  // the decoder has tokens for times: TranscribeOptions::timestamps works
   int vocab_size() const;
   int max_positions() const;    // 0: unknown
   std::string backend() const;  // "native", "ort", "reference"

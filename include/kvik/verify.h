@@ -29,7 +29,7 @@ struct VerifyOptions {
   double tolerance = 0;            // greatest relative_difference; 0: equal bits if the backend promises them, else by number format
   std::function<void(std::string_view subject, double tolerance)> on_start;  // "12 tokens"; 0: equal bits are required
   std::function<void(const Law&)> on_law;                                    // as soon as it is known
-  std::function<bool()> cancelled;                                           // polled between two laws
+  std::function<bool()> cancelled;                                           // polled between two laws and two runs before the first one
 };
 
 struct Verification {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "api/state.h"
 #include "base/aligned_buffer.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/kernels.h"
@@ -36,6 +37,11 @@ double measure_read_bandwidth_gb_per_s(int n_threads) {
   }
   std::sort(rates.begin(), rates.end());
   return total == 0 ? 0 : rates[kPasses / 2];
+}
+
+double measure_bandwidth_gb_per_s(const Model& model, int n_threads) {
+  const double of_device = model.state()->backend().device_bandwidth_gb_per_s();
+  return of_device > 0 ? of_device : measure_read_bandwidth_gb_per_s(n_threads);
 }
 
 }  // namespace kvik

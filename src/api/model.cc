@@ -7,6 +7,7 @@
 #include "api/load.h"
 #include "backend/no_decoder.h"
 #include "base/hash.h"
+#include "engine/speech_start.h"
 #include "engine/speech_tokens.h"
 #include "kv/cache_file.h"
 #include "kvik/profile.h"
@@ -193,6 +194,7 @@ std::string Model::apply_chat_template(std::string_view messages_json, bool add_
 }
 
 bool Model::has_encoder() const { return state_->traits().needs_source; }
+bool Model::has_timestamps() const { return has_encoder() && engine::has_timestamps(state_->config); }
 int Model::vocab_size() const { return state_->traits().vocab; }
 int Model::max_positions() const { return state_->traits().max_positions; }
 std::string Model::backend() const { return state_->traits().name; }

@@ -14,6 +14,7 @@ Session::~Session() = default;
 Session::State::State(std::shared_ptr<const Model::State> of, engine::Sequence sequence)
     : model(std::move(of)), stream(std::move(sequence), nullptr) {
   if (model->options.reuse_prefixes) this->sequence().reuse_prefixes();
+  stream.n_candidates = 1;  // until it is known what is read: a device knows the likeliest token, and has the others
 }
 
 // What the session computed stays known to later ones.
@@ -65,7 +66,8 @@ std::span<const float> TreeLogits::operator[](int node) const {
 void Session::keep(int node) { state_->tree.keep(node, state_->sequence()); }
 
 std::span<const float> Session::logits() {
-  if (state_->sequence().known_logits().empty()) state_->end_generation();
+  if (!state_->sequence().logits_row()) state_->end_generation();
+  state_->stream.n_candidates = 0;  // a caller that reads all logits is expected to do so again
   return state_->sequence().logits();
 }
 
@@ -86,18 +88,32 @@ std::shared_ptr<const float[]> Session::shared_logits() {
 
 std::shared_ptr<const float[]> Session::shared_logits(int node) const { return shared(state_->tree.logits_row(node)); }
 
+const sample::Sampler& Session::State::sampler_for(const Sampling& wanted) {
+  if (!sampling || !sample::are_equal(*sampling, wanted)) {
+    sampling.reset();
+    sampler.emplace(sample::merged(model->config.sampling, wanted),
+                    sample::TokenRules{static_cast<size_t>(model->traits().vocab), model->config.eos, model->traits().unsupported_tokens});
+    sampling = wanted;
+  }
+  return *sampler;
+}
+
 TokenId Session::sample(const Sampling& sampling) {
-  const Model::State& model = *state_->model;
-  const sample::Sampler sampler(sample::merged(model.config.sampling, sampling),
-                                {static_cast<size_t>(model.traits().vocab), model.config.eos, model.traits().unsupported_tokens});
+  const sample::Sampler& sampler = state_->sampler_for(sampling);
   // The same seed continues its random numbers; another one starts over.
   if (!state_->rng || (sampling.seed && sampling.seed != state_->seed)) {
     state_->seed = sampling.seed ? *sampling.seed : std::random_device()();
     state_->rng.emplace(*state_->seed);
   }
-  const std::span<const float> logits = this->logits();
-  const std::span<const TokenId> tokens = state_->sequence().tokens();
-  return sampler.sample(logits, {tokens, tokens.size(), 0}, *state_->rng, state_->workspace);
+  engine::Sequence& sequence = state_->sequence();
+  const auto history = [&] { return sample::History{sequence.tokens(), sequence.tokens().size(), 0}; };
+  std::optional<TokenId> chosen = sampler.sample_candidates(sequence.known_candidates(), history(), *state_->rng, state_->workspace);
+  if (!chosen) {
+    const std::span<const float> logits = this->logits();
+    chosen = sampler.sample(logits, history(), *state_->rng, state_->workspace);
+  }
+  state_->stream.n_candidates = sampler.n_candidates();  // of the token after this one
+  return *chosen;
 }
 
 Session Session::fork() const {

@@ -66,11 +66,14 @@ struct Session::State {
   const void* generation = nullptr;  // the one that continues it
   engine::Tree tree;                 // of the last append_tree(); empty after any other change
   sample::Workspace workspace;
+  std::optional<Sampling> sampling;  // of the last sample(), and what it made of it
+  std::optional<sample::Sampler> sampler;
   std::optional<sample::Rng> rng;  // of sample(); made from the first seed it is given
   std::optional<uint64_t> seed;
 
   engine::Sequence& sequence() { return stream.branches.front(); }
   const engine::Sequence& sequence() const { return stream.branches.front(); }
+  const sample::Sampler& sampler_for(const Sampling& wanted);
   // Before a change: takes the session from a generation that continues it, whose next() then throws, and ends a tree.
   void end_generation();
 };

@@ -103,11 +103,11 @@ struct CacheMemory {
   int64_t evicted_positions = 0;
 };
 
-// Rows of logits in the memory of a device. Any thread.
+// Rows of logits that a device computed. Any thread.
 class RemoteLogits {
  public:
   virtual ~RemoteLogits() = default;
-  virtual void read(int row, std::span<float> to) = 0;
+  virtual std::span<const float> row(int row) = 0;  // read now, if it was not before
   // See Logits::candidates().
   virtual std::span<const TokenLogit> candidates(int row) const = 0;
 };
@@ -121,49 +121,30 @@ class Logits {
     vocab_ = vocab;
     values_.resize(std::max(values_.size(), offset(n_rows)));  // rows that come back need not be cleared
   }
+  // The rows are in `remote` from now on, until resize().
+  void set_remote(std::shared_ptr<RemoteLogits> remote, int n_rows, int vocab) {
+    remote_ = std::move(remote);
+    is_remote_ = true;
+    n_rows_ = n_rows;
+    vocab_ = vocab;
+  }
+  const std::shared_ptr<RemoteLogits>& remote() const { return remote_; }  // of the last run that had one
   void reserve(int n_rows, int vocab) { values_.reserve(static_cast<size_t>(n_rows) * static_cast<size_t>(vocab)); }
   int n_rows() const { return n_rows_; }
   int vocab() const { return vocab_; }
-  std::span<float> row(int i) {
-    if (is_remote_) fetch(i);
-    return values_of(i);
-  }
-  std::span<const float> row(int i) const {
-    if (is_remote_) fetch(i);
-    return values_of(i);
-  }
+  std::span<const float> row(int i) const { return is_remote_ ? remote_->row(i) : std::span(values_).subspan(offset(i), offset(1)); }
+  std::span<float> writable_row(int i) { return std::span(values_).subspan(offset(i), offset(1)); }  // after resize()
   // The largest of a row, if they are known without it: by logit and then by id, with all that equal the last of them. May be empty.
   std::span<const TokenLogit> candidates(int i) const { return is_remote_ ? remote_->candidates(i) : std::span<const TokenLogit>(); }
 
-  // ---- for backends: the rows are in `remote` from now on, until resize()
-  const std::shared_ptr<RemoteLogits>& remote() const { return remote_; }
-  void set_remote(std::shared_ptr<RemoteLogits> remote) {
-    remote_ = std::move(remote);
-    if (fetched_ == nullptr) fetched_ = std::make_unique<Fetched>();
-    fetched_->rows.assign(static_cast<size_t>(n_rows_), false);
-    is_remote_ = true;
-  }
-
  private:
   size_t offset(int i) const { return static_cast<size_t>(i) * static_cast<size_t>(vocab_); }
-  std::span<float> values_of(int i) const { return std::span(values_).subspan(offset(i), static_cast<size_t>(vocab_)); }
-  void fetch(int i) const {
-    const std::lock_guard lock(fetched_->mutex);
-    if (fetched_->rows[static_cast<size_t>(i)]) return;
-    remote_->read(i, values_of(i));
-    fetched_->rows[static_cast<size_t>(i)] = true;
-  }
 
   int n_rows_ = 0;
   int vocab_ = 0;
-  mutable std::vector<float> values_;
+  std::vector<float> values_;
   bool is_remote_ = false;
   std::shared_ptr<RemoteLogits> remote_;  // kept for the next run
-  struct Fetched {
-    std::mutex mutex;
-    std::vector<bool> rows;
-  };
-  std::unique_ptr<Fetched> fetched_;  // of remote_
 };
 
 // A loaded model. Any thread may call any method; calls on different caches are independent. A method that throws Error leaves all caches
@@ -221,6 +202,9 @@ class Backend {
   virtual std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) = 0;
 
   virtual SourceWork source_work() const { return {}; }
+
+  // What the memory of its device reads and writes when it copies, measured now; 0: it computes on the CPU.
+  virtual double device_bandwidth_gb_per_s() { return 0; }
 
   // Threads of the backend, which callers may use between runs; null if it has none.
   virtual ThreadPool* pool() { return nullptr; }

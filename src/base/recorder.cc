@@ -30,8 +30,7 @@ int Recorder::kind(std::string_view name) {
   return id;
 }
 
-void Recorder::add(int kind, int64_t begin_ns, Work work) {
-  const int64_t end_ns = now_ns();
+void Recorder::add(int kind, int64_t begin_ns, int64_t end_ns, Work work) {
   const std::lock_guard lock(mutex_);
   Total& total = totals_[static_cast<size_t>(kind)];
   ++total.calls;

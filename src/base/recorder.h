@@ -30,7 +30,8 @@ class Recorder {
     int64_t multiplications = 0;
   };
   // An operation of `kind` that ran from `begin` to now on the thread that drives the model. Any thread may call it.
-  void add(int kind, int64_t begin_ns, Work work);
+  void add(int kind, int64_t begin_ns, Work work) { add(kind, begin_ns, now_ns(), work); }
+  void add(int kind, int64_t begin_ns, int64_t end_ns, Work work);
 
   // Workers: what they do belongs to the operation that begin() named last. Each worker calls add_worker only with its own number.
   void begin(int kind) { current_.store(kind, std::memory_order_relaxed); }

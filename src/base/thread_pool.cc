@@ -102,7 +102,7 @@ void ThreadPool::run_some(int64_t n_items, Work work) {
     const int64_t size = share_begin(n_items, s + 1, n_threads_) - share_begin(n_items, s, n_threads_);
     shares_[static_cast<size_t>(s)].word.store(share_word(job, static_cast<uint32_t>(size)), std::memory_order_release);
   }
-  job_.store(job, std::memory_order_release);
+  job_.store(job);  // sequentially consistent: notify_all() must not look for sleeping threads before they can see the job
   job_.notify_all();
 
   work_recorded(0);
@@ -160,8 +160,9 @@ void ThreadPool::worker_loop(int thread) {
   uint32_t seen = 0;
   for (;;) {
     await(job_, [&] { return job_.load(std::memory_order_acquire) != seen; });
-    if (stopping_.load()) return;
+    // In this order: a thread that has seen the destructor's increment also sees why, and one that has not will wake up again.
     seen = job_.load(std::memory_order_acquire);
+    if (stopping_.load()) return;
     work_recorded(thread);
   }
 }

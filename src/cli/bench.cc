@@ -16,8 +16,8 @@ namespace {
 // The machine that the results are compared with.
 struct Setting {
   int n_threads;
-  double bandwidth;    // GB/s; 0: of a GPU, which is not measured
-  double cache_bytes;  // of the last level
+  double bandwidth;    // GB/s
+  double cache_bytes;  // of the last level; 0: of a GPU
 };
 
 // The processor's last-level cache; 0 if the system does not say.
@@ -30,13 +30,12 @@ double last_level_cache_bytes() {
 
 // Weights that stay in the processor's caches are not read from memory: a share of its bandwidth would mean nothing.
 bool is_from_cache(const Figure& figure, const Setting& setting) {
-  if (setting.bandwidth == 0) return false;
   const double gb_per_s = figure.bytes_per_token * figure.tokens_per_s / 1e9;
   return figure.bytes_per_token > 0 && (figure.bytes_per_token <= setting.cache_bytes || gb_per_s > setting.bandwidth);
 }
 
 std::string share_text(const Figure& figure, const Setting& setting) {
-  if (figure.bytes_per_token <= 0 || setting.bandwidth == 0) return {};
+  if (figure.bytes_per_token <= 0) return {};
   if (is_from_cache(figure, setting)) return "from cache";
   return fmt::format("{:.0f} %", 100 * figure.bytes_per_token * figure.tokens_per_s / 1e9 / setting.bandwidth);
 }
@@ -66,7 +65,7 @@ Json results_json(const std::vector<Figure>& figures, const Setting& setting) {
                   {"tokens_per_s", figure.tokens_per_s},
                   {"bytes_per_token", figure.bytes_per_token},
                   {"gb_per_s", gb_per_s},
-                  {"share_of_bandwidth", setting.bandwidth > 0 ? Json(gb_per_s / setting.bandwidth) : Json()},
+                  {"share_of_bandwidth", gb_per_s / setting.bandwidth},
                   {"p50_ms", figure.p50_ms},
                   {"p95_ms", figure.p95_ms},
                   {"from_cache", is_from_cache(figure, setting)}};
@@ -89,14 +88,14 @@ int bench(const BenchOptions& options, const Terminal& terminal) {
   const std::vector<Figure> figures = runs.run();
   const size_t peak_bytes = peak_resident_bytes();  // of the model: measuring the memory takes a lot of it
   const bool on_cpu = model.device() == "cpu";
-  const Setting setting{n_threads, on_cpu ? measure_read_bandwidth_gb_per_s(n_threads) : 0.0, last_level_cache_bytes()};
+  const Setting setting{n_threads, measure_bandwidth_gb_per_s(model, n_threads), on_cpu ? last_level_cache_bytes() : 0.0};
   const std::string where = fmt::format("{} on {}, {} threads", model.backend(), model.device(), n_threads);
   if (!options.plot.empty()) write_file(options.plot, bench_plot(fmt::format("{}: {}", options.model.model, where), figures));
   if (terminal.json) {
     print_result("{}\n", Json{{"backend", model.backend()},
                               {"threads", n_threads},
                               {"device", model.device()},
-                              {"bandwidth_gb_per_s", on_cpu ? Json(setting.bandwidth) : Json()},
+                              {"bandwidth_gb_per_s", setting.bandwidth},
                               {"results", results_json(figures, setting)},
                               {"cache_bytes", runs.cache_bytes()},
                               {"cache_bytes_by_formula", runs.cache_bytes_by_formula()},
@@ -105,7 +104,7 @@ int bench(const BenchOptions& options, const Terminal& terminal) {
                              .dump());
     return 0;
   }
-  print_result("{}{}\n\n", where, on_cpu ? fmt::format("; reads {:.1f} GB/s", setting.bandwidth) : "");
+  print_result("{}; memory {} {:.1f} GB/s\n\n", where, on_cpu ? "reads" : "copies", setting.bandwidth);
   print_table(figures, setting);
   print_result(
       "\ncache {:.2f} MB (2 x layers x heads x positions x head size x bytes = {:.2f} MB), weights {:.1f} MB, peak memory {:.1f} MB\n",

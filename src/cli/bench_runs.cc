@@ -30,10 +30,29 @@ Figure figure_of(std::string what, int n_tokens, const std::vector<double>& ms) 
   return {.what = std::move(what), .tokens_per_s = n_tokens * 1e3 / p50, .p50_ms = p50, .p95_ms = percentile(ms, 0.95)};
 }
 
+// The largest logit, whatever the model's own options are.
+Sampling greedy_sampling() {
+  Sampling sampling;
+  for (const SamplingField& field : sampling_fields()) {
+    std::visit(
+        [&](auto member) {
+          using Value = typename std::remove_reference_t<decltype(sampling.*member)>::value_type;
+          if constexpr (std::is_arithmetic_v<Value> && !std::is_same_v<Value, uint64_t>) {
+            sampling.*member = static_cast<Value>(field.no_effect);
+          } else if constexpr (!std::is_same_v<Value, uint64_t>) {
+            sampling.*member = Value();
+          }
+        },
+        field.member);
+  }
+  sampling.temperature = 0;
+  return sampling;
+}
+
 }  // namespace
 
 BenchRuns::BenchRuns(const Model& model, const BenchOptions& options, const Terminal& terminal)
-    : model_(model), options_(options), progress_(terminal, "measuring") {
+    : model_(model), options_(options), likeliest_(greedy_sampling()), progress_(terminal, "measuring") {
   capacity_ = model_.session().capacity();
   n_prompt_ = capacity_ > 0 ? std::clamp(capacity_ - options.tokens, 1, options.prompt) : options.prompt;
   n_tokens_ = capacity_ > 0 ? std::clamp(capacity_ - n_prompt_, 1, options.tokens) : options.tokens;
@@ -64,10 +83,7 @@ std::vector<TokenId> BenchRuns::prompt(int n, int salt) const {
   return ids;
 }
 
-TokenId BenchRuns::greedy(Session& session) {
-  const std::span<const float> logits = session.logits();
-  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
+TokenId BenchRuns::greedy(Session& session) const { return session.sample(likeliest_); }
 
 void BenchRuns::append(Session& session, std::span<const TokenId> tokens) {
   if (session.append(tokens) != AppendStatus::kDone)

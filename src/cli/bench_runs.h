@@ -44,7 +44,7 @@ class BenchRuns {
 
  private:
   std::vector<TokenId> prompt(int n, int salt = 0) const;
-  static TokenId greedy(Session& session);
+  TokenId greedy(Session& session) const;
   static void append(Session& session, std::span<const TokenId> tokens);
   double step_bytes(double depth) const;
 
@@ -57,6 +57,7 @@ class BenchRuns {
 
   const Model& model_;
   const BenchOptions& options_;
+  const Sampling likeliest_;
   Progress progress_;
   int capacity_ = 0;  // 0: unknown
   int n_prompt_ = 0, n_tokens_ = 0;

@@ -1,5 +1,6 @@
 #include "cli/profile_report.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "base/cpu_features.h"
@@ -13,7 +14,8 @@ namespace {
 std::string profile_table(const std::vector<OpTime>& ops) {
   double total = 0;
   for (const OpTime& op : ops) total += op.seconds;
-  const double bandwidth = measure_read_bandwidth_gb_per_s(usable_cores());
+  const bool has_bytes = std::ranges::any_of(ops, [](const OpTime& op) { return op.bytes > 0; });  // kernels of a GPU have none
+  const double bandwidth = has_bytes ? measure_read_bandwidth_gb_per_s(usable_cores()) : 0;
   std::string text =
       fmt::format("{:<26}{:>9}{:>11}{:>8}{:>11}{:>9}{:>8}{:>10}\n", "operation", "calls", "ms", "share", "MB", "GB/s", "of read", "GMAC/s");
   for (const OpTime& op : ops) {
@@ -23,7 +25,8 @@ std::string profile_table(const std::vector<OpTime>& ops) {
     if (op.multiplications > 0) text += fmt::format("{:>10.1f}", op.multiplications * 1e-9 / op.seconds);
     text += '\n';
   }
-  return text + fmt::format("{:<35}{:>11.3f}   memory reads {:.1f} GB/s\n", "sum", total * 1e3, bandwidth);
+  text += fmt::format("{:<35}{:>11.3f}", "sum", total * 1e3);
+  return text + (has_bytes ? fmt::format("   memory reads {:.1f} GB/s\n", bandwidth) : "\n");
 }
 
 }  // namespace

@@ -211,7 +211,7 @@ void Decoder::plan_branch(Stream& stream, size_t branch, size_t n_rows) {
   }
   caches_.push_back(&cache);
   if (n_proposed > 0) n_proposed += plan_other(stream, n_tokens);
-  const int n_candidates = stream.strategy != nullptr && !every ? stream.strategy->n_candidates() : 0;
+  const int n_candidates = stream.strategy == nullptr ? stream.n_candidates : every ? 0 : stream.strategy->n_candidates();
   for (size_t i = first_row; i < rows_.size(); ++i) rows_[i].n_candidates = n_candidates;
   n_proposed_ += n_proposed;
   shares_.push_back({&stream, branch, first_logits, n_logits + n_proposed, n_proposed});
@@ -243,7 +243,10 @@ StepStatus Decoder::commit(std::span<Stream* const> streams, const LogitsBuffer:
     }
     if (stream->finish || stream->strategy == nullptr || !is_computed(*stream)) continue;
     choices_.push_back({stream, {}});
-    n_logits += stream->branches.size() * static_cast<size_t>(backend_->traits().vocab);
+    for (const Sequence& branch : stream->branches) {
+      const size_t n_candidates = branch.known_candidates().size();
+      n_logits += n_candidates > 0 ? n_candidates : static_cast<size_t>(backend_->traits().vocab);
+    }
   }
   workers_.for_each(choices_.size(), n_logits, [&](size_t i) { choose(choices_[i]); });
   for (const Choice& choice : choices_) {

@@ -39,6 +39,7 @@ struct Stream {
   std::vector<Sequence> branches;            // one until the strategy forks it
   std::unique_ptr<Strategy> strategy;        // null: only computes what is pending
   std::unique_ptr<Speculation> speculation;  // null: none. Used while there is one branch, if the backend is exact and can rewind
+  int n_candidates = 0;                      // without a strategy: of the largest logits, that are likely to be all that is read; 0: all
   bool recompute = false;                    // everything at every step, for comparison
   std::optional<Finish> finish;              // set: the decode loop passes it over
   std::exception_ptr error;                  // why its strategy could not go on; other streams are not disturbed

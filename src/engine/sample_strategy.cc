@@ -54,14 +54,14 @@ int SampleStrategy::n_candidates() const {
 
 void SampleStrategy::choose(Sample& sample, const Sequence& branch, sample::Workspace& workspace) {
   const std::span<const TokenLogit> candidates = n_candidates() > 0 ? branch.known_candidates() : std::span<const TokenLogit>();
-  if (const std::optional<TokenId> known = sampler_->sample_candidates(candidates, sample.rng, workspace)) {
+  const constrain::Allowed* const allowed = sample.constrained ? &sample.constrained->find_allowed() : nullptr;
+  const sample::History history{branch.all_tokens(), options_.prompt_length, options_.stop.max_length, options_.source, allowed};
+  if (const std::optional<TokenId> known = sampler_->sample_candidates(candidates, history, sample.rng, workspace)) {
     sample.last = *known;
     if (&sample == &samples_.front()) last_.id = sample.last;
     return end_if_due(sample, branch);
   }
   const std::span<const float> logits = branch.known_logits();
-  const constrain::Allowed* const allowed = sample.constrained ? &sample.constrained->find_allowed() : nullptr;
-  const sample::History history{branch.all_tokens(), options_.prompt_length, options_.stop.max_length, options_.source, allowed};
   sample.last = sampler_->sample(logits, history, sample.rng, workspace);
   if (&sample == &samples_.front()) {
     last_.id = sample.last;

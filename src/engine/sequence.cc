@@ -259,7 +259,7 @@ Sequence Sequence::restored(const std::shared_ptr<Decoder>& decoder, int context
   if (logits.empty()) return sequence;
   const LogitsBuffer::Ref buffer = LogitsBuffer::make();
   buffer.logits().resize(1, vocab);
-  std::copy(logits.begin(), logits.end(), buffer.logits().row(0).begin());
+  std::copy(logits.begin(), logits.end(), buffer.logits().writable_row(0).begin());
   sequence.logits_ = LogitsRow(buffer, 0);
   return sequence;
 }

@@ -103,8 +103,10 @@ std::vector<TokenId> speech_start(const GenerationConfig& config, const SpeechRe
   return given(start);
 }
 
+bool has_timestamps(const GenerationConfig& config) { return config.no_timestamps && !config.eos.empty(); }
+
 sample::TimestampRules timestamp_rules(const GenerationConfig& config) {
-  if (!config.no_timestamps || config.eos.empty())
+  if (!has_timestamps(config))
     throw Error(Code::kBadArgument,
                 "timestamps were requested; this model has no time tokens (no_timestamps_token_id in its config files)");
   return {.first = *config.no_timestamps + 1, .end = config.eos.front(), .max_initial_index = config.max_initial_timestamp_index};

@@ -28,6 +28,7 @@ std::vector<TokenId> speech_start(const GenerationConfig& config, const SpeechRe
                                   std::optional<TokenId> detected = std::nullopt);
 
 // The time tokens of a model. Throws Error(kBadArgument) if it has none.
+bool has_timestamps(const GenerationConfig& config);
 sample::TimestampRules timestamp_rules(const GenerationConfig& config);
 
 // The name of the language among start tokens, as --language takes it; empty if there is none.

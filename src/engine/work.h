@@ -17,7 +17,7 @@ struct Part {
   Tensor input;                                   // for the encoder: as for Backend::encode(); not defined: none
   std::shared_ptr<const backend::Source> source;  // what the encoder made of it, or did before
   std::vector<TokenId> text;                      // for the embedder
-  std::shared_ptr<Stream> stream;                 // set by the work, or by whoever runs it from Work::stream_of()
+  std::shared_ptr<Stream> stream;                 // set by the work, or made by Work::stream_of() when it runs
 };
 
 enum class NextPart {

@@ -18,8 +18,15 @@ struct PageBlock {
 
 namespace {
 
-constexpr size_t kFirstBlock = size_t{1} << 20;
-constexpr size_t kLargestBlock = size_t{16} << 20;  // at most the reserve, so that a block more or less does not matter
+// How much is allocated at once, and how much is kept when it is free. The largest block is at most the reserve, so that a block more or
+// less does not matter. Memory of a device takes longer to allocate than a prompt should, and nobody else needs it.
+struct BlockSizes {
+  size_t first, largest, reserve;
+};
+constexpr BlockSizes kHostBlocks{size_t{1} << 20, PageStore::kReserveBytes, PageStore::kReserveBytes};
+constexpr BlockSizes kDeviceBlocks{size_t{16} << 20, size_t{256} << 20, size_t{1} << 30};
+
+const BlockSizes& sizes_in(const PageMemory& memory) { return memory.is_host() ? kHostBlocks : kDeviceBlocks; }
 
 void push_free(PageBlock& block, Page& page) {
   page.next_free = block.first_free;
@@ -111,8 +118,9 @@ Page* PageStore::take() {
 PageBlock& PageStore::add_block() {
   auto block = std::make_unique<PageBlock>();
   const size_t page_bytes = shape_.bytes();
+  const BlockSizes& sizes = sizes_in(*memory_);
   if (budget_->left_bytes() < page_bytes) budget_->free_reserves(*this);
-  block->n_pages = std::max<size_t>(1, std::clamp(n_pages_ * page_bytes / 4, kFirstBlock, kLargestBlock) / page_bytes);
+  block->n_pages = std::max<size_t>(1, std::clamp(n_pages_ * page_bytes / 4, sizes.first, sizes.largest) / page_bytes);
   block->n_pages = std::max<size_t>(1, std::min(block->n_pages, budget_->left_bytes() / page_bytes));
   const size_t bytes = block->n_pages * page_bytes;
   if (!budget_->take(bytes)) { throw no_memory(budget_->limit_bytes()); }
@@ -143,7 +151,7 @@ void PageStore::release(Page* page) {
   push_free(*page->block, *page);
   ++n_free_;
   if (page->block->n_free != page->block->n_pages) return;
-  free_unused_blocks(std::max(kReserveBytes / shape_.bytes(), kReservePages) + (n_pages_ - n_free_) / 4);
+  free_unused_blocks(std::max(sizes_in(*memory_).reserve / shape_.bytes(), kReservePages) + (n_pages_ - n_free_) / 4);
 }
 
 void PageStore::free_unused_blocks(size_t n_reserve) {

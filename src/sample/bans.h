@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,9 @@ class SequenceBiases {
   // skipped, even if its beginning would fit.
   void apply(std::span<float> logits, std::span<const TokenId> tokens) const;
   bool empty() const { return entries_.empty(); }
+  bool only_lower() const {
+    return std::ranges::all_of(entries_, [](const SequenceBias& entry) { return entry.bias <= 0; });
+  }
 
  private:
   std::vector<SequenceBias> entries_;  // by their last id; those of one id first

@@ -1,5 +1,6 @@
 #include "sample/options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -71,7 +72,28 @@ class Check {
   std::string problem_;
 };
 
+bool is_same(const SequenceBias& a, const SequenceBias& b) { return a.ids == b.ids && a.bias == b.bias; }
+bool is_same(const DecayLengthPenalty& a, const DecayLengthPenalty& b) { return a.start == b.start && a.factor == b.factor; }
+template <class T>
+bool is_same(const T& a, const T& b) {
+  return a == b;
+}
+bool is_same(const std::vector<SequenceBias>& a, const std::vector<SequenceBias>& b) {
+  return std::ranges::equal(a, b, [](const SequenceBias& x, const SequenceBias& y) { return is_same(x, y); });
+}
+
 }  // namespace
+
+bool are_equal(const Sampling& a, const Sampling& b) {
+  return std::ranges::all_of(sampling_fields(), [&](const SamplingField& field) {
+    return std::visit(
+        [&](auto member) {
+          const auto &x = a.*member, &y = b.*member;
+          return x.has_value() == y.has_value() && (!x || is_same(*x, *y));
+        },
+        field.member);
+  });
+}
 
 Sampling merged(Sampling base, const Sampling& wanted) {
   for (const SamplingField& field : sampling_fields()) {

@@ -13,6 +13,9 @@ inline constexpr double kSmallestTemperature = 1e-20;
 // `base` with every option of `wanted` that is set.
 Sampling merged(Sampling base, const Sampling& wanted);
 
+// Whether all options are the same.
+bool are_equal(const Sampling& a, const Sampling& b);
+
 // Every number set: to the value that has no effect if it was not. Lists stay as they are.
 Sampling with_defaults(Sampling sampling);
 

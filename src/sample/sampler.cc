@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "kvik/error.h"
 #include "sample/choice.h"
@@ -63,6 +64,7 @@ void Workspace::reserve(size_t vocab) {
   row.reserve(vocab);
   values.reserve(vocab);
   ids.reserve(vocab);
+  sparse.reserve(vocab);
 }
 
 Sampler::Sampler(const Sampling& sampling, TokenRules tokens)
@@ -70,21 +72,31 @@ Sampler::Sampler(const Sampling& sampling, TokenRules tokens)
       options_(with_defaults(sampling)),
       biases_(all_biases(options_)),
       bad_words_(without_ends(list_or_empty(options_.bad_words_ids), tokens_.eos)),
-      processes_(changes_logits()) {
+      processes_(changes_logits()),
+      only_lowers_(only_lowers_logits()) {
   const std::string problem = problem_of(options_, tokens_.vocab_size);
   if (!problem.empty()) throw Error(Code::kBadArgument, problem);
 }
 
 // Draw filters and the seed do not count: they act on candidates, not on the row.
 bool Sampler::changes_logits() const {
-  if (!biases_.empty() || !bad_words_.empty() || !tokens_.unsupported.empty() || tokens_.timestamps ||
-      options_.exponential_decay_length_penalty)
-    return true;
+  if (!biases_.empty() || !bad_words_.empty() || !tokens_.unsupported.empty() || tokens_.timestamps || favors_ends()) return true;
   const auto has_ids = [](const std::optional<std::vector<TokenId>>& ids) { return ids && !ids->empty(); };
   if (has_ids(options_.suppress_tokens) || has_ids(options_.begin_suppress_tokens) || has_ids(options_.forced_eos_token_id)) return true;
   return *options_.repetition_penalty != 1.0 || *options_.presence_penalty != 0.0 || *options_.frequency_penalty != 0.0 ||
          *options_.encoder_repetition_penalty != 1.0 || *options_.no_repeat_ngram_size > 0 || *options_.encoder_no_repeat_ngram_size > 0 ||
          *options_.min_length > 0 || *options_.min_new_tokens > 0 || *options_.forced_bos_token_id >= 0 || *options_.remove_invalid_values;
+}
+
+bool Sampler::favors_ends() const {
+  return options_.exponential_decay_length_penalty && options_.exponential_decay_length_penalty->factor != 1.0;
+}
+
+bool Sampler::only_lowers_logits() const {
+  const auto has_ids = [](const std::optional<std::vector<TokenId>>& ids) { return ids && !ids->empty(); };
+  return biases_.only_lower() && !tokens_.timestamps && !favors_ends() && *options_.repetition_penalty >= 1.0 &&
+         *options_.presence_penalty >= 0.0 && *options_.frequency_penalty >= 0.0 && *options_.encoder_repetition_penalty == 1.0 &&
+         *options_.forced_bos_token_id < 0 && !has_ids(options_.forced_eos_token_id) && !*options_.remove_invalid_values;
 }
 
 void Sampler::process(std::span<float> logits, const History& history, Workspace& workspace) const {
@@ -192,26 +204,46 @@ TokenId Sampler::sample(std::span<const float> logits, const History& history, R
 }
 
 int Sampler::n_candidates() const {
-  if (processes_) return 0;
-  return is_greedy() ? 1 : *options_.top_k > 0 ? *options_.top_k + 1 : 0;
+  const int k = is_greedy() ? 0 : *options_.top_k;
+  if (!only_lowers_ || (k == 0 && !is_greedy())) return 0;
+  constexpr int kSpare = 63;  // that penalties and bans may lower
+  return k + 1 + (processes_ ? kSpare : 0);
 }
 
-std::optional<TokenId> Sampler::sample_candidates(std::span<const TokenLogit> largest, Rng& rng, Workspace& workspace) const {
-  if (processes_ || largest.empty() || largest.front().logit == kNotChosen) return std::nullopt;
-  if (is_greedy()) return largest.front().id;
+// The row is -inf but for the candidates, which stay the only ones: nothing makes a logit larger.
+void Sampler::process_candidates(const History& history, Workspace& workspace) const {
+  workspace.sparse.resize(tokens_.vocab_size, kNotChosen);
+  for (const TokenLogit& candidate : workspace.candidates) workspace.sparse[static_cast<size_t>(candidate.id)] = candidate.logit;
+  process(workspace.sparse, history, workspace);
+  for (TokenLogit& candidate : workspace.candidates)
+    candidate.logit = std::exchange(workspace.sparse[static_cast<size_t>(candidate.id)], kNotChosen);
+}
+
+std::optional<TokenId> Sampler::sample_candidates(std::span<const TokenLogit> largest, const History& history, Rng& rng,
+                                                  Workspace& workspace) const {
+  if (!only_lowers_ || history.allowed != nullptr || largest.empty()) return std::nullopt;
+  const float unseen = largest.back().logit;  // all others are smaller, before and after
+  std::vector<TokenLogit>& candidates = workspace.candidates;
+  candidates.assign(largest.begin(), largest.end());
+  if (processes_) process_candidates(history, workspace);
+  const auto is_before = [](const TokenLogit& a, const TokenLogit& b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; };
+  if (is_greedy()) {
+    const TokenLogit best = *std::ranges::min_element(candidates, is_before);
+    return best.logit >= unseen && best.logit != kNotChosen ? std::optional(best.id) : std::nullopt;
+  }
   const auto k = static_cast<size_t>(*options_.top_k);
-  if (k == 0 || k >= largest.size()) return std::nullopt;
-  // Logits behind the last one may still have the quotient of the k-th, and would stay with it.
+  if (k == 0 || k >= candidates.size()) return std::nullopt;
+  std::ranges::nth_element(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(k - 1), is_before);
+  // What was not seen may still have the quotient of the k-th, and would stay with it.
   const double temperature = *options_.temperature;
-  if (!(at_temperature(largest.back().logit, temperature) < at_temperature(largest[k - 1].logit, temperature))) return std::nullopt;
-  workspace.candidates.assign(largest.begin(), largest.end());
-  std::ranges::sort(workspace.candidates, {}, &TokenLogit::id);
+  if (!(at_temperature(unseen, temperature) < at_temperature(candidates[k - 1].logit, temperature))) return std::nullopt;
+  std::ranges::sort(candidates, {}, &TokenLogit::id);
   workspace.row.clear();
-  for (const TokenLogit& candidate : workspace.candidates) workspace.row.push_back(candidate.logit);
+  for (const TokenLogit& candidate : candidates) workspace.row.push_back(candidate.logit);
   collect_candidates(workspace.row, workspace);
   const std::optional<size_t> index = choose_randomly(workspace.values, rng, workspace.filters);
   if (!index) throw Error(Code::kInternal, "a filter has removed the largest logit");
-  return workspace.candidates[static_cast<size_t>(workspace.ids[*index])].id;
+  return candidates[static_cast<size_t>(workspace.ids[*index])].id;
 }
 
 void Sampler::log_probs(std::span<const float> logits, const History& history, std::span<float> result, Workspace& workspace) const {

@@ -24,6 +24,7 @@ struct Workspace {
   std::vector<float> values;  // what is left of a row while it is sampled, in the order of the ids
   std::vector<TokenId> ids;
   std::vector<TokenLogit> candidates;  // in the order of the ids
+  std::vector<float> sparse;           // a row of -inf, but while candidates are in it
 
   void reserve(size_t vocab);  // so that rows of this size allocate nothing
 };
@@ -50,11 +51,12 @@ class Sampler {
   // can be chosen. `logits` has the size of the vocabulary.
   TokenId sample(std::span<const float> logits, const History& history, Rng& rng, Workspace& workspace) const;
 
-  // How many of the largest logits decide what sample() chooses without a constraint; 0: all of them may.
+  // How many of the largest logits decide, most of the time, what sample() chooses without a constraint; 0: all of them may.
   int n_candidates() const;
   // What sample() would choose from the row that these are the largest of, by logit and then by id, with all that equal the last of them.
   // Nothing, and no number drawn, if they do not decide it.
-  std::optional<TokenId> sample_candidates(std::span<const TokenLogit> largest, Rng& rng, Workspace& workspace) const;
+  std::optional<TokenId> sample_candidates(std::span<const TokenLogit> largest, const History& history, Rng& rng,
+                                           Workspace& workspace) const;
 
   // The log-probabilities that beams are scored by: log-softmax, process(), and again if renormalize_logits is set.
   void log_probs(std::span<const float> logits, const History& history, std::span<float> result, Workspace& workspace) const;
@@ -74,6 +76,9 @@ class Sampler {
 
  private:
   bool changes_logits() const;
+  bool only_lowers_logits() const;
+  bool favors_ends() const;
+  void process_candidates(const History& history, Workspace& workspace) const;
   bool is_allowed(TokenId id, const History& history) const;
   void keep_allowed(std::span<float> logits, const History& history) const;
   void penalize(std::span<float> logits, const History& history, Workspace& workspace) const;
@@ -86,6 +91,7 @@ class Sampler {
   SequenceBiases biases_;
   std::vector<std::vector<TokenId>> bad_words_;  // without single end tokens
   bool processes_;                               // some option changes logits before the choice
+  bool only_lowers_;                             // none makes one larger
 };
 
 }  // namespace kvik::sample

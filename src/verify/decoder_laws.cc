@@ -41,7 +41,7 @@ class Verifier {
         prompt_(options.prompt),
         book_(watch) {
     // The truth: every beginning of the prompt computed alone, in one run, from nothing.
-    for (size_t n = 1; n <= prompt_.size(); ++n) fresh_.push_back(logits_of(backend_, std::span(prompt_).first(n)));
+    for (size_t n = 1; n <= prompt_.size() && !book_.cancelled(); ++n) fresh_.push_back(logits_of(backend_, std::span(prompt_).first(n)));
   }
 
   std::vector<Law> run() {

@@ -1,7 +1,6 @@
 #include "verify/dequantize.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <string>
@@ -10,36 +9,33 @@
 #include "backend/native/execute/weight_choice.h"
 #include "backend/native/graph/outcome.h"
 #include "backend/native/stages.h"
-#include "kernels/cpu/quantise_block.h"
+#include "kernels/cpu/quantize_block.h"
 
 namespace kvik::laws {
 namespace {
 
-constexpr int64_t kBlock = 32;  // of weights that are quantized at load
-
 using Tensors = std::map<std::string, Tensor, std::less<>>;  // by the name of their initializer
 
 // Each block along k becomes what its codes stand for.
-void round_to_codes(std::span<float> values, const native::WeightPart& part, int bits) {
+void round_to_codes(std::span<float> values, const native::WeightPart& part, const cpu::BlockFormat& format) {
   const int64_t k_stride = part.n_major ? 1 : part.n, n_stride = part.n_major ? part.k : 1;
   float* const matrix = values.data() + std::max<int64_t>(part.slice, 0) * part.k * part.n;
-  std::array<float, kBlock> weights{};
-  std::array<int8_t, kBlock> codes{};
-  const int bias = bits == 4 ? 8 : 0;
+  std::vector<float> weights(static_cast<size_t>(format.block));
+  std::vector<int8_t> codes(weights.size());
+  const int bias = cpu::code_bias(format.bits);
   for (int64_t n = 0; n < part.n; ++n) {
-    for (int64_t first = 0; first < part.k; first += kBlock) {
-      const auto count = static_cast<size_t>(std::min(kBlock, part.k - first));
+    for (int64_t first = 0; first < part.k; first += format.block) {
+      const auto count = static_cast<size_t>(std::min<int64_t>(format.block, part.k - first));
       float* const block = matrix + n * n_stride + first * k_stride;
       for (size_t i = 0; i < count; ++i) weights[i] = block[static_cast<int64_t>(i) * k_stride];
-      const float scale = cpu::quantise_block(std::span(weights).first(count), bits, std::span(codes).first(count));
+      const float scale = cpu::quantize_block(std::span(weights).first(count), format.bits, std::span(codes).first(count));
       for (size_t i = 0; i < count; ++i) block[static_cast<int64_t>(i) * k_stride] = static_cast<float>(codes[i] - bias) * scale;
     }
   }
 }
 
-int bits_of(const native::ChosenWeight& chosen) {
-  if (!chosen.is_multiplied || chosen.as_stored) return 0;
-  return chosen.format == cpu::WeightFormat::kBlocks8 ? 8 : chosen.format == cpu::WeightFormat::kBlocks4 ? 4 : 0;
+bool is_quantized_at_load(const native::ChosenWeight& chosen) {
+  return chosen.is_multiplied && !chosen.as_stored && cpu::block_bits(chosen.format) > 0;
 }
 
 // False if a quantized weight of the plan is no initializer.
@@ -47,15 +43,14 @@ bool collect(const native::Plan& plan, native::WeightChoice choice, Tensors& rou
   const std::vector<native::ChosenWeight> chosen = native::choose_weights(plan, choice);
   std::set<std::pair<int, int64_t>> done;
   for (size_t i = 0; i < chosen.size(); ++i) {
-    const int bits = bits_of(chosen[i]);
-    if (bits == 0) continue;
+    if (!is_quantized_at_load(chosen[i])) continue;
     for (const native::WeightPart& part : plan.weights[i].parts) {
       const native::ModelTensor& stored = plan.tensors[static_cast<size_t>(part.value)];
       if (stored.expression != nullptr || part.quantization || !is_float(stored.data.dtype)) return false;
       if (!done.emplace(part.value, part.slice).second) continue;  // several ops read it
       Tensor& tensor = rounded[stored.name];
       if (!tensor.defined()) tensor = backend::cast_float(onnx::load(stored.data), DType::kF32);
-      round_to_codes(tensor.mutable_data<float>(), part, bits);
+      round_to_codes(tensor.mutable_data<float>(), part, native::blocks_of(chosen[i].format, part.k));
     }
   }
   return true;

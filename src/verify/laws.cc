@@ -26,7 +26,7 @@ void LawBook::measure(const std::string& name, const std::function<void()>& body
 }
 
 void LawBook::run(Law result, double tolerance, const std::function<void()>& body) {
-  if (watch_.cancelled && watch_.cancelled()) return;
+  if (cancelled()) return;
   current_ = std::move(result);
   tolerance_ = tolerance;
   try {
@@ -34,6 +34,11 @@ void LawBook::run(Law result, double tolerance, const std::function<void()>& bod
   } catch (const Error& e) { refute(e.what()); }
   if (watch_.on_law) watch_.on_law(current_);
   results_.push_back(std::move(current_));
+}
+
+bool LawBook::cancelled() {
+  cancelled_ = cancelled_ || (watch_.cancelled && watch_.cancelled());
+  return cancelled_;
 }
 
 void LawBook::refute(const std::string& detail) {

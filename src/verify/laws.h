@@ -34,6 +34,8 @@ class LawBook {
  public:
   explicit LawBook(Watch watch) : watch_(std::move(watch)) {}
 
+  bool cancelled();  // once true, always true
+
   // Tries one law, unless cancelled: `body` compares its cases. An Error thrown by it refutes the law. `tolerance` is the greatest
   // difference of two logits as a share of their standard deviation; 0: equal bits are required.
   void law(const std::string& name, double tolerance, const std::function<void()>& body);
@@ -53,6 +55,7 @@ class LawBook {
   void run(Law result, double tolerance, const std::function<void()>& body);
 
   Watch watch_;
+  bool cancelled_ = false;
   double tolerance_ = 0;
   Law current_;
   std::vector<Law> results_;

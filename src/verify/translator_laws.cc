@@ -39,7 +39,7 @@ class TranslatorVerifier {
     for (const Tensor& source : options.sources) {
       encoded_.push_back(backend_->encode({&source, 1}).front());
       fresh_.emplace_back();
-      for (size_t n = options.start.size(); n <= tokens_.size(); ++n) {
+      for (size_t n = options.start.size(); n <= tokens_.size() && !book_.cancelled(); ++n) {
         Sequence sequence = new_sequence(encoded_.size() - 1);
         fresh_.back().push_back(feed(sequence, tokens(0, n)));
       }

@@ -23,7 +23,7 @@ void expect_known_answers(const std::shared_ptr<backend::Backend>& backend, cons
   for (const DecoderCase& known : decoder.cases) {
     engine::Sequence sequence(backend, 0);
     ASSERT_EQ(sequence.append(known.prompt_ids), AppendStatus::kDone);
-    // Half precision and quantised activations round elsewhere in another runtime; there the ids must agree.
+    // Half precision and quantized activations round elsewhere in another runtime; there the ids must agree.
     const bool same_rounding = !decoder.by_onnx_runtime || backend->traits().name == "ort";
     for (size_t i = 0; same_rounding && i < known.logit_indices.size(); ++i) {
       EXPECT_NEAR(sequence.logits()[static_cast<size_t>(known.logit_indices[i])], known.logit_values[i], 2e-3) << decoder.name;
@@ -54,9 +54,7 @@ TEST_P(Decoders, GiveTheExpectedIdsOnTheReferenceEvaluator) {
   expect_known_answers(testing_support::open_reference(GetParam().folder), GetParam());
 }
 
-TEST_P(Decoders, GiveTheExpectedIdsNatively) {
-  expect_known_answers(testing_support::open_native(GetParam().folder), GetParam());
-}
+TEST_P(Decoders, GiveTheExpectedIdsNatively) { expect_known_answers(testing_support::open_native(GetParam().folder), GetParam()); }
 
 TEST_P(Decoders, GiveTheExpectedIdsOnOnnxRuntime) {
   const std::shared_ptr<backend::Backend> backend = testing_support::open_ort(GetParam().folder);

@@ -95,6 +95,15 @@ TEST(ThreadPool, SleepingThreadsWakeForTheNextJob) {
   }
 }
 
+TEST(ThreadPool, EndsRightAfterAJobThatSomeThreadsHaveNotSeen) {
+  std::atomic<int> n_run = 0;
+  for (int i = 0; i < 3000; ++i) {
+    ThreadPool pool(2 + i % 7);
+    for (int job = 0; job <= i % 3; ++job) pool.for_each(2, [&](int64_t) { ++n_run; });
+  }
+  EXPECT_EQ(n_run, 2 * 1000 * (1 + 2 + 3));
+}
+
 TEST(ThreadPool, RangesCoverEveryItemOnce) {
   ThreadPool pool(3);
   std::vector<int> hits(1003);

@@ -57,7 +57,7 @@ def test_the_table_puts_the_layers_on_one_line():
     done = run("inspect", "fable")
     assert done.returncode == 0
     assert "past_key_values.{0..7}.key/.value" in done.stdout
-    assert "\033" not in done.stdout  # no colours but on a terminal
+    assert "\033" not in done.stdout  # no colors but on a terminal
 
 
 @pytest.mark.parametrize(

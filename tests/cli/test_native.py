@@ -152,5 +152,13 @@ def test_profile_and_trace_say_where_the_time_goes(tmp_path):
     assert done.stdout == kvik("run", FABLE, "Once upon a time", "-n", 12, "--weights", "q8").stdout
 
 
+@pytest.mark.parametrize("model, weights, formats", [(FABLE, "q4", ["q4 256x512", "q6 256x4096"]), (ZOO / "llama-int8", "auto", ["int8 "])])
+def test_profile_names_the_format_of_each_matrix(model, weights, formats):
+    done = kvik("run", model, "--ids", "5,6,7", "-n", 2, "--weights", weights, "--profile")
+    assert done.returncode == 0, done.stderr
+    for name in formats:
+        assert f"\nmatmul {name}" in done.stderr
+
+
 def test_a_trace_that_cannot_be_written_is_an_error(tmp_path):
     assert "t.json" in refusal("run", FABLE, "Once", "-n", 2, "--trace", tmp_path / "missing" / "t.json")

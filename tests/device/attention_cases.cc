@@ -86,16 +86,7 @@ void build(Scenario& s, const AttentionShape& shape) {
     rule.roundings = s.put(std::vector<Rounding>{{0.01f, -1000.0f, 1000.0f, 0.01f}});
     rule.n_roundings = 1;
   }
-  attend.parts.spans_a_part = shape.spans_a_part;
-  attend.parts.n_parts = (most_keys + kSpanPositions * shape.spans_a_part - 1) / (kSpanPositions * shape.spans_a_part);
-  attend.parts.parts = s.room(int64_t{n} * shape.n_heads * attend.parts.n_parts * (2 + shape.value_dim) * 4);
-  s.add(attend);
-  s.add(MergeSpans{.rows = rows,
-                   .n_heads = shape.n_heads,
-                   .value_dim = shape.value_dim,
-                   .rule = rule,
-                   .parts = attend.parts,
-                   .out = s.output(n, shape.n_heads * shape.value_dim * 4)});
+  s.add_attention(attend, n, shape.spans_a_part, most_keys);
 }
 
 }  // namespace
@@ -116,6 +107,14 @@ std::vector<ScenarioCase> attention_cases() {
        .rows = 5,
        .group_rows = 4},
       {.name = "prompt", .starts = {0, 100}, .rows = 40, .group_rows = 16},
+      {.name = "prompt, heads of 128",
+       .n_heads = 6,
+       .n_kv_heads = 1,
+       .key_dim = 128,
+       .value_dim = 100,
+       .starts = {0, 450},
+       .rows = 70,
+       .group_rows = 64},
       {.name = "prompt row by row", .starts = {0, 100}, .rows = 40, .group_rows = 1},
       {.name = "groups of spans", .spans_a_part = 8, .starts = {1100}, .rows = 20, .group_rows = 8},
       {.name = "spans of many groups", .n_heads = 2, .n_kv_heads = 1, .key_dim = 32, .value_dim = 32, .starts = {2500, 1023}},

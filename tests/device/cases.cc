@@ -177,7 +177,9 @@ void add_movement(std::vector<ScenarioCase>& cases) {
                      const View words = s.output(1, 800);
                      std::vector<Patch> patches;
                      for (uint64_t i = 0; i < 50; ++i) patches.push_back({Address{static_cast<uint64_t>(words.base) + 16 * i}, i * i});
-                     s.add(Begin{s.put(patches), s.put(std::vector<int32_t>{50})});
+                     const std::vector<float> block = s.floats(4 * 700);
+                     const View copied = s.output(1, 4 * 4 * 700);
+                     s.add(Begin{copied.base, s.put(block), 4 * 4 * 700, s.put(patches), s.put(std::vector<int32_t>{50})});
                    }});
   for (const int n : {5, 700, 151936}) {
     cases.push_back({fmt::format("choose of {}", n), [n](Scenario& s) {
@@ -211,9 +213,11 @@ std::vector<ScenarioCase> matrix_cases() {
   };
   std::vector<ScenarioCase> cases;
   for (int f = 0; f < 6; ++f) {
-    for (const Shape shape : {Shape{1, 1, 1, 1}, Shape{40, 17, 3, 1}, Shape{256, 64, 8, 1}, Shape{700, 33, 16, 1}, Shape{1536, 48, 33, 1},
-                              Shape{2304, 80, 64, 1}, Shape{4500, 19, 5, 1}, Shape{1000, 3000, 2, 1}, Shape{300, 50, 7, 1},
-                              Shape{4100, 200, 1, 8}, Shape{96, 24, 4, 3}, Shape{288, 20, 150, 1}}) {
+    for (const Shape shape :
+         {Shape{1, 1, 1, 1}, Shape{40, 17, 3, 1}, Shape{256, 64, 8, 1}, Shape{700, 33, 16, 1}, Shape{1536, 48, 33, 1},
+          Shape{2304, 80, 64, 1}, Shape{4500, 19, 5, 1}, Shape{1000, 3000, 2, 1}, Shape{300, 50, 7, 1}, Shape{4100, 200, 1, 8},
+          Shape{96, 24, 4, 3}, Shape{288, 20, 150, 1}, Shape{1504, 300, 9, 1}, Shape{4500, 24, 16, 1}, Shape{544, 400, 65, 1},
+          Shape{4700, 24, 128, 1}, Shape{300, 130, 200, 1}, Shape{2080, 20, 256, 1}, Shape{100, 40, 513, 1}}) {
       cases.push_back(
           {fmt::format("matrix {} {}x{} by {} rows of {}", kNames[f], shape.k, shape.n, shape.rows, shape.parts), [f, shape](Scenario& s) {
              const auto format = static_cast<WeightFormat>(f);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "kernels/cpu/pack.h"
+#include "kernels/device/order.h"
 #include "tensor/small_float.h"
 
 namespace kvik::testing_support {
@@ -22,6 +23,20 @@ std::vector<float> Scenario::floats(int64_t n, float scale) {
   for (float& value : values)
     value = often(random_) == 0 ? 0.0f : scale * std::ldexp(normal(random_), often(random_) < 8 ? exponent(random_) : 0);
   return values;
+}
+
+void Scenario::add_attention(Attend attend, int n, int spans_a_part, int most_keys) {
+  const int positions = kSpanPositions * spans_a_part, value_dim = attend.layout.value_dim;
+  attend.parts.spans_a_part = spans_a_part;
+  attend.parts.n_parts = (most_keys + positions - 1) / positions;
+  attend.parts.parts = room(int64_t{n} * attend.n_heads * attend.parts.n_parts * (2 + value_dim) * 4);
+  add(attend);
+  add(MergeSpans{.rows = attend.rows,
+                 .n_heads = attend.n_heads,
+                 .value_dim = value_dim,
+                 .rule = attend.rule,
+                 .parts = attend.parts,
+                 .out = output(n, attend.n_heads * value_dim * 4)});
 }
 
 int Scenario::integer(int least, int most) { return std::uniform_int_distribution<int>(least, most)(random_); }

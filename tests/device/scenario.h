@@ -51,6 +51,9 @@ class Scenario {
   device::Weights weights(device::WeightFormat format, int64_t k, int64_t n);
 
   void add(const device::Step& step) { steps_.push_back(step); }
+  // The attention of n rows and the merge of its spans, which is an output.
+  void add_attention(device::Attend attend, int n, int spans_a_part, int most_keys);
+  const std::vector<device::Step>& steps() const { return steps_; }
   // What the outputs hold afterwards.
   std::vector<uint32_t> run(const HowToRun& how);
 
@@ -75,6 +78,9 @@ struct ScenarioCase {
 std::vector<ScenarioCase> row_step_cases();
 std::vector<ScenarioCase> matrix_cases();
 std::vector<ScenarioCase> attention_cases();
+std::vector<ScenarioCase> decode_cases();
+std::vector<ScenarioCase> chain_cases();
+std::vector<ScenarioCase> fused_cases();
 
 std::vector<uint32_t> run_on(device::Device& device, const ScenarioCase& scenario, const HowToRun& how = {});
 // Of the words that differ, where all NaNs are alike: how many, and the first.

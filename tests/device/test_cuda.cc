@@ -24,7 +24,7 @@ std::shared_ptr<Device> open_gpu(cuda::CudaOptions options = {}) {
 
 std::vector<ScenarioCase> all_cases() {
   std::vector<ScenarioCase> cases = row_step_cases();
-  for (auto* more : {&matrix_cases, &attention_cases})
+  for (auto* more : {&matrix_cases, &attention_cases, &decode_cases, &chain_cases, &fused_cases})
     for (ScenarioCase& one : more()) cases.push_back(std::move(one));
   return cases;
 }
@@ -51,6 +51,32 @@ TEST(Cuda, AttentionHasTheBitsOfTheDefinition) {
   expect_equal_bits(host, *gpu, attention_cases());
 }
 
+// Recorded, so that rotary, append, attention and merging are one launch.
+TEST(Cuda, DecodeAttentionHasTheBitsOfTheDefinition) {
+  const auto gpu = OPEN_GPU();
+  HostDevice host;
+  expect_equal_bits(host, *gpu, decode_cases(), {.recorded = true});
+}
+
+TEST(Cuda, ChainsOfRowStepsHaveTheBitsOfTheDefinition) {
+  const auto gpu = OPEN_GPU();
+  HostDevice host;
+  expect_equal_bits(host, *gpu, chain_cases(), {.recorded = true});
+}
+
+TEST(Cuda, FusedProductsHaveTheBitsOfTheDefinition) {
+  const auto gpu = OPEN_GPU();
+  HostDevice host;
+  expect_equal_bits(host, *gpu, fused_cases(), {.recorded = true, .replays = 2});
+}
+
+TEST(Cuda, FusedProductsHaveTheBitsOfStepsAlone) {
+  const auto gpu = OPEN_GPU();
+  const auto plain = OPEN_GPU({.fuses_products = false});
+  for (const ScenarioCase& one : fused_cases())
+    EXPECT_EQ(difference(run_on(*gpu, one, {.recorded = true}), run_on(*plain, one, {.recorded = true})), "") << one.name;
+}
+
 TEST(Cuda, RecordedStepsHaveTheBitsOfPlainLaunches) {
   const auto gpu = OPEN_GPU();
   expect_equal_bits(*gpu, *gpu, all_cases(), {.recorded = true, .replays = 3});
@@ -66,7 +92,8 @@ TEST(Cuda, FewMultiprocessorsHaveTheBitsOfAll) {
 
 TEST(Cuda, StepsInLaunchesOfTheirOwnHaveTheBitsOfMergedOnes) {
   const auto gpu = OPEN_GPU();
-  const auto plain = OPEN_GPU({.merges_rows = false, .overlaps = false});
+  const auto plain =
+      OPEN_GPU({.merges_rows = false, .wide_products = false, .fuses_attention = false, .chains_rows = false, .overlaps = false});
   for (const ScenarioCase& one : all_cases())
     EXPECT_EQ(difference(run_on(*gpu, one, {.recorded = true}), run_on(*plain, one, {.recorded = true})), "") << one.name;
 }
@@ -76,7 +103,7 @@ TEST(Cuda, RowsHaveTheSameBitsAloneAndInEveryColumnOfABatch) {
   const auto gpu = OPEN_GPU();
   for (const auto format : {device::WeightFormat::kF16, device::WeightFormat::kQ8, device::WeightFormat::kQ4, device::WeightFormat::kF32}) {
     for (const int64_t k : {1536, 8960}) {
-      constexpr int kMost = 70;
+      constexpr int kMost = 300;
       constexpr int64_t kColumns = 1536;
       const int planes = format == device::WeightFormat::kF32 ? 2 : 1;
       Scenario memory(*gpu, 7);
@@ -95,8 +122,8 @@ TEST(Cuda, RowsHaveTheSameBitsAloneAndInEveryColumnOfABatch) {
         return s.run({.recorded = true});
       };
       const std::vector<uint32_t> all = product(0, kMost);
-      for (const int n : {1, 2, 7, 9, 16, 31, 64}) {
-        for (int first = 0; first + n <= kMost; first += n == 1 ? 1 : 5) {
+      for (const int n : {1, 2, 7, 9, 16, 31, 64, 65, 128, 200}) {
+        for (int first = 0; first + n <= kMost; first += n == 1 ? 3 : 23) {
           const std::vector<uint32_t> some = product(first, n);
           const std::span same(all.data() + first * kColumns, some.size());
           ASSERT_EQ(difference(same, some), "") << n << " rows from " << first << " on, k " << k << ", format " << static_cast<int>(format);

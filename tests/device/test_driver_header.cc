@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "kernels/cuda/driver.h"
+#include "kernels/cuda/launches.h"
 
 #if __has_include(<cuda.h>)
 #include <cuda.h>
@@ -34,11 +35,15 @@ EXPECT_SAME(allocate_host, cuMemHostAlloc);
 EXPECT_SAME(free_host, cuMemFreeHost);
 EXPECT_SAME(copy_to_device, cuMemcpyHtoDAsync_v2);
 EXPECT_SAME(copy_to_host, cuMemcpyDtoHAsync_v2);
-EXPECT_SAME(copy_on_device, cuMemcpyDtoDAsync_v2);
+EXPECT_SAME(copy, cuMemcpyAsync);
 EXPECT_SAME(set_bytes, cuMemsetD8Async);
 EXPECT_SAME(stream_create, cuStreamCreate);
 EXPECT_SAME(stream_destroy, cuStreamDestroy_v2);
 EXPECT_SAME(stream_wait, cuStreamSynchronize);
+EXPECT_SAME(event_create, cuEventCreate);
+EXPECT_SAME(event_destroy, cuEventDestroy_v2);
+EXPECT_SAME(event_record, cuEventRecord);
+EXPECT_SAME(event_elapsed, cuEventElapsedTime_v2);
 EXPECT_SAME(capture_begin, cuStreamBeginCapture_v2);
 EXPECT_SAME(capture_end, cuStreamEndCapture);
 EXPECT_SAME(graph_instantiate, cuGraphInstantiateWithFlags);
@@ -49,6 +54,7 @@ EXPECT_SAME(module_load, cuModuleLoadData);
 EXPECT_SAME(module_unload, cuModuleUnload);
 EXPECT_SAME(module_function, cuModuleGetFunction);
 EXPECT_SAME(function_set, cuFuncSetAttribute);
+EXPECT_SAME(encode_map, cuTensorMapEncodeTiled);
 EXPECT_SAME(launch, cuLaunchKernelEx);
 
 TEST(CudaDriver, IsDeclaredAsTheToolkitDeclaresIt) {
@@ -66,7 +72,12 @@ TEST(CudaDriver, IsDeclaredAsTheToolkitDeclaresIt) {
   EXPECT_EQ(kSharedBytes, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   EXPECT_EQ(kDynamicSharedBytes, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
   EXPECT_EQ(kSharedCarveout, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
+  EXPECT_EQ(kClusterDimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
   EXPECT_EQ(kProgrammaticSerialization, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  EXPECT_EQ(kMapFloat16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
+  EXPECT_EQ(kMapSwizzle128, CU_TENSOR_MAP_SWIZZLE_128B);
+  EXPECT_EQ(kMapPromotion256, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
+  EXPECT_EQ(sizeof(TensorMap), sizeof(CUtensorMap));
 }
 
 }  // namespace

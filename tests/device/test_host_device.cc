@@ -65,8 +65,9 @@ TEST(Units, KeepTheWeightsOfTheCpusPacking) {
   ThreadPool pool(1);
   for (const cpu::WeightLayout& packing :
        {cpu::float_layout(cpu::WeightFormat::kF32, kK, kN), cpu::float_layout(cpu::WeightFormat::kF16, kK, kN),
-        cpu::float_layout(cpu::WeightFormat::kBF16, kK, kN), cpu::block_layout({8, 32}, kK, kN), cpu::block_layout({4, 32}, kK, kN),
-        cpu::block_layout({4, 64, cpu::ScaleFormat::kF32}, kK, kN), cpu::block_layout({8, 16, cpu::ScaleFormat::kF32}, kK, kN)}) {
+        cpu::float_layout(cpu::WeightFormat::kBF16, kK, kN), cpu::block_layout({8, 32}, kK, kN), cpu::block_layout({6, 32}, kK, kN),
+        cpu::block_layout({4, 32}, kK, kN), cpu::block_layout({4, 64, cpu::ScaleFormat::kF32}, kK, kN),
+        cpu::block_layout({8, 16, cpu::ScaleFormat::kF32}, kK, kN)}) {
     const cpu::Weights packed = cpu::pack(pool, source, packing);
     const WeightFormat format = *device::unit_format(packing);
     const device::UnitLayout layout = device::unit_layout(format, kK, kN);
@@ -97,6 +98,27 @@ TEST(Units, ARangeOfTilesIsPackedAsInTheWhole) {
   device::pack_units(source, layout, {0, layout.n_tiles}, whole.data(), scales);
   device::pack_units(source, layout, {2, 3}, tile.data(), scales);
   EXPECT_EQ(std::memcmp(tile.data(), whole.data() + 2 * tile.size(), tile.size()), 0);
+}
+
+// In both orders, and with a k and an n that end inside of a word and of a tile.
+TEST(Units, OfHalvesAreThoseOfTheCpusPacking) {
+  constexpr int64_t kK = 101, kN = 37;
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal(0.0f, 0.1f);
+  std::vector<Half> matrix(kK * kN);
+  for (Half& x : matrix) x = Half(normal(random));
+  ThreadPool pool(1);
+  const device::UnitLayout layout = device::unit_layout(WeightFormat::kF16, kK, kN);
+  for (const bool n_major : {false, true}) {
+    const cpu::FloatSource source{DType::kF16, matrix.data(), kK, kN, n_major};
+    const cpu::Weights packed = cpu::pack(pool, source, cpu::float_layout(cpu::WeightFormat::kF16, kK, kN));
+    std::vector<std::byte> expected(static_cast<size_t>(layout.size_bytes)), units(expected.size(), std::byte{0xff});
+    std::vector<float> scales(kN), no_scales(kN);
+    device::pack_units(packed.view, layout, {0, layout.n_tiles}, expected.data(), scales);
+    device::pack_units(source, layout, {0, layout.n_tiles}, units.data(), no_scales);
+    EXPECT_EQ(std::memcmp(units.data(), expected.data(), units.size()), 0) << n_major;
+    EXPECT_EQ(no_scales, std::vector<float>(kN, 1.0f));
+  }
 }
 
 struct FunctionCase {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <atomic>
+#include <climits>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <string>
 
@@ -28,14 +30,22 @@ struct Log {
 
 class ScriptedBackend final : public backend::Backend {
  public:
-  ScriptedBackend(Log& log, int most_sources) : log_(log), most_sources_(most_sources) {
+  // `most_positions`: that all caches hold together.
+  ScriptedBackend(Log& log, int most_sources, int most_positions = INT_MAX)
+      : log_(log), most_sources_(most_sources), most_positions_(most_positions) {
     traits_.exact = traits_.exact_sources = traits_.needs_source = true;
     traits_.vocab = 16;
   }
 
   struct Length final : backend::Cache {
+    explicit Length(std::atomic<int>& count) : n(count) {}
+    ~Length() override { grow(-n_positions); }
+    Length(const Length&) = delete;
+    Length& operator=(const Length&) = delete;
     int length() const override { return n_positions; }
     size_t size_bytes() const override { return 0; }
+    void grow(int by) { n_positions += by, n += by; }
+    std::atomic<int>& n;
     int n_positions = 0;
   };
   struct CountedSource final : backend::Source {
@@ -47,14 +57,16 @@ class ScriptedBackend final : public backend::Backend {
 
   const backend::Traits& traits() const override { return traits_; }
   int preferred_chunk() const override { return 64; }
-  std::unique_ptr<backend::Cache> new_cache(std::shared_ptr<const backend::Source>, int) override { return std::make_unique<Length>(); }
+  std::unique_ptr<backend::Cache> new_cache(std::shared_ptr<const backend::Source>, int) override {
+    return std::make_unique<Length>(n_positions);
+  }
   bool can_continue(const backend::Cache&, int) const override { return true; }
   std::unique_ptr<backend::Cache> fork(const backend::Cache& cache) override {
-    auto copy = std::make_unique<Length>();
-    copy->n_positions = cache.length();
+    auto copy = std::make_unique<Length>(n_positions);
+    copy->grow(cache.length());
     return copy;
   }
-  void rewind(backend::Cache& cache, int length) override { static_cast<Length&>(cache).n_positions = length; }
+  void rewind(backend::Cache& cache, int length) override { static_cast<Length&>(cache).grow(length - cache.length()); }
   std::vector<Tensor> contents(const backend::Cache&) override { return {}; }
   std::unique_ptr<backend::Cache> restore(std::span<const TokenId>, std::span<const Tensor>) override { return nullptr; }
 
@@ -72,19 +84,20 @@ class ScriptedBackend final : public backend::Backend {
 
   backend::RunStatus run(std::span<const backend::Row> rows, std::span<backend::Cache* const> caches, backend::Logits& logits) override {
     log_.add("run");
+    if (n_positions + static_cast<int>(rows.size()) > most_positions_) return backend::RunStatus::kNoMemory;
     int n = 0;
     for (const backend::Row& row : rows) n += row.wants_logits ? 1 : 0;
     logits.resize(n, traits_.vocab);
-    for (int i = 0; i < n; ++i) std::ranges::fill(logits.row(i), 0.0f);
-    for (const backend::Row& row : rows) ++static_cast<Length*>(caches[static_cast<size_t>(row.sequence)])->n_positions;
+    for (int i = 0; i < n; ++i) std::ranges::fill(logits.writable_row(i), 0.0f);
+    for (const backend::Row& row : rows) static_cast<Length*>(caches[static_cast<size_t>(row.sequence)])->grow(1);
     return backend::RunStatus::kDone;
   }
 
-  std::atomic<int> n_sources = 0;  // alive
+  std::atomic<int> n_sources = 0, n_positions = 0;  // alive
 
  private:
   Log& log_;
-  int most_sources_;
+  int most_sources_, most_positions_;
   backend::Traits traits_;
 };
 
@@ -154,7 +167,7 @@ class TextsRequest final : public ScriptedRequest {
   size_t n_texts_, n_rows_, n_begun_ = 0;
 };
 
-// Sources, each of which gets some tokens.
+// Sources, each of which gets some tokens: drawn, so that each draw is another one.
 class SourcesRequest final : public ScriptedRequest {
  public:
   SourcesRequest(std::shared_ptr<Decoder> decoder, size_t n_sources, size_t n_tokens, int64_t n_rows = 3)
@@ -167,16 +180,21 @@ class SourcesRequest final : public ScriptedRequest {
     SampleOptions options;
     options.prompt_length = 1;
     options.stop.max_length = 1 + n_tokens_;
-    const auto sampler = std::make_shared<sample::Sampler>(Sampling{}, sample::TokenRules{16, {}, {}});
+    options.stream = part.index;
+    const auto sampler = std::make_shared<sample::Sampler>(Sampling{.temperature = 1.0}, sample::TokenRules{16, {}, {}});
     Stream stream(Sequence(decoder_, 0, part.source), std::make_unique<SampleStrategy>(sampler, std::move(options)));
     stream.branches.front().push(1);
     return stream;
   }
   void generated(const Part&) override { ++n_generated; }
-  void finished(const Part& part) override { found.push_back(part.stream->strategy->targets().front().ids.size()); }
+  void finished(const Part& part) override {
+    ids[part.index] = part.stream->strategy->targets().front().ids;
+    found.push_back(ids[part.index].size());
+  }
 
   std::atomic<size_t> n_generated = 0;
-  std::vector<size_t> found;  // tokens of each source that has finished
+  std::vector<size_t> found;                   // tokens of each source that has finished
+  std::map<size_t, std::vector<TokenId>> ids;  // by source
 
  private:
   std::shared_ptr<Decoder> decoder_;

@@ -1,4 +1,5 @@
 #include <gmock/gmock.h>
+#include <numeric>
 
 #include "engine/scripted.h"
 
@@ -39,10 +40,11 @@ TEST(PromptShare, GrowsAgainUpToWhatTheBackendPrefers) {
 
 class SchedulerTest : public testing::Test {
  protected:
-  // A scheduler with room for so many sources at a time.
-  Scheduler& start(int most_sources = 100, SchedulerLimits limits = {}) {
+  // A scheduler with room for so many sources and positions at a time.
+  Scheduler& start(int most_sources = 100, SchedulerLimits limits = {}, int most_positions = INT_MAX) {
     limits.reuse_sources = false;
-    backend_ = std::make_shared<ScriptedBackend>(log_, most_sources);
+    scheduler_.reset();
+    backend_ = std::make_shared<ScriptedBackend>(log_, most_sources, most_positions);
     decoder_ = std::make_shared<Decoder>(backend_);
     return scheduler_.emplace(decoder_, limits);
   }
@@ -52,12 +54,18 @@ class SchedulerTest : public testing::Test {
   std::shared_ptr<SourcesRequest> sources(size_t n_sources, size_t n_tokens, int64_t n_rows = 3) const {
     return std::make_shared<SourcesRequest>(decoder_, n_sources, n_tokens, n_rows);
   }
-  std::vector<size_t> embedded_rows() {
-    std::vector<size_t> rows;
+  // Of events of a kind: "embed", "encode".
+  std::vector<size_t> numbers_of(const std::string& kind) {
+    std::vector<size_t> numbers;
     for (const std::string& event : log_.read()) {
-      if (event.starts_with("embed ")) rows.push_back(std::stoul(event.substr(6)));
+      if (event.starts_with(kind + " ")) numbers.push_back(std::stoul(event.substr(kind.size() + 1)));
     }
-    return rows;
+    return numbers;
+  }
+  std::vector<size_t> embedded_rows() { return numbers_of("embed"); }
+  size_t n_encoded() {
+    const std::vector<size_t> numbers = numbers_of("encode");
+    return std::accumulate(numbers.begin(), numbers.end(), size_t{0});
   }
 
   Log log_;
@@ -120,6 +128,26 @@ TEST_F(SchedulerTest, ASourceWithoutMemoryWaitsForTheEndOfAnother) {
   }
   EXPECT_GT(scheduler.load().preempted, 0);
   EXPECT_EQ(backend_->n_sources, 0);
+}
+
+// The source is freed with the cache, and the stream goes on behind its last token: every token is drawn once, from its own random number.
+TEST_F(SchedulerTest, AStreamThatWasPreemptedKeepsEveryTokenItHad) {
+  const auto run = [&](int most_positions) {
+    Scheduler& scheduler = start(100, {}, most_positions);
+    const size_t n_before = n_encoded();
+    const auto request = sources(4, 30);
+    scheduler.submit(request);
+    request->wait();
+    EXPECT_EQ(request->error, nullptr);
+    EXPECT_EQ(request->n_generated, 4u * 30u);
+    EXPECT_EQ(scheduler.load().preempted > 0, most_positions < 4 * 30);
+    EXPECT_EQ(n_encoded() - n_before, 4u + static_cast<size_t>(scheduler.load().preempted)) << "a source that waits is not kept";
+    EXPECT_EQ(backend_->n_positions, 0);
+    return request->ids;
+  };
+  const auto expected = run(INT_MAX);
+  ASSERT_NE(expected.at(0), expected.at(1)) << "greedy tokens would be chosen again as they were";
+  for (const int most_positions : {32, 50, 64, 100}) EXPECT_EQ(run(most_positions), expected) << most_positions;
 }
 
 TEST_F(SchedulerTest, ASourceForWhichThereIsNeverMemoryFailsAndNoOtherDoes) {

@@ -50,7 +50,7 @@ class MadeUpBackend final : public backend::Backend {
       ++static_cast<Length*>(caches[static_cast<size_t>(row.sequence)])->n_positions;
       if (!row.wants_logits) continue;
       auto state = static_cast<uint32_t>(row.token * 7919 + row.position + 1);
-      for (float& logit : logits.row(n++)) {
+      for (float& logit : logits.writable_row(n++)) {
         state = state * 1664525u + 1013904223u;
         logit = row.token == kBroken ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(state >> 12) * 0x1p-17f;
       }

@@ -58,7 +58,7 @@ TEST(Math, EveryFunctionGivesTheSameBitsOnEveryInstructionSet) {
   }
 }
 
-TEST(Math, AValueDoesNotDependOnItsNeighbours) {
+TEST(Math, AValueDoesNotDependOnItsNeighbors) {
   std::vector<float> x = all_kinds_of_floats();
   x.resize(3001);
   for (int op = 0; op < kUnaryCount; ++op)

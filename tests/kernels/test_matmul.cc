@@ -3,8 +3,10 @@
 #include <functional>
 
 #include "base/aligned_buffer.h"
+#include "kernels/cpu/block_codec.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/emulated_amx.h"
 #include "kernels/support.h"
 #include "kvik/error.h"
 
@@ -35,6 +37,12 @@ std::vector<float> run_rows(const Case& c, const CpuKernels& kernels, int64_t ro
   return out;
 }
 
+std::vector<const CpuKernels*> tested_tables() {
+  std::vector<const CpuKernels*> tables(available().begin(), available().end());
+  if (emulated_amx() != nullptr) tables.push_back(emulated_amx());
+  return tables;
+}
+
 // The law: every table, number of rows and split of the panels gives the bits of the scalar table, row by row. Returns those.
 std::vector<float> expect_one_result(const Case& c) {
   Numbers numbers(11);
@@ -42,7 +50,7 @@ std::vector<float> expect_one_result(const Case& c) {
   const std::vector<float> expected = run_rows(c, judge(), 1, 0, nullptr), with_bias = run_rows(c, judge(), 1, 0, bias.data());
   for (float v : expected) EXPECT_FALSE(v == kUntouched);
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(same_bits(with_bias[i], expected[i] + bias[i % static_cast<size_t>(c.n)]));
-  for (const CpuKernels* kernels : available()) {
+  for (const CpuKernels* kernels : tested_tables()) {
     for (int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 22, 35}) {
       const int64_t cut = numbers.below(static_cast<uint32_t>(c.layout.n_panels + 1));
       EXPECT_TRUE(same_bits(run_rows(c, *kernels, rows, cut, nullptr), expected))
@@ -96,21 +104,22 @@ void check_float_rows(const std::string& name, const Weights& w, Numbers& number
       c, w.view, out, [&](int64_t row, int64_t i) { return static_cast<double>(x[static_cast<size_t>(row * k + i)]); }, 3e-6);
 }
 
-// Each table quantises for itself: that too must give one result.
-void check_quantised_rows(const std::string& name, const Weights& w, Numbers& numbers) {
+// Each table quantizes for itself: that too must give one result.
+void check_quantized_rows(const std::string& name, const Weights& w, Numbers& numbers) {
   const int64_t k = w.view.layout.k, n = w.view.layout.n;
   const std::vector<float> x = difficult_rows(numbers, kRows, k);
-  AlignedBuffer memory(quantised_bytes(kRows, k));
-  const QuantisedRows rows = quantised_rows(memory.data(), kRows, k);
+  AlignedBuffer memory(quantized_bytes(kRows, k));
+  const QuantizedRows rows = quantized_rows(memory.data(), kRows, k, row_block_steps(w.view.layout));
   const Case c{name, w.view.layout,
                [&](const CpuKernels& kernels, int64_t first, int64_t n_rows, const MatmulOut& out, PanelRange range) {
-                 for (int64_t r = first; r < first + n_rows; ++r) kernels.quantise_row(x.data() + r * k, rows, r, 0, rows.n_steps);
-                 kernels.matmul_quantised(w.view, rows_from(rows, first, n_rows), out, range);
+                 for (int64_t r = first; r < first + n_rows; ++r) kernels.quantize_row(x.data() + r * k, rows, r);
+                 kernels.matmul_quantized(w.view, rows_from(rows, first, n_rows), out, range);
                },
                k, n};
   const std::vector<float> out = expect_one_result(c);
   const auto at = [&](int64_t row, int64_t i) {
-    return static_cast<double>(rows.q[row * rows.n_steps * 32 + i]) * static_cast<double>(rows.scale[row * rows.n_steps + i / 32]);
+    const float scale = rows.scale[row * rows.n_blocks + i / (32 * rows.block_steps)];
+    return static_cast<double>(rows.q[row * rows.n_steps * 32 + i]) * static_cast<double>(scale);
   };
   expect_right(c, w.view, out, at, 3e-6);
 }
@@ -133,10 +142,11 @@ std::vector<BlockFormat> own_formats() {
     for (int block : {32, 64, 128}) formats.push_back({bits, block, ScaleFormat::kF16, false});
     for (int block : {16, 32, 128}) formats.push_back({bits, block, ScaleFormat::kF32, false});
   }
+  for (int block : {32, 64, 128}) formats.push_back({6, block, ScaleFormat::kF16, false});
   return formats;
 }
 
-TEST(Matmul, QuantisedWeightsGiveOneResultOnEveryPath) {
+TEST(Matmul, QuantizedWeightsGiveOneResultOnEveryPath) {
   ThreadPool pool(1);
   Numbers numbers;
   for (const Shape& s : kShapes) {
@@ -144,9 +154,33 @@ TEST(Matmul, QuantisedWeightsGiveOneResultOnEveryPath) {
     for (const BlockFormat& format : own_formats()) {
       const Weights packed = pack(pool, FloatSource{DType::kF32, w.data(), s.k, s.n, true}, block_layout(format, s.k, s.n));
       const std::string name = "blocks of " + std::to_string(format.block) + ", bits " + std::to_string(format.bits);
-      check_quantised_rows(name, packed, numbers);
+      check_quantized_rows(name, packed, numbers);
       check_float_rows(name + ", f32 rows", packed, numbers);
     }
+  }
+}
+
+// The largest codes and rows: sums of 6-bit products just fit 16 bits.
+TEST(Matmul, TheLargestSixBitCodesDoNotOverflow) {
+  ThreadPool pool(1);
+  Numbers numbers;
+  const int64_t k = 96, n = 20;
+  const std::vector<float> w(static_cast<size_t>(k * n), 1.0f);
+  Weights packed = pack(pool, FloatSource{DType::kF32, w.data(), k, n, true}, block_layout({.bits = 6}, k, n));
+  const WeightLayout& layout = packed.view.layout;
+  for (int64_t panel = 0; panel < layout.n_panels; ++panel)
+    for (int64_t b = 0; b < layout.n_blocks; ++b)
+      std::fill_n(&packed.memory.data()[block_place(layout, panel, b).bytes_offset], layout.block_bytes, std::byte{255});
+  check_quantized_rows("all codes 63", packed, numbers);
+  AlignedBuffer memory(quantized_bytes(1, k));
+  const QuantizedRows rows = quantized_rows(memory.data(), 1, k, 1);
+  const std::vector<float> x(static_cast<size_t>(k), 1.0f);
+  for (const CpuKernels* kernels : available()) {
+    std::vector<float> out(static_cast<size_t>(n)), column(static_cast<size_t>(k));
+    kernels->quantize_row(x.data(), rows, 0);
+    kernels->matmul_quantized(packed.view, rows, {out.data(), n, nullptr}, {0, layout.n_panels});
+    unpack_column(packed.view, 3, column.data());
+    EXPECT_NEAR(out[3], static_cast<float>(k) * column[0], 1e-3f * static_cast<float>(k) * std::fabs(column[0])) << kernels->name;
   }
 }
 
@@ -188,7 +222,7 @@ TEST(Matmul, MatMulNBitsTensorsAreTakenAsTheyAre) {
             ASSERT_TRUE(same_bits(from_file, from_packed)) << bits << " bits, block " << block << ", column " << n;
           }
           const std::string name = "nbits " + std::to_string(bits) + " block " + std::to_string(block);
-          check_quantised_rows(name, packed, numbers);
+          check_quantized_rows(name, packed, numbers);
           check_float_rows(name + ", f32 rows", packed, numbers);
         }
 }
@@ -213,7 +247,7 @@ TEST(Matmul, IntegerProductsAreThoseOfMatMulInteger) {
       const ByteRows rows = byte_rows(memory.data(), kRows, s.k);
       const Case c{"channels", packed.view.layout,
                    [&](const CpuKernels& kernels, int64_t first, int64_t n, const MatmulOut& out, PanelRange range) {
-                     for (int64_t r = first; r < first + n; ++r) kernels.quantise_bytes_row(x.data() + r * s.k, rows, r);
+                     for (int64_t r = first; r < first + n; ++r) kernels.quantize_bytes_row(x.data() + r * s.k, rows, r);
                      kernels.matmul_bytes(packed.view, rows_from(rows, first, n), out, range);
                    },
                    s.k, s.n};
@@ -231,7 +265,7 @@ TEST(Matmul, IntegerProductsAreThoseOfMatMulInteger) {
 }
 
 // As QuantizeLinear does it; what the scale does not reach is clipped.
-TEST(Matmul, RowsOfAFixedScaleAreQuantisedByItOnEveryPath) {
+TEST(Matmul, RowsOfAFixedScaleAreQuantizedByItOnEveryPath) {
   Numbers numbers;
   const int64_t k = 70;
   const std::vector<float> x = difficult_rows(numbers, kRows, k);
@@ -241,7 +275,7 @@ TEST(Matmul, RowsOfAFixedScaleAreQuantisedByItOnEveryPath) {
   rows.fixed_zero_point = 100;
   for (const CpuKernels* kernels : available()) {
     for (int64_t row = 0; row < kRows; ++row) {
-      kernels->quantise_bytes_row(x.data() + row * k, rows, row);
+      kernels->quantize_bytes_row(x.data() + row * k, rows, row);
       EXPECT_EQ(rows.scale[row], 0.02f);
       EXPECT_EQ(rows.zero_point[row], 100);
       int32_t sum = 0;
@@ -255,7 +289,7 @@ TEST(Matmul, RowsOfAFixedScaleAreQuantisedByItOnEveryPath) {
   }
 }
 
-TEST(Matmul, ARowThatHoldsNanGivesNanAndItsNeighboursDoNot) {
+TEST(Matmul, ARowThatHoldsNanGivesNanAndItsNeighborsDoNot) {
   ThreadPool pool(1);
   Numbers numbers;
   const int64_t k = 70, n = 20;
@@ -264,12 +298,12 @@ TEST(Matmul, ARowThatHoldsNanGivesNanAndItsNeighboursDoNot) {
   x[static_cast<size_t>(k + 40)] = std::nanf("");
   const FloatSource source{DType::kF32, w.data(), k, n, false};
   const Weights q8 = pack(pool, source, block_layout({}, k, n)), f32 = pack(pool, source, float_layout(WeightFormat::kF32, k, n));
-  AlignedBuffer memory(quantised_bytes(3, k));
-  const QuantisedRows rows = quantised_rows(memory.data(), 3, k);
+  AlignedBuffer memory(quantized_bytes(3, k));
+  const QuantizedRows rows = quantized_rows(memory.data(), 3, k, 1);
   for (const CpuKernels* kernels : available()) {
     std::vector<float> out(static_cast<size_t>(3 * n)), exact(out);
-    for (int64_t r = 0; r < 3; ++r) kernels->quantise_row(x.data() + r * k, rows, r, 0, rows.n_steps);
-    kernels->matmul_quantised(q8.view, rows, {out.data(), n, nullptr}, {0, q8.view.layout.n_panels});
+    for (int64_t r = 0; r < 3; ++r) kernels->quantize_row(x.data() + r * k, rows, r);
+    kernels->matmul_quantized(q8.view, rows, {out.data(), n, nullptr}, {0, q8.view.layout.n_panels});
     kernels->matmul(f32.view, {x.data(), k, 3}, {exact.data(), n, nullptr}, {0, f32.view.layout.n_panels});
     for (int64_t i = 0; i < 3 * n; ++i) {
       EXPECT_EQ(std::isnan(out[static_cast<size_t>(i)]), i / n == 1);

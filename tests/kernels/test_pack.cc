@@ -2,7 +2,7 @@
 
 #include "base/hash.h"
 #include "kernels/cpu/pack.h"
-#include "kernels/cpu/quantise_block.h"
+#include "kernels/cpu/quantize_block.h"
 #include "kernels/support.h"
 #include "kvik/error.h"
 
@@ -65,20 +65,22 @@ TEST(Pack, TheBytesOfThisPackingVersionAreThese) {
     hash.add(packed.memory.bytes());
     return hash.hex();
   };
-  EXPECT_EQ(kPackingVersion, 1);
+  EXPECT_EQ(kPackingVersion, 3);
   EXPECT_EQ(hash_of(float_layout(WeightFormat::kF32, k, n)), "11de5ff079a75c675eb8731c83f80b94");
   EXPECT_EQ(hash_of(float_layout(WeightFormat::kF16, k, n)), "58b3d3d2bcf553df2ddcfaa0f4260394");
   EXPECT_EQ(hash_of(block_layout({.bits = 8, .block = 32}, k, n)), "99821769c69236523c7b8561a63cbea8");
+  EXPECT_EQ(hash_of(block_layout({.bits = 6, .block = 32}, k, n)), "15da90579bed178230307a68cba42edb");
   EXPECT_EQ(hash_of(block_layout({.bits = 4, .block = 32}, k, n)), "f23419578a410b16f6254b5026d76629");
 }
 
-TEST(Pack, QuantisingKeepsWithinHalfAStep) {
+TEST(Pack, QuantizingKeepsWithinHalfAStep) {
   ThreadPool pool(1);
   Numbers numbers;
   const int64_t k = 200, n = 40;
   const std::vector<float> w = numbers.normals(k * n);
-  for (int bits : {8, 4})
+  for (int bits : {8, 6, 4})
     for (int block : {16, 32, 128}) {
+      if (bits == 6 && block == 16) continue;
       const Weights packed = pack(pool, FloatSource{DType::kF32, w.data(), k, n, false},
                                   block_layout({bits, block, block == 16 ? ScaleFormat::kF32 : ScaleFormat::kF16, false}, k, n));
       for (int64_t j = 0; j < n; ++j) {
@@ -89,7 +91,7 @@ TEST(Pack, QuantisingKeepsWithinHalfAStep) {
           error += std::pow(column[static_cast<size_t>(i)] - value, 2);
           magnitude += value * value;
         }
-        EXPECT_LT(std::sqrt(error / magnitude), bits == 8 ? 0.01 : 0.13) << bits << " bits, block " << block;
+        EXPECT_LT(std::sqrt(error / magnitude), bits == 8 ? 0.01 : bits == 6 ? 0.033 : 0.13) << bits << " bits, block " << block;
       }
     }
 }
@@ -100,7 +102,8 @@ TEST(Pack, ThreadsChangeNoByte) {
   const std::vector<float> w = numbers.normals(k * n);
   const FloatSource source{DType::kF32, w.data(), k, n, false};
   ThreadPool one(1), three(3);
-  for (const WeightLayout& layout : {block_layout({4}, k, n), block_layout({8}, k, n), float_layout(WeightFormat::kF16, k, n)}) {
+  for (const WeightLayout& layout :
+       {block_layout({4}, k, n), block_layout({6}, k, n), block_layout({8}, k, n), float_layout(WeightFormat::kF16, k, n)}) {
     const Weights a = pack(one, source, layout), b = pack(three, source, layout);
     EXPECT_TRUE(std::ranges::equal(a.memory.bytes(), b.memory.bytes()));
   }
@@ -164,7 +167,7 @@ TEST(Pack, FourBitScalesFitTheWholeBlock) {
   for (int block = 0; block < 200; ++block) {
     const std::vector<float> w = numbers.normals(block % 3 == 0 ? 29 : 32);  // the last block of a row may be short
     std::vector<int8_t> codes(w.size());
-    const float scale = quantise_block(w, 4, codes), largest = *std::ranges::max_element(w, {}, [](float x) { return std::fabs(x); });
+    const float scale = quantize_block(w, 4, codes), largest = *std::ranges::max_element(w, {}, [](float x) { return std::fabs(x); });
     for (size_t i = 0; i < w.size(); ++i) {
       ASSERT_GE(codes[i], 0);
       ASSERT_LE(codes[i], 15);
@@ -180,17 +183,19 @@ TEST(Pack, WeightsThatAreNotNumbersOrDoNotFitAreRefused) {
   std::vector<float> w(32, 1.0f);
   std::vector<int8_t> codes(32);
   w[5] = std::numeric_limits<float>::infinity();
-  EXPECT_THROW(quantise_block(w, 8, codes), Error);
+  EXPECT_THROW(quantize_block(w, 8, codes), Error);
   w[5] = std::nanf("");
-  EXPECT_THROW(quantise_block(w, 4, codes), Error);
+  EXPECT_THROW(quantize_block(w, 4, codes), Error);
   w[5] = 1e8f;
-  EXPECT_THROW(quantise_block(w, 8, codes), Error);
+  EXPECT_THROW(quantize_block(w, 8, codes), Error);
   w[5] = 1e-12f;
-  EXPECT_NO_THROW(quantise_block(w, 8, codes));
+  EXPECT_NO_THROW(quantize_block(w, 8, codes));
 }
 
 TEST(Pack, LayoutsThatDoNotExistAreRefused) {
   EXPECT_THROW(block_layout({.bits = 3}, 32, 16), Error);
+  EXPECT_THROW(block_layout({.bits = 6, .scales = ScaleFormat::kF32}, 32, 16), Error);
+  EXPECT_THROW(block_layout({.bits = 6, .block = 16}, 32, 16), Error);
   EXPECT_THROW(block_layout({.block = 48}, 48, 16), Error);
   EXPECT_THROW(block_layout({.zero_points = true}, 32, 16), Error);
   EXPECT_THROW(float_layout(WeightFormat::kF32, 0, 4), Error);

@@ -207,7 +207,8 @@ TEST_P(DeviceTranslators, GiveEqualBitsHoweverSourcesAndRowsComeTogether) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, DeviceTranslators, testing::Values(fixtures() / "zoo" / "marian", form("translator-pair")),
+INSTANTIATE_TEST_SUITE_P(Every, DeviceTranslators,
+                         testing::Values(fixtures() / "zoo" / "marian", form("translator-pair"), form("recurrent-translator")),
                          [](const auto& model) {
                            std::string name = model.param.filename().string();
                            std::erase(name, '-');

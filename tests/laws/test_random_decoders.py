@@ -15,8 +15,8 @@ from random_decoders.decoder import build
 from random_decoders.truth import logits_of, prompt_of, tolerance_of
 
 BINARY = Path(os.environ["KVIK_BINARY_DIR"]) / "compare-backends"
-N_MODELS = int(os.environ.get("KVIK_RANDOM_MODELS", 300))
-N_REFUSED = int(os.environ.get("KVIK_RANDOM_REFUSED", 5))  # of each kind
+N_MODELS = int(os.environ.get("KVIK_RANDOM_MODELS", 150))
+N_REFUSED = int(os.environ.get("KVIK_RANDOM_REFUSED", 3))  # of each kind
 FIRST = int(os.environ.get("KVIK_RANDOM_FIRST", 0))
 
 

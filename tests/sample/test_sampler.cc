@@ -27,40 +27,74 @@ std::vector<TokenLogit> largest_of(std::span<const float> row, size_t n) {
   return all;
 }
 
+// Options that only make logits smaller.
+std::vector<Sampling> lowering_options() {
+  std::vector<Sampling> all(6);
+  all[1].repetition_penalty = 1.3;
+  all[2].presence_penalty = 0.5, all[2].frequency_penalty = 0.2;
+  all[3].suppress_tokens = {1, 2, 3, 400}, all[3].min_new_tokens = 5;
+  all[4].no_repeat_ngram_size = 2, all[4].bad_words_ids = {{{7}, {8, 9}}};
+  all[5].logit_bias = {{{11, -2.0}, {12, -100.0}}}, all[5].repetition_penalty = 1.1;
+  return all;
+}
+
 // Rows with ties, and temperatures at which different logits have one quotient.
 TEST(Sampler, ChoosesFromCandidatesWhatItChoosesFromTheRow) {
   constexpr size_t kRowSize = 500;
   Workspace workspace;
-  int n_decided = 0;
-  for (const int top_k : {0, 1, 3, 40, 63, 64}) {
-    for (const double temperature : {0.0, 0.3, 1.0, 7.7}) {
-      for (const double top_p : {1.0, 0.8}) {
-        Sampling options;
-        options.temperature = temperature, options.top_k = top_k, options.top_p = top_p;
-        const Sampler sampler(options, {.vocab_size = kRowSize});
-        for (uint64_t seed = 0; seed < 40; ++seed) {
-          const std::vector<float> row = fixture_row(seed, kRowSize, 6.0, seed % 2 == 0 ? int64_t{1} << 24 : 30);
-          Rng rng(seed), other(seed);
-          const std::optional<TokenId> chosen = sampler.sample_candidates(largest_of(row, 64), rng, workspace);
-          if (!chosen) continue;
-          ++n_decided;
-          EXPECT_EQ(*chosen, sampler.sample(row, {}, other, workspace)) << top_k << ' ' << temperature << ' ' << seed;
-          EXPECT_EQ(rng.uniform(), other.uniform());
+  int n_decided = 0, n_undecided = 0;
+  for (Sampling options : lowering_options()) {
+    for (const int top_k : {0, 1, 3, 40, 63, 64}) {
+      for (const double temperature : {0.0, 0.3, 1.0, 7.7}) {
+        for (const double top_p : {1.0, 0.8}) {
+          options.temperature = temperature, options.top_k = top_k, options.top_p = top_p;
+          const Sampler sampler(options, {.vocab_size = kRowSize, .eos = {5}, .unsupported = {0}});
+          for (uint64_t seed = 0; seed < 40; ++seed) {
+            const std::vector<float> row = fixture_row(seed, kRowSize, 6.0, seed % 2 == 0 ? int64_t{1} << 24 : 30);
+            const std::vector<TokenLogit> largest = largest_of(row, 64);
+            Ids tokens;  // half of them among the likeliest
+            for (size_t i = 0; i < 40; ++i) tokens.push_back(i % 2 == 0 ? largest[i].id : static_cast<TokenId>(i * 7 + seed));
+            const History history{tokens, 20, 100};
+            Rng rng(seed), other(seed);
+            const std::optional<TokenId> chosen = sampler.sample_candidates(largest, history, rng, workspace);
+            if (!chosen) {
+              EXPECT_EQ(rng.uniform(), Rng(seed).uniform());
+              ++n_undecided;
+              continue;
+            }
+            ++n_decided;
+            EXPECT_EQ(*chosen, sampler.sample(row, history, other, workspace)) << top_k << ' ' << temperature << ' ' << seed;
+            EXPECT_EQ(rng.uniform(), other.uniform());
+          }
         }
       }
     }
   }
-  EXPECT_GT(n_decided, 1000);
+  EXPECT_GT(n_decided, 6000);
+  EXPECT_GT(n_undecided, 1000);
 }
 
-TEST(Sampler, WithPenaltiesOrWithoutTopKReadsTheWholeRow) {
-  Sampling penalized, plain, greedy;
-  penalized.repetition_penalty = 1.2, penalized.top_k = 5;
-  plain.temperature = 1.0, plain.top_k = 0;
+TEST(Sampler, ReadsTheWholeRowIfALogitMayBecomeLargerOrAllMayBeDrawn) {
+  const auto n_candidates = [](const Sampling& options) { return Sampler(options, {.vocab_size = 20}).n_candidates(); };
+  Sampling greedy, drawn;
   greedy.temperature = 0.0;
-  EXPECT_EQ(Sampler(penalized, {.vocab_size = 10}).n_candidates(), 0);
-  EXPECT_EQ(Sampler(plain, {.vocab_size = 10}).n_candidates(), 0);
-  EXPECT_EQ(Sampler(greedy, {.vocab_size = 10}).n_candidates(), 1);
+  drawn.temperature = 1.0, drawn.top_k = 5;
+  EXPECT_EQ(n_candidates(greedy), 1);
+  EXPECT_EQ(n_candidates(drawn), 6);
+  drawn.repetition_penalty = 1.2;
+  EXPECT_GT(n_candidates(drawn), 6);
+  drawn.repetition_penalty = 0.9;
+  EXPECT_EQ(n_candidates(drawn), 0);
+  drawn.repetition_penalty = 1.0, drawn.logit_bias = {{{3, 0.5}}};
+  EXPECT_EQ(n_candidates(drawn), 0);
+  drawn.logit_bias.reset(), drawn.top_k = 0;
+  EXPECT_EQ(n_candidates(drawn), 0);
+  greedy.exponential_decay_length_penalty = DecayLengthPenalty{2, 1.0};
+  EXPECT_EQ(n_candidates(greedy), 1);
+  greedy.exponential_decay_length_penalty->factor = 1.1;
+  EXPECT_EQ(n_candidates(greedy), 0);
+  greedy.exponential_decay_length_penalty.reset(), greedy.forced_eos_token_id = {1};
+  EXPECT_EQ(n_candidates(greedy), 0);
 }
 
 TEST(Sampler, MatchesTheRowsOfTheReferenceImplementation) {

@@ -146,7 +146,7 @@ REGEXES = [
     r"[^[:alnum:][:space:]]", r"\h+", r"[a-z[A-C]]", r"(?m).+", r"\u4e2d|\x{6587}", r"a(?i)b|c|The", r"\p{^L}+", r"\P{L}{2,}", r"\R|\X", " ", "",
     r"[\s\S]{1,4}", r"\p{Alphabetic}+\p{Letter}?", r"\p{Greek}+|\p{Cyrillic}+", r"[^\W\d_]+", r"(?x) \p{L} + ", r"\p{Alnum}{3}+", r"a**|e+?",
 ]  # fmt: skip
-BEHAVIOURS = ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
+BEHAVIORS = ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
 
 
 def random_pattern(rng):
@@ -194,8 +194,8 @@ def random_pre_tokenizer(rng, depth=0):
     extra = {
         "ByteLevel": lambda: {"add_prefix_space": rng.random() < 0.5, "trim_offsets": True, "use_regex": rng.random() < 0.6},
         "CharDelimiterSplit": lambda: {"delimiter": rng.choice([" ", "e", "中", "\n"])},
-        "Split": lambda: {"pattern": random_pattern(rng), "behavior": rng.choice(BEHAVIOURS), "invert": rng.random() < 0.3},
-        "Punctuation": lambda: {"behavior": rng.choice(BEHAVIOURS)},
+        "Split": lambda: {"pattern": random_pattern(rng), "behavior": rng.choice(BEHAVIORS), "invert": rng.random() < 0.3},
+        "Punctuation": lambda: {"behavior": rng.choice(BEHAVIORS)},
         "Digits": lambda: {"individual_digits": rng.random() < 0.5},
         "FixedLength": lambda: {"length": rng.randrange(1, 6)},
     }

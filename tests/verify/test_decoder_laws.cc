@@ -125,7 +125,7 @@ TEST(Verify, AMaskOfTheNewTokensOnlyIsRefutedAsCachedNotUncached) {
   EXPECT_THAT(broken_laws(verify_decoder(faulty_model(mask_of_new_tokens_only()), options)), testing::Contains("cached = uncached"));
 }
 
-TEST(Verify, ARowMovesInCompanyOnlyWhereActivationsAreQuantisedOverAllRows) {
+TEST(Verify, ARowMovesInCompanyOnlyWhereActivationsAreQuantizedOverAllRows) {
   EXPECT_LT(batch_sensitivity(testing_support::open_reference(testing_support::fixtures() / "zoo" / "qwen2"), kPrompt), 1e-4);
   EXPECT_GT(batch_sensitivity(testing_support::open_reference(testing_support::fixtures() / "zoo" / "llama-int8"), kPrompt), 1e-2);
 }
@@ -146,7 +146,7 @@ TEST(Verify, AFileThatQuantizesOverAllRowsIsComparedRowByRow) {
   EXPECT_GT(together.relative_difference, 0.01);
 }
 
-TEST(Verify, ABrokenMaskIsRefutedAlsoWhereActivationsAreQuantisedOverAllRows) {
+TEST(Verify, ABrokenMaskIsRefutedAlsoWhereActivationsAreQuantizedOverAllRows) {
   DecoderLaws options;
   options.prompt = kPrompt;
   options.tolerance = 0.75;

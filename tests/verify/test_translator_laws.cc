@@ -79,7 +79,8 @@ class FaultyTranslator : public backend::Backend {
   void rewind(backend::Cache& cache, int length) override { inner_->rewind(cache, length); }
   backend::RunStatus run(std::span<const backend::Row> rows, std::span<backend::Cache* const> caches, backend::Logits& logits) override {
     const backend::RunStatus status = inner_->run(rows, caches, logits);
-    if (fault_ == Fault::kMixesBatches && logits.n_rows() > 1) std::copy(logits.row(0).begin(), logits.row(0).end(), logits.row(1).begin());
+    if (fault_ == Fault::kMixesBatches && logits.n_rows() > 1)
+      std::copy(logits.row(0).begin(), logits.row(0).end(), logits.writable_row(1).begin());
     return status;
   }
   std::vector<Tensor> contents(const backend::Cache& cache) override { return inner_->contents(cache); }

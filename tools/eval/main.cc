@@ -22,7 +22,7 @@ void run(const std::filesystem::path& path, const std::filesystem::path& inputs,
   const std::vector<kvik::Tensor> results = kvik::onnx::Evaluator(graph).run(feeds);
   std::filesystem::create_directories(outputs);
   for (size_t i = 0; i < results.size(); ++i) {
-    const std::string bytes = serialised(results[i], graph.name_of(graph.outputs[i]));
+    const std::string bytes = serialized(results[i], graph.name_of(graph.outputs[i]));
     std::ofstream(outputs / fmt::format("output_{}.pb", i), std::ios::binary)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }

@@ -12,7 +12,7 @@ protozero::pbf_tag_type tag(TensorField field) { return static_cast<protozero::p
 
 }  // namespace
 
-std::string serialised(const kvik::Tensor& tensor, std::string_view name) {
+std::string serialized(const kvik::Tensor& tensor, std::string_view name) {
   std::string bytes;
   protozero::pbf_writer writer(bytes);
   for (const int64_t dim : tensor.dims()) writer.add_int64(tag(TensorField::kDims), dim);

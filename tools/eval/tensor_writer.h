@@ -6,4 +6,4 @@
 #include "tensor/tensor.h"
 
 // A TensorProto message with this name and these elements.
-std::string serialised(const kvik::Tensor& tensor, std::string_view name);
+std::string serialized(const kvik::Tensor& tensor, std::string_view name);

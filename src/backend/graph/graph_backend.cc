@@ -249,7 +249,7 @@ bool GraphBackend::run_stretch(Call& call, const std::vector<int>& sequences, co
       const int target = call.logits_row[call.row_index(sequences[i], stretch.first + r)];
       if (target < 0) continue;
       const int64_t given = static_cast<int64_t>(i) * n_given + n_given - stretch.n_rows + r;
-      copy_floats(result.logits, given * vocab, call.logits.row(target));
+      copy_floats(result.logits, given * vocab, call.logits.writable_row(target));
     }
     GraphCache& cache = call.after[static_cast<size_t>(sequences[i])];
     cache.group = result.group;

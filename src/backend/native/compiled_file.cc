@@ -144,7 +144,7 @@ PackedPlan packed_plan(std::shared_ptr<const Plan> plan, std::span<const LoadedW
   for (const LoadedWeight& weight : weights) {
     packed.form.push_back(saved_form(weight));
     packed.bytes.emplace_back();
-    if (weight.is_packed()) packed.bytes.back() = {weight.packed.view.data, static_cast<size_t>(weight.packed.view.layout.size_bytes)};
+    if (weight.is_packed()) packed.bytes.back() = {weight.packed.data, static_cast<size_t>(weight.packed.layout.size_bytes)};
   }
   return packed;
 }

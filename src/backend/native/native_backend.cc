@@ -11,13 +11,14 @@
 
 #include "backend/native/cache_pages.h"
 #include "backend/native/compile_cache.h"
+#include "backend/native/execute/device/shared_device.h"
 #include "backend/native/execute/execute.h"
 #include "backend/native/graph/outcome.h"
 #include "backend/native/native_cache.h"
 #include "backend/native/native_traits.h"
 #include "backend/native/source_stage.h"
 #include "backend/native/stages.h"
-#include "kernels/device/device.h"
+#include "kernels/device/bandwidth.h"
 #include "kvik/error.h"
 
 namespace kvik::backend {
@@ -48,6 +49,7 @@ class NativeBackend final : public Backend {
   std::unique_ptr<Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) override;
   std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> inputs) override;
   SourceWork source_work() const override;
+  double device_bandwidth_gb_per_s() override;
   ThreadPool* pool() override { return &pool_; }
 
  private:
@@ -68,6 +70,7 @@ class NativeBackend final : public Backend {
   Traits traits_;
   std::shared_ptr<Recorder> recorder_;
   ThreadPool pool_;
+  std::shared_ptr<native::SharedDevice> device_;  // null: the CPU
   std::unique_ptr<Runner> decoder_;
   std::shared_ptr<kv::Budget> budget_;
   native::CachePages pages_;
@@ -80,7 +83,7 @@ class NativeBackend final : public Backend {
   std::vector<native::RunRow> rows_;
   std::vector<native::RunSequence> sequences_;
   std::vector<int64_t> tokens_;
-  std::vector<int32_t> wanted_;
+  std::vector<int32_t> wanted_, n_candidates_;
   std::vector<int64_t> ends_;     // length of each sequence after the call
   std::vector<int64_t> certain_;  // of these, positions before the first that is only proposed
   std::vector<int32_t> branches_;
@@ -94,6 +97,7 @@ class NativeBackend final : public Backend {
 NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions& options, const Log& log)
     : signature_(std::move(signature)), recorder_(options.recorder), pool_(n_threads_of(options), recorder_.get()) {
   const cpu::CpuKernels& kernels = kernels_of(options.isa);
+  device_ = shared_device(options);
   std::optional<native::CompiledModel> compiled = find_compiled(options, log);
   const native::Stages stages = stages_of(options, compiled);
   std::vector<native::PackedPlan> packed;
@@ -107,7 +111,7 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
                                    .recorder = recorder_.get(),
                                    .compiled = compiled ? &*compiled : nullptr,
                                    .packed = compiled ? nullptr : &packed,
-                                   .device = shared_device(options),
+                                   .device = device_,
                                    .records_steps = options.records_steps};
   decoder_ = make(stages.decoder);
   const Plan& plan = *stages.decoder;
@@ -252,7 +256,7 @@ void NativeBackend::check_files() const {
 void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const> caches) {
   ends_.clear(), certain_.assign(caches.size(), INT64_MAX);
   for (const Cache* cache : caches) ends_.push_back(cache->length());
-  rows_.clear(), tokens_.clear(), wanted_.clear();
+  rows_.clear(), tokens_.clear(), wanted_.clear(), n_candidates_.clear();
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     if (row.sequence < 0 || row.sequence >= static_cast<int>(caches.size()))
@@ -275,7 +279,9 @@ void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const
     }
     rows_.push_back({row.position, row.sequence, static_cast<const NativeCache&>(*caches[static_cast<size_t>(row.sequence)]).beyond});
     tokens_.push_back(row.token);
-    if (row.wants_logits) wanted_.push_back(static_cast<int32_t>(i));
+    if (!row.wants_logits) continue;
+    wanted_.push_back(static_cast<int32_t>(i));
+    n_candidates_.push_back(row.n_candidates);
   }
   for (size_t s = 0; s < caches.size(); ++s) {
     const int64_t end = ends_[s];
@@ -309,17 +315,24 @@ RunStatus NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> 
   const std::lock_guard lock(mutex_);
   check_rows(rows, caches);
   add_branches(rows, caches);
-  logits.resize(static_cast<int>(wanted_.size()), traits_.vocab);
-  if (rows.empty()) return RunStatus::kDone;
+  if (rows.empty()) {
+    logits.resize(0, traits_.vocab);
+    return RunStatus::kDone;
+  }
   check_files();
   if (!pages_.make_room(caches, ends_)) return RunStatus::kNoMemory;
   decoder_->prepare(rows_);
   prepare(caches);
-  native::RunCall call{rows_, sequences_, tokens_, {}, wanted_, wanted_.empty() ? nullptr : logits.row(0).data(), branches_};
-  for (const Row& row : rows) call.n_candidates = std::max(call.n_candidates, row.wants_logits ? row.n_candidates : 0);
-  std::shared_ptr<native::OutputRows> kept;  // rows of which no reader wants few logits are all read at once
-  if (call.n_candidates > 0) kept = decoder_->keep_output(wanted_.size(), std::dynamic_pointer_cast<native::OutputRows>(logits.remote()));
+  native::RunCall call{rows_, sequences_, tokens_, {}, wanted_, nullptr, branches_};
+  const auto n_wanted = static_cast<int>(wanted_.size());
+  const std::shared_ptr<native::OutputRows> kept =
+      decoder_->keep_output(n_candidates_, std::dynamic_pointer_cast<native::OutputRows>(logits.remote()));
   call.kept = kept.get();
+  call.n_candidates = n_candidates_;
+  if (kept == nullptr) {
+    logits.resize(n_wanted, traits_.vocab);
+    if (n_wanted > 0) call.output = logits.writable_row(0).data();
+  }
   if (decoder_->plan().embedding != native::kNoIndex) call.embeddings = sources_.embed(tokens_);
   decoder_->run(call);
   for (size_t s = 0; s < caches.size(); ++s) {
@@ -328,8 +341,14 @@ RunStatus NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> 
     drop_unseen(cache, std::min(certain_[s], ends_[s]));
     std::swap(cache.registers, cache.pending);
   }
-  if (kept != nullptr) logits.set_remote(kept);
+  if (kept != nullptr) logits.set_remote(kept, n_wanted, traits_.vocab);
   return RunStatus::kDone;
+}
+
+double NativeBackend::device_bandwidth_gb_per_s() {
+  if (device_ == nullptr) return 0;
+  const std::scoped_lock lock(mutex_, device_->mutex);
+  return device::copy_bandwidth_gb_per_s(*device_->device);
 }
 
 // The first row of a sequence that follows a row of another one: that path must begin where this cache ends.

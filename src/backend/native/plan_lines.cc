@@ -87,7 +87,7 @@ class PlanText {
     return args.weights.size() == 1 ? first : fmt::format("{} and {} more", first, args.weights.size() - 1);
   }
   std::string details(const NormOp& args) const {
-    return fmt::format(" {} epsilon {:g} groups {}", args.centred ? "layer" : "rms", args.epsilon, args.groups);
+    return fmt::format(" {} epsilon {:g} groups {}", args.centered ? "layer" : "rms", args.epsilon, args.groups);
   }
   std::string details(const SkipNormOp& args) const { return details(args.norm); }
   std::string details(const RotaryOp& args) const {

@@ -79,6 +79,7 @@ std::unique_ptr<Runner> RunnerFactory::operator()(std::shared_ptr<const Plan> pl
     parts.kernels = kernels;
     parts.pool = pool;
     parts.records = records_steps;
+    parts.recorder = recorder;
     return std::make_unique<DeviceRunner>(std::move(parts));
   }
   CpuRunner::Parts parts;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -61,7 +62,15 @@ void pull_model(const std::string& name, const std::function<void(std::string_vi
   if (hub::pull(name, options).cancelled) throw Error(Code::kIo, fmt::format("the download of {} was cancelled", name));
 }
 
+// By default many threads get an arena each, and what an arena once needed stays with the process; only the first arena gives back its end.
+void use_one_arena() {
+#ifdef __GLIBC__
+  mallopt(M_ARENA_MAX, 1);
+#endif
+}
+
 int serve(const ServeCommand& command, const Terminal& terminal) {
+  use_one_arena();
   const Termination termination;
   const Interrupt interrupt;
   ServeOptions options = command.options;

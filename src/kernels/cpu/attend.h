@@ -13,7 +13,7 @@ enum class KvFormat : uint8_t { kF32, kF16, kQ8 };
 constexpr int kPagePositions = 32;   // positions of a page: one panel of keys, a 64-byte line for each dimension in f16
 constexpr int kSpanPositions = 256;  // attention goes span by span, at these fixed boundaries, so that threads change no bit
 
-constexpr int kMostQuantisedDim = 1024;  // of a head in q8: a quantised query lies on the stack
+constexpr int kMostQuantizedDim = 1024;  // of a head in q8: a quantized query lies on the stack
 
 // What one layer keeps in a page: for each KV head
 //   keys    f32, f16 [key_dim][32 positions]; q8 [key_dim / 4][32 positions][4] and an f32 scale for each position

@@ -35,7 +35,7 @@ void start_part(float* part, int64_t n_floats) {
   part[0] = -std::numeric_limits<float>::infinity();
 }
 
-// One call of attend(): how its rows are cut into units of (neighbouring rows of one sequence, KV head).
+// One call of attend(): how its rows are cut into units of (neighboring rows of one sequence, KV head).
 class Call {
  public:
   Call(const CpuKernels& kernels, const Attention& attention, std::span<const AttendRow> rows, std::span<float> scratch)
@@ -178,9 +178,9 @@ KvLayout kv_layout(KvFormat format, int64_t n_kv_heads, int64_t key_dim, int64_t
     throw Error(Code::kBadArgument, fmt::format("a cache of {} heads with keys of {} and values of {}; each must be from 1 to {}",
                                                 n_kv_heads, key_dim, value_dim, kMost));
   }
-  if (format == KvFormat::kQ8 && std::max(key_dim, value_dim) > kMostQuantisedDim) {
-    throw Error(Code::kUnsupported, fmt::format("heads of {} values; a quantised cache takes up to {}, so use f16",
-                                                std::max(key_dim, value_dim), kMostQuantisedDim));
+  if (format == KvFormat::kQ8 && std::max(key_dim, value_dim) > kMostQuantizedDim) {
+    throw Error(Code::kUnsupported, fmt::format("heads of {} values; a quantized cache takes up to {}, so use f16",
+                                                std::max(key_dim, value_dim), kMostQuantizedDim));
   }
   KvLayout l{.format = format,
              .n_heads = static_cast<int32_t>(n_kv_heads),
@@ -200,9 +200,9 @@ KvLayout kv_layout(KvFormat format, int64_t n_kv_heads, int64_t key_dim, int64_t
 void clear_positions(const KvLayout& l, std::byte* page, int first) {
   const auto n_cleared = static_cast<size_t>(kPagePositions - first);
   const size_t size = l.format == KvFormat::kF32 ? 4 : l.format == KvFormat::kF16 ? 2 : 1;
-  const bool quantised = l.format == KvFormat::kQ8;
-  const size_t together = quantised ? 4 : size;  // bytes of one position that stand together in a panel of keys
-  const auto n_panels = static_cast<size_t>(quantised ? (l.key_dim + 3) / 4 : l.key_dim);
+  const bool quantized = l.format == KvFormat::kQ8;
+  const size_t together = quantized ? 4 : size;  // bytes of one position that stand together in a panel of keys
+  const auto n_panels = static_cast<size_t>(quantized ? (l.key_dim + 3) / 4 : l.key_dim);
   for (int32_t head = 0; head < l.n_heads; ++head) {
     std::byte* at = page + head * l.head_bytes;
     const auto clear = [&](size_t offset, size_t position_bytes) {
@@ -210,7 +210,7 @@ void clear_positions(const KvLayout& l, std::byte* page, int first) {
     };
     for (size_t panel = 0; panel < n_panels; ++panel) clear(panel * kPagePositions * together, together);
     clear(static_cast<size_t>(l.values_offset), static_cast<size_t>(l.value_stride) * size);
-    if (!quantised) continue;
+    if (!quantized) continue;
     clear(static_cast<size_t>(l.key_scales_offset), sizeof(float));
     clear(static_cast<size_t>(l.value_scales_offset), sizeof(float));
   }

@@ -25,14 +25,14 @@ struct Attention {
   KvLayout layout;
   AttendRule rule;
   int32_t n_heads;                      // query heads
-  const int32_t* kv_head_of = nullptr;  // [n_heads], or null: n_heads / n_kv_heads neighbours share one
+  const int32_t* kv_head_of = nullptr;  // [n_heads], or null: n_heads / n_kv_heads neighbors share one
   int64_t page_offset = 0;              // bytes from the start of a page to this layer
 };
 
 // Floats of scratch that attend() needs for n_rows rows of at most n_keys keys.
 int64_t attend_scratch_floats(const Attention& attention, int64_t n_rows, int64_t n_keys);
 
-// All rows, on all threads of the pool. Neighbouring rows of one sequence (the same `pages`) share the reading of keys and values.
+// All rows, on all threads of the pool. Neighboring rows of one sequence (the same `pages`) share the reading of keys and values.
 // Bits depend on neither the threads nor the company of a row.
 void attend(ThreadPool& pool, const CpuKernels& kernels, const Attention& attention, std::span<const AttendRow> rows,
             std::span<float> scratch);

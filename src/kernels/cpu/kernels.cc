@@ -23,7 +23,7 @@ extern const CpuKernels kernels;
 #if defined(KVIK_HAS_AVX512)
 namespace amx {
 void matmul(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
-void matmul_tiles(const PackedWeights& weights, const QuantisedRows& x, const MatmulOut& out, PanelRange range);
+void matmul_tiles(const PackedWeights& weights, const QuantizedRows& x, const MatmulOut& out, PanelRange range);
 void matmul_byte_tiles(const PackedWeights& weights, const ByteRows& x, const MatmulOut& out, PanelRange range);
 }  // namespace amx
 #endif
@@ -45,7 +45,7 @@ const CpuKernels* amx_kernels() {
     CpuKernels kernels = avx512::kernels;
     kernels.name = "amx";
     kernels.matmul = amx::matmul;
-    kernels.matmul_quantised = amx::matmul_tiles;
+    kernels.matmul_quantized = amx::matmul_tiles;
     kernels.matmul_bytes = amx::matmul_byte_tiles;
     return kernels;
   }();

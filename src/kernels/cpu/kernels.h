@@ -20,14 +20,14 @@ struct CpuKernels {
   const char* name;
 
   // Matrix products of the panels [range.begin, range.end). matmul takes every weight format but kChannels8, with weights converted
-  // back to f32; matmul_quantised takes kBlocks8 and kBlocks4, matmul_bytes kChannels8.
+  // back to f32; matmul_quantized takes kBlocks8, kBlocks6 and kBlocks4 and rows in blocks of row_block_steps(), matmul_bytes kChannels8.
   void (*matmul)(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
-  void (*matmul_quantised)(const PackedWeights& weights, const QuantisedRows& x, const MatmulOut& out, PanelRange range);
+  void (*matmul_quantized)(const PackedWeights& weights, const QuantizedRows& x, const MatmulOut& out, PanelRange range);
   void (*matmul_bytes)(const PackedWeights& weights, const ByteRows& x, const MatmulOut& out, PanelRange range);
 
-  // Quantises x, the whole row of rows.k values, into steps [begin, end) of row `row`; begin = 0, end = n_steps does all of it.
-  void (*quantise_row)(const float* x, const QuantisedRows& rows, int64_t row, int64_t begin, int64_t end);
-  void (*quantise_bytes_row)(const float* x, const ByteRows& rows, int64_t row);
+  // Quantizes x, rows.k values, into row `row`.
+  void (*quantize_row)(const float* x, const QuantizedRows& rows, int64_t row);
+  void (*quantize_bytes_row)(const float* x, const ByteRows& rows, int64_t row);
 
   void (*f16_to_f32)(const Half* x, float* y, int64_t n);
   void (*bf16_to_f32)(const BFloat16* x, float* y, int64_t n);

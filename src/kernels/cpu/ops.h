@@ -26,7 +26,7 @@ struct RotaryArgs {
   int64_t n_pairs;   // of a head: half of what is rotated
   int64_t n_heads;
   int64_t head_dim;  // values from head to head
-  bool interleaved;  // pairs are neighbours; otherwise (i, i + n_pairs)
+  bool interleaved;  // pairs are neighbors; otherwise (i, i + n_pairs)
 };
 
 }  // namespace kvik::cpu

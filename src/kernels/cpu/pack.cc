@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/block_codec.h"
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/quantise_block.h"
+#include "kernels/cpu/quantize_block.h"
 
 namespace kvik::cpu {
 namespace {
@@ -15,29 +15,39 @@ namespace {
 constexpr int64_t kMostBlock = 512;
 constexpr int64_t kPanelsPerItem = 8;
 
+// Of 4 or 8 bits, which models store.
 void set_code(const WeightLayout& layout, std::byte* block, int64_t lane, int64_t k_in_block, int code) {
   const CodePlace place = code_place(layout, lane, k_in_block);
   if (layout.format == WeightFormat::kBlocks8) {
     block[place.byte] = static_cast<std::byte>(static_cast<int8_t>(code));
-  } else {
-    block[place.byte] |= static_cast<std::byte>(place.high ? code << 4 : code);
+    return;
+  }
+  block[place.byte] |= static_cast<std::byte>(code << place.shift);
+}
+
+// The two lines of upper bits that follow four lines of nibbles.
+void set_upper_bits(std::byte* to, const int8_t* codes) {
+  for (int64_t i = 0; i < 2; ++i, to += 64, codes += 8) {
+    for (int64_t j = 0; j < 4; ++j)
+      to[j] = static_cast<std::byte>(codes[j] >> 4 | codes[16 + j] >> 4 << 2 | codes[4 + j] >> 4 << 4 | codes[20 + j] >> 4 << 6);
   }
 }
 
-// The codes of one lane of a whole block: as set_code() for each k, four neighbours at a time. The block's bytes are zero before.
+// The codes of one lane of a whole block: as set_code() for each k, four neighbors at a time. The block's bytes are zero before.
 void set_codes(const WeightLayout& layout, std::byte* block, int64_t lane, const int8_t* codes) {
-  const int64_t step = std::min(layout.block, 32);
+  const int64_t step = std::min(layout.block, 32), step_bytes = layout.block_bytes / (layout.block / step);
   const bool eight = layout.format == WeightFormat::kBlocks8;
   const int64_t groups = eight ? step / 4 : step / 8, half = step / 2;
   for (int64_t s = 0; s < layout.block / step; ++s, codes += step) {
-    std::byte* to = block + s * groups * 64 + lane * 4;
+    std::byte* to = block + s * step_bytes + lane * 4;
     for (int64_t g = 0; g < groups; ++g, to += 64) {
       if (eight) {
         std::memcpy(to, codes + g * 4, 4);
         continue;
       }
-      for (int64_t i = 0; i < 4; ++i) to[i] = static_cast<std::byte>(codes[g * 4 + i] | codes[half + g * 4 + i] << 4);
+      for (int64_t i = 0; i < 4; ++i) to[i] = static_cast<std::byte>((codes[g * 4 + i] & 15) | (codes[half + g * 4 + i] & 15) << 4);
     }
+    if (layout.format == WeightFormat::kBlocks6) set_upper_bits(to, codes);
   }
 }
 
@@ -95,10 +105,10 @@ void pack_float_panel(const FloatSource& source, const WeightLayout& layout, std
   }
 }
 
-void pack_quantised_panel(const FloatSource& source, const WeightLayout& layout, std::byte* data, int64_t panel) {
+void pack_quantized_panel(const FloatSource& source, const WeightLayout& layout, std::byte* data, int64_t panel) {
   std::vector<float> tile(static_cast<size_t>(kMostBlock) * 16), column(static_cast<size_t>(kMostBlock));
   std::vector<int8_t> codes(static_cast<size_t>(kMostBlock));
-  const int bits = layout.format == WeightFormat::kBlocks8 ? 8 : 4;
+  const int bits = block_bits(layout.format);
   const int64_t first = panel * 16, count = std::min<int64_t>(16, layout.n - first);
   for (int64_t b = 0; b * layout.block < layout.k; ++b) {
     const int64_t begin = b * layout.block, size = std::min<int64_t>(layout.block, layout.k - begin);
@@ -106,7 +116,7 @@ void pack_quantised_panel(const FloatSource& source, const WeightLayout& layout,
     const BlockPlace place = block_place(layout, panel, b);
     for (int64_t lane = 0; lane < count; ++lane) {
       for (int64_t k = 0; k < size; ++k) column[static_cast<size_t>(k)] = tile[static_cast<size_t>(k * 16 + lane)];
-      const float scale = quantise_block({column.data(), static_cast<size_t>(size)}, bits, {codes.data(), static_cast<size_t>(size)});
+      const float scale = quantize_block({column.data(), static_cast<size_t>(size)}, bits, {codes.data(), static_cast<size_t>(size)});
       set_scale(layout, data + place.scale_offset, lane, scale);
       std::fill(codes.begin() + size, codes.begin() + layout.block, int8_t{0});
       set_codes(layout, data + place.bytes_offset, lane, codes.data());
@@ -176,10 +186,9 @@ Weights pack_all(ThreadPool& pool, const Source& source, const WeightLayout& lay
 }  // namespace
 
 void pack_panels(const FloatSource& source, const WeightLayout& layout, std::byte* data, PanelRange range) {
-  const bool blocks = layout.format == WeightFormat::kBlocks8 || layout.format == WeightFormat::kBlocks4;
   for (int64_t p = range.begin; p < range.end; ++p) {
-    if (blocks) {
-      pack_quantised_panel(source, layout, data, p);
+    if (block_bits(layout.format) > 0) {
+      pack_quantized_panel(source, layout, data, p);
     } else {
       pack_float_panel(source, layout, data, p);
     }

@@ -9,13 +9,13 @@
 namespace kvik::cpu {
 
 // Changes whenever the same matrix is packed into other bytes: packed weights are kept in files (backend/native/compiled_file.h).
-inline constexpr int kPackingVersion = 1;
+inline constexpr int kPackingVersion = 3;
 
 // Each writes the panels [range.begin, range.end) of a layout; data is layout.size_bytes long, 64-byte aligned and zeroed. Different
 // panels may be packed by different threads at once; who packs a panel changes no bit.
 
-// Into any float layout (by rounding) or block layout (by quantising; without zero points). Throws Error(kBadModel) for infinities and
-// NaNs, and Error(kUnsupported) for weights so large that their scale does not fit, when quantising.
+// Into any float layout (by rounding) or block layout (by quantizing; without zero points). Throws Error(kBadModel) for infinities and
+// NaNs, and Error(kUnsupported) for weights so large that their scale does not fit, when quantizing.
 void pack_panels(const FloatSource& source, const WeightLayout& layout, std::byte* data, PanelRange range);
 
 // As they are, into the layout that layout_for() gave.

@@ -29,8 +29,8 @@ void matmul(ThreadPool& pool, const CpuKernels& kernels, const PackedWeights& we
   run(pool, kernels.matmul, weights, x, out);
 }
 
-void matmul(ThreadPool& pool, const CpuKernels& kernels, const PackedWeights& weights, const QuantisedRows& x, const MatmulOut& out) {
-  run(pool, kernels.matmul_quantised, weights, x, out);
+void matmul(ThreadPool& pool, const CpuKernels& kernels, const PackedWeights& weights, const QuantizedRows& x, const MatmulOut& out) {
+  run(pool, kernels.matmul_quantized, weights, x, out);
 }
 
 void matmul(ThreadPool& pool, const CpuKernels& kernels, const PackedWeights& weights, const ByteRows& x, const MatmulOut& out) {

@@ -12,7 +12,7 @@ namespace kvik::cpu {
 int64_t panels_per_item(const WeightLayout& layout, int64_t n_rows, int n_threads);
 
 void matmul(ThreadPool& pool, const CpuKernels& kernels, const PackedWeights& weights, const FloatRows& x, const MatmulOut& out);
-void matmul(ThreadPool& pool, const CpuKernels& kernels, const PackedWeights& weights, const QuantisedRows& x, const MatmulOut& out);
+void matmul(ThreadPool& pool, const CpuKernels& kernels, const PackedWeights& weights, const QuantizedRows& x, const MatmulOut& out);
 void matmul(ThreadPool& pool, const CpuKernels& kernels, const PackedWeights& weights, const ByteRows& x, const MatmulOut& out);
 
 }  // namespace kvik::cpu

@@ -22,12 +22,13 @@ class Carver {
   int64_t used_ = 0;
 };
 
-QuantisedRows carve_quantised(Carver& carver, int64_t n_rows, int64_t k) {
-  QuantisedRows r{.n_rows = n_rows, .k = k, .n_steps = round_up(k, 64) / 32};
+QuantizedRows carve_quantized(Carver& carver, int64_t n_rows, int64_t k, int64_t block_steps) {
+  QuantizedRows r{.n_rows = n_rows, .k = k, .n_steps = round_up(k, 64) / 32, .block_steps = block_steps};
+  r.n_blocks = round_up(r.n_steps, block_steps) / block_steps;
   r.q = carver.take<int8_t>(n_rows * r.n_steps * 32);
-  r.scale = carver.take<float>(n_rows * r.n_steps);
-  r.sum = carver.take<int32_t>(n_rows * r.n_steps);
-  r.half_sum = carver.take<int32_t>(n_rows * r.n_steps);
+  r.scale = carver.take<float>(n_rows * r.n_blocks);
+  r.sum = carver.take<int32_t>(n_rows * r.n_blocks);
+  r.half_sum = carver.take<int32_t>(n_rows * r.n_blocks);
   return r;
 }
 
@@ -42,24 +43,24 @@ ByteRows carve_bytes(Carver& carver, int64_t n_rows, int64_t k) {
 
 }  // namespace
 
-size_t quantised_bytes(int64_t n_rows, int64_t k) {
+size_t quantized_bytes(int64_t n_rows, int64_t k) {
   Carver carver(nullptr);
-  carve_quantised(carver, n_rows, k);
+  carve_quantized(carver, n_rows, k, 1);
   return carver.used_bytes();
 }
 
-QuantisedRows quantised_rows(std::byte* memory, int64_t n_rows, int64_t k) {
+QuantizedRows quantized_rows(std::byte* memory, int64_t n_rows, int64_t k, int64_t block_steps) {
   Carver carver(memory);
-  return carve_quantised(carver, n_rows, k);
+  return carve_quantized(carver, n_rows, k, block_steps);
 }
 
-QuantisedRows rows_from(const QuantisedRows& rows, int64_t first, int64_t n_rows) {
-  QuantisedRows r = rows;
+QuantizedRows rows_from(const QuantizedRows& rows, int64_t first, int64_t n_rows) {
+  QuantizedRows r = rows;
   r.n_rows = n_rows;
   r.q += first * rows.n_steps * 32;
-  r.scale += first * rows.n_steps;
-  r.sum += first * rows.n_steps;
-  r.half_sum += first * rows.n_steps;
+  r.scale += first * rows.n_blocks;
+  r.sum += first * rows.n_blocks;
+  r.half_sum += first * rows.n_blocks;
   return r;
 }
 

@@ -12,21 +12,24 @@ struct FloatRows {
   int64_t n_rows;
 };
 
-// Rows quantised to int8 in steps of 32: x = q * scale. A step that holds an infinity or NaN has q = 0 and scale = NaN, so whatever it
-// touches becomes NaN; magnitudes below 1e-30 count as zero.
-struct QuantisedRows {
+// Rows quantized to int8 in blocks of 1, 2 or 4 steps of 32 values: x = q * scale. A block that holds an infinity or NaN has q = 0 and
+// scale = NaN, so whatever it touches becomes NaN; magnitudes below 1e-30 count as zero.
+struct QuantizedRows {
   int64_t n_rows, k;
-  int64_t n_steps;    // of a row, an even number: 32 * n_steps >= k, padded with zeros
-  int8_t* q;          // [n_rows][32 * n_steps], -127..127
-  float* scale;       // [n_rows][n_steps]
-  int32_t* sum;       // [n_rows][n_steps] of q over the step
-  int32_t* half_sum;  // [n_rows][n_steps] of q over its first 16
+  int64_t n_steps;      // of a row, an even number: 32 * n_steps >= k, padded with zeros
+  int64_t block_steps;  // of a block; the last block of a row may have fewer
+  int64_t n_blocks;     // of a row
+  int8_t* q;            // [n_rows][32 * n_steps], -127..127
+  float* scale;         // [n_rows][n_blocks]
+  int32_t* sum;         // [n_rows][n_blocks] of q over the block
+  int32_t* half_sum;    // [n_rows][n_blocks] of q over its first 16
 };
-size_t quantised_bytes(int64_t n_rows, int64_t k);
-QuantisedRows quantised_rows(std::byte* memory, int64_t n_rows, int64_t k);  // memory: 64-byte aligned, quantised_bytes() long
-QuantisedRows rows_from(const QuantisedRows& rows, int64_t first, int64_t n_rows);
+size_t quantized_bytes(int64_t n_rows, int64_t k);  // enough for blocks of any size
+// memory: 64-byte aligned, quantized_bytes() long.
+QuantizedRows quantized_rows(std::byte* memory, int64_t n_rows, int64_t k, int64_t block_steps);
+QuantizedRows rows_from(const QuantizedRows& rows, int64_t first, int64_t n_rows);
 
-// Rows quantised as DynamicQuantizeLinear does it, each by itself, or as QuantizeLinear does it, with one scale for all rows:
+// Rows quantized as DynamicQuantizeLinear does it, each by itself, or as QuantizeLinear does it, with one scale for all rows:
 // x = (q + 128 - zero_point) * scale with one scale per row.
 struct ByteRows {
   int64_t n_rows, k;

@@ -39,7 +39,7 @@ int layout_block(const QuantSource& source) {
   if (one_scale) return source.k >= 128 ? 128 : 32;
   const bool power_of_two = (source.block & (source.block - 1)) == 0;
   if (power_of_two && source.block >= 16) return static_cast<int>(std::min<int64_t>(source.block, 512));
-  throw Error(Code::kUnsupported, fmt::format("quantised weights in blocks of {}; the kernels take powers of two from 16 on, so these have "
+  throw Error(Code::kUnsupported, fmt::format("quantized weights in blocks of {}; the kernels take powers of two from 16 on, so these have "
                                               "to be converted to floats",
                                               source.block));
 }

@@ -16,7 +16,7 @@ struct FloatSource {
   bool n_major;  // [n][k]; otherwise [k][n]
 };
 
-// Integers of a quantised matrix, wherever they lie: the element of (k, n), or of (block, n), is number k * k_stride + n * n_stride.
+// Integers of a quantized matrix, wherever they lie: the element of (k, n), or of (block, n), is number k * k_stride + n * n_stride.
 // 4-bit elements are packed, low nibble first.
 struct CodeArray {
   const void* data = nullptr;
@@ -61,7 +61,7 @@ int zero_point_at(const QuantSource& source, int64_t block, int64_t n);
 void read_column(const FloatSource& source, int64_t n, int64_t first, int64_t count, float* out);
 void read_column(const QuantSource& source, int64_t n, float* out);  // all k
 
-// The layout that keeps a quantised source exactly: its codes, its scales, and its zero points unless they change nothing. Throws
+// The layout that keeps a quantized source exactly: its codes, its scales, and its zero points unless they change nothing. Throws
 // Error(kUnsupported) where none does; then the weights have to be read as floats.
 WeightLayout layout_for(const QuantSource& source);
 

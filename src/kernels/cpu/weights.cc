@@ -23,6 +23,10 @@ void check_size(int64_t k, int64_t n) {
 
 int64_t element_bytes(WeightFormat format) { return format == WeightFormat::kF32 ? 4 : 2; }
 
+WeightFormat block_format(int bits) {
+  return bits == 8 ? WeightFormat::kBlocks8 : bits == 6 ? WeightFormat::kBlocks6 : WeightFormat::kBlocks4;
+}
+
 template <class T>
 T read_at(const std::byte* p) {
   T value;
@@ -65,6 +69,17 @@ void unpack_channel_column(const PackedWeights& w, int64_t column, float* out) {
 
 }  // namespace
 
+int block_bits(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kBlocks8: return 8;
+    case WeightFormat::kBlocks6: return 6;
+    case WeightFormat::kBlocks4: return 4;
+    default: return 0;
+  }
+}
+
+int64_t row_block_steps(const WeightLayout& layout) { return std::clamp(layout.block / 32, 1, 4); }
+
 WeightLayout float_layout(WeightFormat format, int64_t k, int64_t n) {
   check_size(k, n);
   WeightLayout l{.format = format, .scales = ScaleFormat::kF32, .has_zero_points = false, .panel_columns = 32, .k = k, .n = n};
@@ -77,15 +92,18 @@ WeightLayout float_layout(WeightFormat format, int64_t k, int64_t n) {
 WeightLayout block_layout(const BlockFormat& format, int64_t k, int64_t n) {
   check_size(k, n);
   const int block = format.block;
-  if ((format.bits != 4 && format.bits != 8) || block < 16 || block > 512 || (block & (block - 1)) != 0) {
-    throw Error(Code::kBadArgument, fmt::format("blocks of {} weights of {} bits; expected 4 or 8 bits in blocks of 16, 32, 64, 128, 256 "
-                                                "or 512",
+  if ((format.bits != 4 && format.bits != 6 && format.bits != 8) || block < 16 || block > 512 || (block & (block - 1)) != 0) {
+    throw Error(Code::kBadArgument, fmt::format("blocks of {} weights of {} bits; expected 4, 6 or 8 bits in blocks of 16, 32, 64, 128, "
+                                                "256 or 512",
                                                 block, format.bits));
   }
   if (format.scales == ScaleFormat::kF16 && (format.zero_points || block < 32)) {
     throw Error(Code::kBadArgument, "16-bit scales go with blocks of 32 or more without zero points; use 32-bit scales");
   }
-  WeightLayout l{.format = format.bits == 8 ? WeightFormat::kBlocks8 : WeightFormat::kBlocks4,
+  if (format.bits == 6 && format.scales != ScaleFormat::kF16) {
+    throw Error(Code::kBadArgument, "weights of 6 bits with 32-bit scales; expected 16-bit scales");
+  }
+  WeightLayout l{.format = block_format(format.bits),
                  .scales = format.scales,
                  .has_zero_points = format.zero_points || block == 16,
                  .block = block,
@@ -94,9 +112,9 @@ WeightLayout block_layout(const BlockFormat& format, int64_t k, int64_t n) {
                  .n = n};
   const int64_t unit_blocks = format.scales == ScaleFormat::kF16 ? 2 : 1;
   l.n_panels = round_up(n, 16) / 16;
-  l.n_blocks = round_up(k, block * unit_blocks) / block;
+  l.n_blocks = round_up(k, std::max(block, 64)) / block;  // rows have an even number of steps
   l.block_bytes = int64_t{block} * 16 * format.bits / 8;
-  l.panel_bytes = l.n_blocks / unit_blocks * (64 + unit_blocks * l.block_bytes);
+  l.panel_bytes = round_up(l.n_blocks, unit_blocks) / unit_blocks * 64 + l.n_blocks * l.block_bytes;
   l.zero_points_offset = l.n_panels * l.panel_bytes;
   l.size_bytes = l.zero_points_offset + (l.has_zero_points ? l.n_panels * l.n_blocks * 16 : 0);
   return l;
@@ -106,7 +124,7 @@ WeightLayout channel_layout(int64_t k, int64_t n) {
   check_size(k, n);
   if (k > kMostChannelK) {
     throw Error(Code::kBadArgument,
-                fmt::format("an integer product over {} values; at most {} fit 32 bits, use block-quantised weights", k, kMostChannelK));
+                fmt::format("an integer product over {} values; at most {} fit 32 bits, use block-quantized weights", k, kMostChannelK));
   }
   WeightLayout l{
       .format = WeightFormat::kChannels8, .scales = ScaleFormat::kF32, .has_zero_points = true, .panel_columns = 16, .k = k, .n = n};
@@ -119,6 +137,7 @@ WeightLayout channel_layout(int64_t k, int64_t n) {
 void unpack_column(const PackedWeights& weights, int64_t column, float* out) {
   switch (weights.layout.format) {
     case WeightFormat::kBlocks8:
+    case WeightFormat::kBlocks6:
     case WeightFormat::kBlocks4: return unpack_block_column(weights, column, out);
     case WeightFormat::kChannels8: return unpack_channel_column(weights, column, out);
     default: return unpack_float_column(weights, column, out);

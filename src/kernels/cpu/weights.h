@@ -11,15 +11,19 @@ namespace kvik::cpu {
 // runs over k in one order. A thread reads one panel after another: one stream of ascending 64-byte lines.
 //
 //   kF32 kF16 kBF16   panel of 32 columns -> [k][32]
-//   kBlocks8          panel of 16 columns -> unit -> [64 bytes of scales][block ...]; a unit is one block with f32 scales, two with f16
+//   kBlocks8          panel of 16 columns -> unit -> [64 bytes of scales][block ...]; a unit is one block with f32 scales, two with f16, of
+//   which
+//                     the last unit may lack the second
 //                     block -> step of 32 k (16 where block = 16) -> [group of 4 k][16 columns][4] int8
 //   kBlocks4          the same; a byte holds group g of the first half of the step (low nibble) and group g of the second (high)
 //                     optional zero points follow all panels: [panel][block][16] u8, as 0..15 or 0..255 with w = q - zero point;
 //                     without them w = q - 8 and w = int8
+//   kBlocks6          the low nibbles of a step as in kBlocks4, then two lines of the upper bits: bits 0, 2, 4 and 6 of line i begin those
+//                     of groups 2i and 2i + 1 as [2i, first half][2i, second half][2i + 1, first][2i + 1, second]; w = q - 32
 //   kChannels8        panel of 16 columns -> [16 scales f32][16 zero points i32][16 column sums i32] then [group of 4 k][16][4] int8
 //
-// k is padded to whole units and n to whole panels, with zeros that change no sum.
-enum class WeightFormat : uint8_t { kF32, kF16, kBF16, kBlocks8, kBlocks4, kChannels8 };
+// k is padded to whole blocks and an even number of steps, n to whole panels, with zeros that change no sum.
+enum class WeightFormat : uint8_t { kF32, kF16, kBF16, kBlocks8, kBlocks6, kBlocks4, kChannels8 };
 enum class ScaleFormat : uint8_t { kF32, kF16 };
 
 struct WeightLayout {
@@ -40,15 +44,19 @@ struct WeightLayout {
 // Throws Error(kBadArgument) for sizes or blocks that no layout exists for. k and n are at least 1.
 WeightLayout float_layout(WeightFormat format, int64_t k, int64_t n);
 struct BlockFormat {
-  int bits = 8;  // 4 or 8
+  int bits = 8;  // 4, 6 or 8; 6 only with 16-bit scales
   int block = 32;
   ScaleFormat scales = ScaleFormat::kF16;
   bool zero_points = false;
 };
 WeightLayout block_layout(const BlockFormat& format, int64_t k, int64_t n);
 WeightLayout channel_layout(int64_t k, int64_t n);
+// Of a code: 4, 6 or 8; 0 for formats without blocks.
+int block_bits(WeightFormat format);
+// QuantizedRows::block_steps of the rows that blocks are multiplied by: a block of weights has one scale of the row for each 128 values.
+int64_t row_block_steps(const WeightLayout& layout);
 
-// A view: whoever made the bytes keeps them. data is 64-byte aligned and layout.size_bytes long.
+// A view: the bytes belong to their maker. data is 64-byte aligned and layout.size_bytes long.
 struct PackedWeights {
   WeightLayout layout;
   const std::byte* data;

@@ -1,4 +1,4 @@
-#include "kernels/cuda/cache_steps.cuh"
+#include "kernels/cuda/attend_rule.cuh"
 
 // Attention, span by span: 16 queries (heads of a KV head, rows of a sequence) are the rows of an mma. Four warps score 32 positions each,
 // then each takes a quarter of the dimensions of the values over all 128 positions.
@@ -140,26 +140,12 @@ __device__ __forceinline__ void score(const AttendLaunch& launch, uint32_t keys,
     }
 }
 
-__device__ __noinline__ float ruled_score(const AttendRule& rule, float s, int head, int position, int key) {
-  s = s * rule.scale;
-#pragma unroll 1
-  for (int i = 0; i < rule.n_roundings; ++i) s = rounded_of(s, pointer<kvik::Rounding>(rule.roundings)[i]);
-  if (rule.soft_cap != 0.0f) s = tanh_of(s / rule.soft_cap) * rule.soft_cap;
-  if (rule.slopes != Address::kNone) s = fused(pointer<float>(rule.slopes)[head], static_cast<float>(key - position), s);
-  if (rule.distance_bias != Address::kNone) {
-    const int distance = min(max(position - key - rule.first_distance, 0), rule.n_distances - 1);
-    s = s + pointer<float>(rule.distance_bias)[static_cast<int64_t>(head) * rule.n_distances + distance];
-  }
-  return s;
-}
-
 // Scores become weights in f16; zeros where a query does not look.
 template <int kPlanes>
 __device__ __forceinline__ void soften(const Attend& step, int span, const float* scores, uint16_t* weights, Turn& turn) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const AttendRule& rule = step.rule;
-  const bool plain =
-      rule.n_roundings == 0 && rule.soft_cap == 0.0f && rule.slopes == Address::kNone && rule.distance_bias == Address::kNone;
+  const bool plain = is_plain(rule);
 #pragma unroll 1
   for (int i = warp; i < kQueries; i += kWarps) {
     const Visible visible = turn.visible[i];

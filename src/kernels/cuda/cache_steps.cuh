@@ -1,11 +1,10 @@
 #pragma once
 
+#include "kernels/cuda/attend_rule.cuh"
 #include "kernels/cuda/row_memory.cuh"
 
 // Row steps that read weights or know pages. As in row_steps.cuh.
 namespace kvik::cuda {
-
-constexpr float kLargestHalf = 65504.0f;
 
 // Keys or values of one position into a page, and their low plane behind.
 __device__ __noinline__ void keep_head(const float* x, int n, int stride, int planes, int position, uint16_t* out, int lane) {
@@ -110,15 +109,6 @@ __device__ __forceinline__ void merge_parts(LanePart& into, const LanePart& part
   for (int i = 0; i < 4; ++i) into.values[i] = fused(part.values[i], b, into.values[i] * a);
 }
 
-// The positions that a row of an attention sees.
-struct Visible {
-  int first, end;
-};
-__device__ __forceinline__ Visible visible_keys(const AttendRule& rule, const Row& row) {
-  const int position = row.position, end = rule.from_source ? row.n_source : rule.causal ? position + 1 : row.n_keys;
-  return {rule.window > 0 && !rule.from_source ? max(0, position + 1 - rule.window) : 0, end};
-}
-
 __device__ __noinline__ Written run_step(const MergeSpans& step, RowMemory& memory) {
   const int lane = threadIdx.x % 32, chunks = (step.value_dim + 127) / 128;
   const int positions = kSpanPositions * step.parts.spans_a_part, per_group = kSpanGroupPositions / positions;
@@ -158,17 +148,11 @@ __device__ __noinline__ Written run_step(const MergeSpans& step, RowMemory& memo
           merge_parts(whole, group);
       }
     }
-    float total = whole.sum, factor = 1.0f;
-    if (step.rule.sinks != Address::kNone) {
-      const float sink = pointer<float>(step.rule.sinks)[head], largest = sink > whole.largest ? sink : whole.largest;
-      factor = part_weight(whole.largest, largest);
-      total = fused(total, factor, kWeightScale * part_weight(sink, largest));
-    }
-    if (total == 0.0f) total = 1.0f;
+    const Quotient q = quotient_of(step.rule, head, whole.largest, whole.sum);
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       if (first + 32 * i < step.value_dim)
-        out.put(static_cast<int64_t>(head) * step.value_dim + first + 32 * i, whole.values[i] * factor / total);
+        out.put(static_cast<int64_t>(head) * step.value_dim + first + 32 * i, whole.values[i] * q.factor / q.divisor);
   }
   return written;
 }

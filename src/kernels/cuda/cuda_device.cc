@@ -32,16 +32,27 @@ class RetainedContext {
   Context context_ = nullptr;
 };
 
-class CudaRecording final : public device::Recording {
+// What is started for some steps, with the kernel of a launch.
+struct Start {
+  Action action;
+  Function function = nullptr;
+};
+
+struct Launches final : device::Recording {
+  explicit Launches(std::vector<Start> all) : starts(std::move(all)) {}
+  std::vector<Start> starts;
+};
+
+class RecordedGraph final : public device::Recording {
  public:
-  CudaRecording(std::shared_ptr<const Driver> driver, std::shared_ptr<const RetainedContext> context, GraphExec exec)
+  RecordedGraph(std::shared_ptr<const Driver> driver, std::shared_ptr<const RetainedContext> context, GraphExec exec)
       : driver_(std::move(driver)), context_(std::move(context)), exec_(exec) {}
-  ~CudaRecording() override {
+  ~RecordedGraph() override {
     context_->make_current();
     driver_->graph_exec_destroy(exec_);
   }
-  CudaRecording(const CudaRecording&) = delete;
-  CudaRecording& operator=(const CudaRecording&) = delete;
+  RecordedGraph(const RecordedGraph&) = delete;
+  RecordedGraph& operator=(const RecordedGraph&) = delete;
   GraphExec exec() const { return exec_; }
 
  private:
@@ -67,20 +78,30 @@ class CudaDevice final : public device::Device {
     constexpr int kStatic = 2 << 10;  // what kernels have besides
     target_.shared_bytes -= kStatic;
     target_.merges_rows = options.merges_rows;
+    target_.wide_products = options.wide_products;
+    target_.map_rows = [this](const device::View& rows, int64_t n_columns, int64_t n_rows, int box_rows) {
+      return map_rows(rows, n_columns, n_rows, box_rows);
+    };
+    target_.fuses_products = options.fuses_products;
+    target_.fuses_attention = options.fuses_attention;
+    target_.chains_rows = options.chains_rows;
     target_.n_tickets = kTickets;
     constexpr unsigned kNonBlocking = 1;
     check(driver_->stream_create(&stream_, kNonBlocking), "creating a stream");
     target_.tickets = allocate(kTickets * 4, "counters of matrix products");
     check(driver_->set_bytes(static_cast<Pointer>(target_.tickets), 0, kTickets * 4, stream_), "clearing counters");
+    target_.largest = allocate(static_cast<size_t>(kStreamRows * target_.n_units) * 4, "the largest elements of rows");
     target_.parts = [this](size_t n_bytes) { return parts(n_bytes); };
   }
 
   ~CudaDevice() override {
     context_->make_current();
     driver_->stream_wait(stream_);
-    for (void* memory : pinned_) driver_->free_host(memory);
+    for (const std::span<std::byte> memory : pinned_) driver_->free_host(memory.data());
+    for (const Event event : events_) driver_->event_destroy(event);
     for (const Address memory : parts_) driver_->free(static_cast<Pointer>(memory));
     driver_->free(static_cast<Pointer>(target_.tickets));
+    driver_->free(static_cast<Pointer>(target_.largest));
     driver_->stream_destroy(stream_);
     modules_.reset();
   }
@@ -119,10 +140,20 @@ class CudaDevice final : public device::Device {
   std::span<std::byte> pinned(size_t n_bytes) override {
     enter();
     void* memory = nullptr;
-    check(driver_->allocate_host(&memory, std::max<size_t>(n_bytes, 1), 0), "allocating host memory");
-    pinned_.push_back(memory);
-    pinned_ranges_.push_back({static_cast<std::byte*>(memory), n_bytes});
-    return {static_cast<std::byte*>(memory), n_bytes};
+    const Result result = driver_->allocate_host(&memory, std::max<size_t>(n_bytes, 1), 0);
+    if (result == kOutOfMemory)
+      throw Error(Code::kTooLarge, fmt::format("no memory of the host that {} can read: {} MB needed", facts_.name, n_bytes / 1'000'000));
+    check(result, "allocating host memory");
+    return pinned_.emplace_back(static_cast<std::byte*>(memory), n_bytes);
+  }
+
+  void release_pinned(std::span<std::byte> memory) noexcept override {
+    const auto found = std::ranges::find(pinned_, memory.data(), [](std::span<std::byte> one) { return one.data(); });
+    if (found == pinned_.end()) return;
+    context_->make_current();
+    driver_->stream_wait(stream_);
+    driver_->free_host(memory.data());
+    pinned_.erase(found);
   }
 
   // The driver reads memory that is not pinned before it returns.
@@ -133,33 +164,29 @@ class CudaDevice final : public device::Device {
     const auto holds = [&](std::span<const std::byte> range) {
       return from.data() >= range.data() && from.data() < range.data() + range.size();
     };
-    if (std::ranges::any_of(pinned_ranges_, holds)) wait();
+    if (std::ranges::any_of(pinned_, holds)) wait();
   }
 
   void copy(Address to, Address from, size_t n_bytes) override {
     enter();
-    if (n_bytes > 0)
-      check(driver_->copy_on_device(static_cast<Pointer>(to), static_cast<Pointer>(from), n_bytes, stream_), "copying on the GPU");
+    if (n_bytes > 0) check(driver_->copy(static_cast<Pointer>(to), static_cast<Pointer>(from), n_bytes, stream_), "copying memory");
   }
 
   void run(const Step& step) override {
     enter();
-    for (const Action& action : lower({&step, 1}, target_)) start(action);
+    for (const Start& one : starts_of({&step, 1})) start(one);
   }
 
-  std::unique_ptr<device::Recording> record(std::span<const Step> steps) override {
+  std::unique_ptr<device::Recording> record(std::span<const Step> steps, device::Replay how) override {
     enter();
-    const std::vector<Action> actions = lower(steps, target_);
-    for (const Action& action : actions) {
-      if (const auto* launch = std::get_if<Launch>(&action))
-        modules_->get(launch->kernel, launch->shared_bytes);  // loads, which a capture must not
-    }
+    std::vector<Start> starts = starts_of(steps);  // loads kernels, which a capture must not
+    if (how == device::Replay::kOneByOne || timer_) return std::make_unique<Launches>(std::move(starts));
     constexpr int kThreadLocal = 1;
     check(driver_->capture_begin(stream_, kThreadLocal), "recording steps");
     Graph graph = nullptr;
     follows_launch_ = false;
     try {
-      for (const Action& action : actions) start(action);
+      for (const Start& one : starts) start(one);
     } catch (...) {
       driver_->capture_end(stream_, &graph);
       if (graph != nullptr) driver_->graph_destroy(graph);
@@ -170,13 +197,18 @@ class CudaDevice final : public device::Device {
     const Result result = driver_->graph_instantiate(&exec, graph, 0);
     driver_->graph_destroy(graph);
     check(result, "recording steps");
-    return std::make_unique<CudaRecording>(driver_, context_, exec);
+    return std::make_unique<RecordedGraph>(driver_, context_, exec);
   }
 
   void replay(const device::Recording& recording) override {
     enter();
     follows_launch_ = false;
-    check(driver_->graph_launch(static_cast<const CudaRecording&>(recording).exec(), stream_), "replaying steps");
+    if (const auto* launches = dynamic_cast<const Launches*>(&recording)) {
+      if (timer_) return time(launches->starts);
+      for (const Start& one : launches->starts) start(one);
+      return;
+    }
+    check(driver_->graph_launch(static_cast<const RecordedGraph&>(recording).exec(), stream_), "replaying steps");
   }
 
   void read(std::span<std::byte> to, Address from) override {
@@ -189,6 +221,8 @@ class CudaDevice final : public device::Device {
     enter();
     check(driver_->stream_wait(stream_), "computing");
   }
+
+  void set_timer(Timer timer) override { timer_ = std::move(timer); }
 
  private:
   void enter() {
@@ -212,40 +246,71 @@ class CudaDevice final : public device::Device {
     return parts_.back();
   }
 
-  void start(const Action& action) {
-    if (const auto* launch = std::get_if<Launch>(&action)) return start(*launch);
-    follows_launch_ = false;
-    if (const auto* copied = std::get_if<device::CopyBytes>(&action)) {
-      return check(driver_->copy_on_device(static_cast<Pointer>(copied->to), static_cast<Pointer>(copied->from),
-                                           static_cast<size_t>(copied->n_bytes), stream_),
-                   "copying on the GPU");
+  // Between events: launches do not overlap.
+  void time(std::span<const Start> starts) {
+    while (events_.size() <= starts.size()) check(driver_->event_create(&events_.emplace_back(nullptr), 0), "measuring time");
+    check(driver_->event_record(events_[0], stream_), "measuring time");
+    for (size_t i = 0; i < starts.size(); ++i) {
+      follows_launch_ = false;
+      start(starts[i]);
+      check(driver_->event_record(events_[i + 1], stream_), "measuring time");
     }
-    if (const auto* written = std::get_if<device::WriteBytes>(&action)) {
-      return check(
-          driver_->copy_to_device(static_cast<Pointer>(written->to), written->from, static_cast<size_t>(written->n_bytes), stream_),
-          "writing to the GPU");
+    wait();
+    for (size_t i = 0; i < starts.size(); ++i) {
+      float ms = 0, ms_ago = 0;
+      check(driver_->event_elapsed(&ms, events_[i], events_[i + 1]), "measuring time");
+      check(driver_->event_elapsed(&ms_ago, events_[i + 1], events_[starts.size()]), "measuring time");
+      const auto* launch = std::get_if<Launch>(&starts[i].action);
+      timer_(launch != nullptr ? std::string_view(launch->kernel) : "copy", ms * 1e-3, ms_ago * 1e-3);
     }
-    const auto& read = std::get<device::ReadBytes>(action);
-    check(driver_->copy_to_host(read.to, static_cast<Pointer>(read.from), static_cast<size_t>(read.n_bytes), stream_),
-          "reading from the GPU");
   }
 
-  void start(const Launch& launch) {
-    LaunchAttribute attribute{.id = kProgrammaticSerialization};
-    attribute.value.allowed = 1;
-    const LaunchConfig config{launch.grid[0],
-                              launch.grid[1],
-                              launch.grid[2],
-                              launch.n_threads,
-                              1,
-                              1,
-                              static_cast<unsigned>(launch.shared_bytes),
-                              stream_,
-                              &attribute,
-                              overlaps_ && follows_launch_ ? 1u : 0u};
+  TensorMap map_rows(const device::View& rows, int64_t n_columns, int64_t n_rows, int box_rows) {
+    TensorMap map;
+    const uint64_t sizes[] = {static_cast<uint64_t>(n_columns), static_cast<uint64_t>(n_rows)};
+    const uint64_t strides[] = {static_cast<uint64_t>(rows.stride)};
+    const unsigned box[] = {64, static_cast<unsigned>(box_rows)}, element_strides[] = {1, 1};
+    check(driver_->encode_map(&map, kMapFloat16, 2, reinterpret_cast<void*>(static_cast<uintptr_t>(rows.base)), sizes, strides, box,
+                              element_strides, 0, kMapSwizzle128, kMapPromotion256, 0),
+          "describing rows");
+    return map;
+  }
+
+  std::vector<Start> starts_of(std::span<const Step> steps) {
+    std::vector<Start> starts;
+    for (Action& action : lower(steps, target_)) {
+      const auto* launch = std::get_if<Launch>(&action);
+      const Function function = launch != nullptr ? modules_->get(launch->kernel, launch->shared_bytes) : nullptr;
+      starts.push_back({std::move(action), function});
+    }
+    return starts;
+  }
+
+  void start(const Start& one) {
+    if (const auto* launch = std::get_if<Launch>(&one.action)) return start(*launch, one.function);
+    follows_launch_ = false;
+    const auto& copied = std::get<device::CopyBytes>(one.action);
+    copy(copied.to, copied.from, static_cast<size_t>(copied.n_bytes));
+  }
+
+  void start(const Launch& launch, Function function) {
+    LaunchAttribute attributes[2] = {};
+    unsigned n_attributes = 0;
+    if (overlaps_ && follows_launch_) {
+      attributes[n_attributes].id = kProgrammaticSerialization;
+      attributes[n_attributes++].value.allowed = 1;
+    }
+    if (launch.cluster > 1) {
+      attributes[n_attributes].id = kClusterDimension;
+      unsigned* cluster = attributes[n_attributes++].value.cluster;
+      cluster[0] = launch.cluster, cluster[1] = cluster[2] = 1;
+    }
+    const LaunchConfig config{
+        launch.grid[0], launch.grid[1], launch.grid[2], launch.n_threads, 1, 1, static_cast<unsigned>(launch.shared_bytes),
+        stream_,        attributes,     n_attributes};
     follows_launch_ = true;
     void* arguments[] = {const_cast<std::byte*>(launch.argument.data())};
-    check(driver_->launch(&config, modules_->get(launch.kernel, launch.shared_bytes), arguments, nullptr), "starting a kernel");
+    check(driver_->launch(&config, function, arguments, nullptr), "starting a kernel");
   }
 
   std::shared_ptr<const Driver> driver_;
@@ -254,13 +319,14 @@ class CudaDevice final : public device::Device {
   device::Facts facts_;
   Target target_;
   Stream stream_ = nullptr;
-  std::vector<void*> pinned_;
-  std::vector<std::span<const std::byte>> pinned_ranges_;
+  std::vector<std::span<std::byte>> pinned_;
   std::vector<Address> parts_;  // the last one is in use
   size_t parts_bytes_ = 0;
   bool overlaps_;
   bool follows_launch_ = false;  // the last thing started was a kernel: the next one may overlap it
-  std::string failure_;          // of a device that can do nothing more
+  Timer timer_;
+  std::vector<Event> events_;
+  std::string failure_;  // of a device that can do nothing more
 };
 
 }  // namespace

@@ -14,6 +14,10 @@ struct CudaOptions {
   std::filesystem::path driver;  // empty: libcuda.so.1
   int n_units = 0;               // multiprocessors that launches are sized for; 0: all. Changes no bit
   bool merges_rows = true;       // consecutive row steps into one launch. Changes no bit
+  bool wide_products = true;     // wgmma for products of more than 8 rows. Changes no bit
+  bool fuses_products = true;    // steps around a product of few rows into its launch. Changes no bit
+  bool fuses_attention = true;   // rotary, append and merging into the launch of an attention. Changes no bit
+  bool chains_rows = true;       // row steps that keep their elements in registers. Changes no bit
   bool overlaps = true;          // a launch starts before the one before it has ended. Changes no bit
 };
 

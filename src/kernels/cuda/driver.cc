@@ -65,11 +65,15 @@ std::shared_ptr<const Driver> open_driver(const std::filesystem::path& library) 
   entries.get(driver->free_host, "cuMemFreeHost");
   entries.get(driver->copy_to_device, "cuMemcpyHtoDAsync_v2");
   entries.get(driver->copy_to_host, "cuMemcpyDtoHAsync_v2");
-  entries.get(driver->copy_on_device, "cuMemcpyDtoDAsync_v2");
+  entries.get(driver->copy, "cuMemcpyAsync");
   entries.get(driver->set_bytes, "cuMemsetD8Async");
   entries.get(driver->stream_create, "cuStreamCreate");
   entries.get(driver->stream_destroy, "cuStreamDestroy_v2");
   entries.get(driver->stream_wait, "cuStreamSynchronize");
+  entries.get(driver->event_create, "cuEventCreate");
+  entries.get(driver->event_destroy, "cuEventDestroy_v2");
+  entries.get(driver->event_record, "cuEventRecord");
+  entries.get(driver->event_elapsed, "cuEventElapsedTime_v2");
   entries.get(driver->capture_begin, "cuStreamBeginCapture_v2");
   entries.get(driver->capture_end, "cuStreamEndCapture");
   entries.get(driver->graph_instantiate, "cuGraphInstantiateWithFlags");
@@ -80,6 +84,7 @@ std::shared_ptr<const Driver> open_driver(const std::filesystem::path& library) 
   entries.get(driver->module_unload, "cuModuleUnload");
   entries.get(driver->module_function, "cuModuleGetFunction");
   entries.get(driver->function_set, "cuFuncSetAttribute");
+  entries.get(driver->encode_map, "cuTensorMapEncodeTiled");
   entries.get(driver->launch, "cuLaunchKernelEx");
   return driver;
 }

@@ -20,11 +20,14 @@ using Module = struct CUmod_st*;
 using Function = struct CUfunc_st*;
 using Graph = struct CUgraph_st*;
 using GraphExec = struct CUgraphExec_st*;
+using Event = struct CUevent_st*;
 
 // CUdevice_attribute, CUfunction_attribute, CUlaunchAttributeID
 inline constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kSharedBytes = 97;
 inline constexpr int kDynamicSharedBytes = 8, kSharedCarveout = 9;
-inline constexpr int kProgrammaticSerialization = 6;
+inline constexpr int kClusterDimension = 4, kProgrammaticSerialization = 6;
+// CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapL2promotion
+inline constexpr int kMapFloat16 = 6, kMapSwizzle128 = 3, kMapPromotion256 = 3;
 
 struct LaunchAttribute {  // CUlaunchAttribute
   int id;
@@ -32,6 +35,7 @@ struct LaunchAttribute {  // CUlaunchAttribute
   union {
     char bytes[64];
     int allowed;
+    unsigned cluster[3];
   } value;
 };
 struct LaunchConfig {  // CUlaunchConfig
@@ -60,11 +64,15 @@ struct Driver {
   Result (*free_host)(void* pointer);
   Result (*copy_to_device)(Pointer to, const void* from, size_t bytes, Stream stream);
   Result (*copy_to_host)(void* to, Pointer from, size_t bytes, Stream stream);
-  Result (*copy_on_device)(Pointer to, Pointer from, size_t bytes, Stream stream);
+  Result (*copy)(Pointer to, Pointer from, size_t bytes, Stream stream);  // of any kinds of memory
   Result (*set_bytes)(Pointer to, unsigned char value, size_t n, Stream stream);
   Result (*stream_create)(Stream* stream, unsigned flags);
   Result (*stream_destroy)(Stream stream);
   Result (*stream_wait)(Stream stream);
+  Result (*event_create)(Event* event, unsigned flags);
+  Result (*event_destroy)(Event event);
+  Result (*event_record)(Event event, Stream stream);
+  Result (*event_elapsed)(float* ms, Event from, Event to);
   Result (*capture_begin)(Stream stream, int mode);
   Result (*capture_end)(Stream stream, Graph* graph);
   Result (*graph_instantiate)(GraphExec* exec, Graph graph, unsigned long long flags);
@@ -75,6 +83,8 @@ struct Driver {
   Result (*module_unload)(Module module);
   Result (*module_function)(Function* function, Module module, const char* name);
   Result (*function_set)(Function function, int attribute, int value);
+  Result (*encode_map)(void* map, int type, unsigned rank, void* address, const uint64_t* sizes, const uint64_t* strides,
+                       const unsigned* box, const unsigned* element_strides, int interleave, int swizzle, int promotion, int fill);
   Result (*launch)(const LaunchConfig* config, Function function, void** arguments, void** extra);
 };
 

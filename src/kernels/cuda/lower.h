@@ -17,18 +17,26 @@ struct Launch {
   std::string kernel;
   unsigned grid[3] = {1, 1, 1};
   unsigned n_threads = 1;
+  unsigned cluster = 1;  // blocks along x that run together
   int shared_bytes = 0;
   std::vector<std::byte> argument;
 };
-using Action = std::variant<Launch, device::CopyBytes, device::WriteBytes, device::ReadBytes>;
+using Action = std::variant<Launch, device::CopyBytes>;
 
 // What launches are fitted to. It changes who computes what, and no bit.
 struct Target {
-  int n_units = 1;          // multiprocessors to fill
-  int shared_bytes = 0;     // that a block may have
-  bool merges_rows = true;  // consecutive row steps into one launch
+  int n_units = 1;              // multiprocessors to fill
+  int shared_bytes = 0;         // that a block may have
+  bool merges_rows = true;      // consecutive row steps into one launch
+  bool fuses_products = true;   // norm, conversion and elementwise steps into the launch of a product of few rows
+  bool fuses_attention = true;  // rotary, append and merging into the launch of an attention
+  bool chains_rows = true;      // row steps that keep their elements in registers
   int64_t n_tickets = 0;
   device::Address tickets = device::Address::kNone;
+  bool wide_products = true;  // wgmma for more than 8 rows
+  // How boxes of 64 columns and `box_rows` rows of f16 are copied.
+  std::function<TensorMap(const device::View& rows, int64_t n_columns, int64_t n_rows, int box_rows)> map_rows;
+  device::Address largest = device::Address::kNone;      // uint32 [kStreamRows][n_units]
   std::function<device::Address(size_t n_bytes)> parts;  // memory for sums of matrix products, shared by all steps
 };
 

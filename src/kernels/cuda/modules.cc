@@ -31,7 +31,7 @@ void* open_first(const KernelSearch& search, fs::path& opened) {
     candidates.push_back(search.library);
   } else {
     for (const fs::path& folder : search.folders) candidates.push_back(folder / kName);
-    for (const char* below : {"", "../lib", "../lib/kvik", "kvik"}) candidates.push_back(own_folder() / below / kName);
+    for (const char* below : {"", "../lib", "../lib/kvik", "kvik", "../kvik"}) candidates.push_back(own_folder() / below / kName);
     candidates.emplace_back(kName);
   }
   std::error_code ignored;

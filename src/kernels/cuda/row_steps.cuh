@@ -115,18 +115,24 @@ __device__ __noinline__ Written run_step(const Elementwise& step, RowMemory& mem
   return written;
 }
 
-__device__ __noinline__ Written run_step(const Norm& step, RowMemory& memory) {
+// fn(x, size, groups, group, out) for the groups of a row, one after another; `n_out` elements are results.
+template <class Step, class Fn>
+__device__ __forceinline__ Written each_group(const Step& step, RowMemory& memory, int64_t n_out, Fn fn) {
   const auto size = static_cast<int>(step.n / step.groups);
-  const auto n = static_cast<float>(size);
-  const float* weight = step.weight.base != Address::kNone ? row_of<float>(step.weight, memory.row) : nullptr;
-  const float* bias = step.bias.base != Address::kNone ? row_of<float>(step.bias, memory.row) : nullptr;
   const float* all = staged_input(memory, step.x, step.n);
   Written written;
-  const Result out = result(memory, step.out, step.n, written);
+  const Result out = result(memory, step.out, n_out, written);
   const Groups groups = groups_of(step.groups, memory);
 #pragma unroll 1
-  for (int64_t group = groups.group; group < step.groups; group += groups.step) {
-    const float* x = all + group * size;
+  for (int64_t group = groups.group; group < step.groups; group += groups.step) fn(all + group * size, size, groups, group, out);
+  return written;
+}
+
+__device__ __noinline__ Written run_step(const Norm& step, RowMemory& memory) {
+  const float* weight = step.weight.base != Address::kNone ? row_of<float>(step.weight, memory.row) : nullptr;
+  const float* bias = step.bias.base != Address::kNone ? row_of<float>(step.bias, memory.row) : nullptr;
+  return each_group(step, memory, step.n, [&](const float* x, int size, const Groups& groups, int64_t group, const Result& out) {
+    const auto n = static_cast<float>(size);
     float mean = 0.0f;
     if (step.centered) mean = fold_group(Fold::kSum, x, size, 0.0f, groups.by_block, groups.scratch) / n;
     const float squares = fold_squares(x, size, mean, groups.by_block, groups.scratch);
@@ -136,54 +142,39 @@ __device__ __noinline__ Written run_step(const Norm& step, RowMemory& memory) {
       const float v = (x[i] - mean) * inverse, w = weight != nullptr ? weight[i] : 1.0f;
       out.put(group * size + i, bias != nullptr ? fused(v, w, bias[i]) : v * w);
     }
-  }
-  return written;
+  });
 }
 
 __device__ __noinline__ Written run_step(const Softmax& step, RowMemory& memory) {
-  const auto size = static_cast<int>(step.n / step.groups);
-  const float* all = staged_input(memory, step.x, step.n);
-  Written written;
-  const Result out = result(memory, step.out, step.n, written);
-  const Groups groups = groups_of(step.groups, memory);
-#pragma unroll 1
-  for (int64_t group = groups.group; group < step.groups; group += groups.step) {
-    const float* x = all + group * size;
+  return each_group(step, memory, step.n, [&](const float* x, int size, const Groups& groups, int64_t group, const Result& out) {
     const float most = fold_group(Fold::kLargest, x, size, 0.0f, groups.by_block, groups.scratch);
     const float total = fold_group(Fold::kExponentials, x, size, most, groups.by_block, groups.scratch);
     const float log_total = log_of(total);
 #pragma unroll 1
     for (int i = groups.first; i < size; i += groups.stride)
       out.put(group * size + i, step.log ? x[i] - most - log_total : exp_of(x[i] - most) / total);
+  });
+}
+
+__device__ __forceinline__ Fold fold_of(Reduce op) {
+  switch (op) {
+    case Reduce::kMax: return Fold::kLargest;
+    case Reduce::kMin: return Fold::kSmallest;
+    case Reduce::kProd: return Fold::kProduct;
+    case Reduce::kSumSquare:
+    case Reduce::kL2: return Fold::kSquares;
+    case Reduce::kSumAbs: return Fold::kMagnitudes;
+    default: return Fold::kSum;
   }
-  return written;
 }
 
 __device__ __noinline__ Written run_step(const Reduction& step, RowMemory& memory) {
-  const auto size = static_cast<int>(step.n / step.groups);
-  const float* all = staged_input(memory, step.x, step.n);
-  Written written;
-  const Result out = result(memory, step.out, step.groups, written);
-  const Groups groups = groups_of(step.groups, memory);
-  Fold fold = Fold::kSum;
-  switch (step.op) {
-    case Reduce::kSum:
-    case Reduce::kMean: fold = Fold::kSum; break;
-    case Reduce::kMax: fold = Fold::kLargest; break;
-    case Reduce::kMin: fold = Fold::kSmallest; break;
-    case Reduce::kProd: fold = Fold::kProduct; break;
-    case Reduce::kSumSquare:
-    case Reduce::kL2: fold = Fold::kSquares; break;
-    case Reduce::kSumAbs: fold = Fold::kMagnitudes; break;
-  }
-#pragma unroll 1
-  for (int64_t group = groups.group; group < step.groups; group += groups.step) {
-    float y = fold_group(fold, all + group * size, size, 0.0f, groups.by_block, groups.scratch);
+  return each_group(step, memory, step.groups, [&](const float* x, int size, const Groups& groups, int64_t group, const Result& out) {
+    float y = fold_group(fold_of(step.op), x, size, 0.0f, groups.by_block, groups.scratch);
     if (step.op == Reduce::kMean) y = y / static_cast<float>(size);
     if (step.op == Reduce::kL2) y = root_of(y);
     if (groups.first == 0) out.put(group, y);
-  }
-  return written;
+  });
 }
 
 __device__ __noinline__ Written run_step(const Rotary& step, RowMemory& memory) {

@@ -66,11 +66,13 @@ extern "C" __global__ void __launch_bounds__(kRowThreads) rows_program(const __g
   }
 }
 
+// The next launch starts when this one has ended: launches behind it may read tables and rows before they wait for the launch before them.
 extern "C" __global__ void rows_begin(const __grid_constant__ kvik::device::Begin step) {
-  start_next();
   wait_for_previous();
+  const int thread = blockIdx.x * blockDim.x + threadIdx.x, n_threads = gridDim.x * blockDim.x;
   const int n = *pointer<int32_t>(step.n_patches);
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+  for (int64_t i = thread; i < step.n_bytes / 16; i += n_threads) pointer<uint4>(step.to)[i] = pointer<uint4>(step.from)[i];
+  for (int i = thread; i < n; i += n_threads) {
     const kvik::device::Patch patch = pointer<kvik::device::Patch>(step.patches)[i];
     *pointer<uint64_t>(patch.at) = patch.value;
   }

@@ -6,7 +6,8 @@
 // length of a sequence, on the number of multiprocessors or on what else runs. So one row, 64 rows and a prompt have equal bits. A change
 // here changes bits, and with them `Facts::arithmetic`.
 //
-//   product over k    steps of 16 products are one tensor-core sum each; a slice is a chain of steps in one accumulator, from zero; slices are
+//   product over k    steps of 16 products are one tensor-core sum each; a slice is a chain of steps in one accumulator, from zero; slices
+//   are
 //                     added in ascending order into their group, groups into the total, in f32. Then come exponents, bias and residual.
 //   quantized blocks  codes are exact integers; a fresh accumulator for each 32 columns, then slice = fma(scale, sum, slice)
 //   f32               value = high + low / 2048, both f16; three chains; slice = high.high + (high.low + low.high) / 2048

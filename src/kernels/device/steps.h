@@ -29,6 +29,7 @@ struct Rows {
   Address rows = Address::kNone;    // Row[most]
   Address n_rows = Address::kNone;  // int32
   int32_t most = 0;                 // for which launches are sized
+  bool apart = false;               // each row is of a sequence of its own, and none sees what another one appends
 };
 
 // Consecutive rows of one sequence with consecutive positions: they may share the reading of keys and values.
@@ -96,10 +97,13 @@ struct PageTable {
 
 // ---- steps ----
 
-// Applies patches. Before the rows of a call.
+// Copies the call block and applies patches. Before the rows of a call. `from`, patches and their number may be in memory that
+// Device::pinned() gave.
 struct Begin {
-  Address patches = Address::kNone;    // Patch[]
-  Address n_patches = Address::kNone;  // int32
+  Address to = Address::kNone, from = Address::kNone;  // 16-byte aligned
+  int64_t n_bytes = 0;                                 // a multiple of 16
+  Address patches = Address::kNone;                    // Patch[]
+  Address n_patches = Address::kNone;                  // int32
 };
 
 struct Embed {  // out = column `token` of the weights
@@ -293,16 +297,4 @@ struct CopyBytes {
   Address to = Address::kNone, from = Address::kNone;
   int64_t n_bytes = 0;
 };
-// Between device memory and memory that Device::pinned() gave, which is read or written when the step runs.
-struct WriteBytes {
-  Address to = Address::kNone;
-  const void* from = nullptr;
-  int64_t n_bytes = 0;
-};
-struct ReadBytes {
-  void* to = nullptr;
-  Address from = Address::kNone;
-  int64_t n_bytes = 0;
-};
-
 }  // namespace kvik::device

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/block_codec.h"
+#include "kernels/device/code_map.h"
 #include "kernels/device/math.h"
 #include "kernels/device/order.h"
 #include "kvik/error.h"
@@ -13,14 +14,7 @@
 namespace kvik::device {
 namespace {
 
-constexpr int kTileColumns = 16;
 constexpr int64_t kCodeBytes = 512;  // of a unit, without scales; of a plane of f16, in one step
-
-// Where (column, k) of a step of 16 is in a fragment: the lane, which of its four registers, and which half of that.
-struct FragmentPlace {
-  int64_t lane, reg, half;
-};
-FragmentPlace fragment_place(int64_t column, int64_t k) { return {column % 8 * 4 + k % 8 / 2, column / 8 + k / 8 * 2, k % 2}; }
 
 bool is_float(WeightFormat format) { return format == WeightFormat::kF16 || format == WeightFormat::kF32; }
 bool has_four_bits(WeightFormat format) { return format == WeightFormat::kQ4 || format == WeightFormat::kQ4Zero; }
@@ -49,6 +43,24 @@ float put_floats(const UnitLayout& layout, std::span<const float> column, int64_
   return power_of_two(-exponent);
 }
 
+// f16 stays as it is. Fragments have two k in a word: as the column has them, or one from each of two rows.
+void put_halves(const cpu::FloatSource& from, const UnitLayout& layout, int64_t first, std::byte* tile) {
+  const auto* data = static_cast<const uint16_t*>(from.data);
+  const int64_t k_stride = from.n_major ? 1 : from.n, n_stride = from.n_major ? from.k : 1;
+  const int64_t n_columns = std::min<int64_t>(kTileColumns, layout.n - first);
+  for (int64_t k = 0; k < layout.k; k += 2) {
+    const FragmentPlace place = fragment_place(0, k % kStepColumns);
+    std::byte* at = tile + k / 32 * layout.unit_bytes + k % 32 / kStepColumns * kCodeBytes + place.lane * 16 + place.reg * 4;
+    const uint16_t* low = data + k * k_stride + first * n_stride;
+    const uint16_t* high = low + k_stride;
+    const bool has_both = k + 1 < layout.k;
+    for (int64_t c = 0; c < n_columns; ++c) {
+      const uint32_t word = low[c * n_stride] | (has_both ? static_cast<uint32_t>(high[c * n_stride]) << 16 : 0u);
+      put(at + c % 8 * 64 + c / 8 * 4, word);
+    }
+  }
+}
+
 void put_code(const UnitLayout& layout, int64_t c, int64_t k, uint32_t code, std::byte* tile) {
   const FragmentPlace place = fragment_place(c, k % kStepColumns);
   std::byte* lane = tile + k / layout.unit_columns * layout.unit_bytes + place.lane * 16;
@@ -59,7 +71,8 @@ void put_code(const UnitLayout& layout, int64_t c, int64_t k, uint32_t code, std
   }
   const int64_t nibble = place.reg + 4 * place.half;
   std::byte& pair = lane[step * 4 + nibble / 2];
-  pair = nibble % 2 == 0 ? (pair & std::byte{0xf0}) | static_cast<std::byte>(code) : (pair & std::byte{0x0f}) | static_cast<std::byte>(code << 4);
+  pair = nibble % 2 == 0 ? (pair & std::byte{0xf0}) | static_cast<std::byte>(code)
+                         : (pair & std::byte{0x0f}) | static_cast<std::byte>(code << 4);
 }
 
 // Of the 32 k from `k` on.
@@ -72,16 +85,23 @@ void put_scale(const UnitLayout& layout, int64_t c, int64_t k, float scale, int 
   put(at + 4, Half(1024.0f + static_cast<float>(zero_point)).bits);
 }
 
-// Codes are unsigned in units: eight bits are stored with 128 added, and so are their zero points.
-void put_codes(const cpu::PackedWeights& from, const UnitLayout& layout, int64_t n, int64_t c, std::byte* tile) {
-  const bool four_bits = has_four_bits(layout.format);
-  for (int64_t k = 0; k < layout.k; ++k) {
-    const int code = cpu::block_code(from, n, k);
-    put_code(layout, c, k, static_cast<uint32_t>(four_bits ? code : code + 128), tile);
-    if (k % kBlockColumns != 0) continue;
+// Codes are unsigned in units: eight bits are stored with 128 added, and so are their zero points. Six bits become eight. Codes before
+// `first` are there already.
+void put_codes(const cpu::PackedWeights& from, const UnitLayout& layout, int64_t first, int64_t n, int64_t c, std::byte* tile) {
+  const int shift = has_four_bits(layout.format) ? 0 : from.layout.format == cpu::WeightFormat::kBlocks6 ? 96 : 128;
+  for (int64_t k = first; k < layout.k; ++k) put_code(layout, c, k, static_cast<uint32_t>(cpu::block_code(from, n, k) + shift), tile);
+  for (int64_t k = 0; k < layout.k; k += kBlockColumns) {
     const int64_t block = k / from.layout.block;
     const int zero_point = cpu::block_zero_point(from, n, block);
-    put_scale(layout, c, k, cpu::block_scale(from, n, block), four_bits ? zero_point : zero_point + 128, tile);
+    put_scale(layout, c, k, cpu::block_scale(from, n, block), zero_point + shift, tile);
+  }
+}
+
+// All columns of a tile, as far as k has whole blocks.
+void copy_codes(const cpu::PackedWeights& from, const UnitLayout& layout, const CodeMap& map, int64_t tile_index, std::byte* tile) {
+  for (int64_t k = 0; k + kBlockColumns <= layout.k; k += kBlockColumns) {
+    const int64_t in_unit = k % layout.unit_columns / kBlockColumns * 8;  // the second block of four bits: the second half of each lane
+    map.copy(codes_at(from, tile_index, k), tile + k / layout.unit_columns * layout.unit_bytes + in_unit);
   }
 }
 
@@ -145,8 +165,13 @@ std::optional<WeightFormat> unit_format(const cpu::WeightLayout& layout) {
 
 void pack_units(const cpu::PackedWeights& from, const UnitLayout& layout, TileRange range, std::byte* units, std::span<float> scales) {
   if (!is_float(layout.format)) {
+    const bool maps = from.layout.format == cpu::WeightFormat::kBlocks8 || from.layout.format == cpu::WeightFormat::kBlocks4;
+    const CodeMap map(from.layout);
     return for_columns(layout, range, units, [&](int64_t n, int64_t c, std::byte* tile) {
-      put_codes(from, layout, n, c, tile);
+      const bool whole = maps && n - c + kTileColumns <= layout.n;
+      const int64_t n_mapped = whole ? layout.k / kBlockColumns * kBlockColumns : 0;
+      if (whole && c == 0) copy_codes(from, layout, map, n / kTileColumns, tile);
+      put_codes(from, layout, n_mapped, n, c, tile);
       scales[static_cast<size_t>(n)] = 1.0f;
     });
   }
@@ -159,8 +184,18 @@ void pack_units(const cpu::PackedWeights& from, const UnitLayout& layout, TileRa
 }
 
 void pack_units(const cpu::FloatSource& from, const UnitLayout& layout, TileRange range, std::byte* units, std::span<float> scales) {
-  std::vector<float> column(static_cast<size_t>(layout.k));
   const bool exact = from.dtype == DType::kF16;
+  if (exact && layout.format == WeightFormat::kF16) {
+    const int64_t tile_bytes = layout.units_per_tile * layout.unit_bytes;
+    for (int64_t tile = range.begin; tile < range.end; ++tile) {
+      std::byte* at = units + (tile - range.begin) * tile_bytes;
+      std::memset(at, 0, static_cast<size_t>(tile_bytes));
+      put_halves(from, layout, tile * kTileColumns, at);
+    }
+    std::fill(scales.begin() + range.begin * kTileColumns, scales.begin() + std::min(layout.n, range.end * kTileColumns), 1.0f);
+    return;
+  }
+  std::vector<float> column(static_cast<size_t>(layout.k));
   for_columns(layout, range, units, [&](int64_t n, int64_t c, std::byte* tile) {
     cpu::read_column(from, n, 0, layout.k, column.data());
     scales[static_cast<size_t>(n)] = put_floats(layout, column, c, exact, tile);

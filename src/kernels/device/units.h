@@ -23,6 +23,14 @@
 // k is padded to whole units (kF16 … to 32, four bits to 64), n to whole tiles, with zeros.
 namespace kvik::device {
 
+inline constexpr int kTileColumns = 16;
+
+// Where (column, k) of a step of 16 is in a fragment: the lane, which of its four registers, and which half of that.
+struct FragmentPlace {
+  int64_t lane, reg, half;
+};
+constexpr FragmentPlace fragment_place(int64_t column, int64_t k) { return {column % 8 * 4 + k % 8 / 2, column / 8 + k / 8 * 2, k % 2}; }
+
 struct UnitLayout {
   WeightFormat format = WeightFormat::kF16;
   int64_t k = 0, n = 0;

@@ -25,7 +25,7 @@ std::optional<Axes> reshaped(const Axes& axes, const std::function<Dims(const Si
   return regroup(axes, targets, kSizes);
 }
 
-TEST(Axes, OnesAreDroppedAndNeighbouringIntegersMerge) {
+TEST(Axes, OnesAreDroppedAndNeighboringIntegersMerge) {
   EXPECT_EQ(canonical({factor(1), factor(2), factor(3), factor(kNew), factor(4)}), (Axis{factor(6), factor(kNew), factor(4)}));
   EXPECT_EQ(canonical({factor(1)}), Axis{});
 }

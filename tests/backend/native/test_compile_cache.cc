@@ -185,9 +185,9 @@ TEST_F(CompileCacheTest, AnIndexOfAnyBytesStaysInTheFile) {
     try {
       for (const LoadedWeight& weight : map_weights(*saved.plans.front(), WeightChoice::kAsStored, weights, file)) {
         if (!weight.is_packed()) continue;
-        const std::byte* data = weight.packed.view.data;
+        const std::byte* data = weight.packed.data;
         EXPECT_GE(data, file->bytes().data());
-        EXPECT_LE(data + weight.packed.view.layout.size_bytes, file->bytes().data() + file->size_bytes());
+        EXPECT_LE(data + weight.packed.layout.size_bytes, file->bytes().data() + file->size_bytes());
       }
       ++n_mapped;
     } catch (const Error&) {}

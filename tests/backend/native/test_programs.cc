@@ -51,7 +51,7 @@ double tolerance(const analysis::Signature& signature) {
   return 1e-4;
 }
 
-// The reference is asked for one token at a time: activations that a graph quantises for a whole prompt are quantised by rows here.
+// The reference is asked for one token at a time: activations that a graph quantizes for a whole prompt are quantized by rows here.
 TEST_P(Programs, GiveTheLogitsOfTheGraph) {
   std::vector<std::vector<float>> found;
   std::vector<TokenId> tokens, source;

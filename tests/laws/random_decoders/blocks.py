@@ -1,4 +1,4 @@
-"""Normalisation, products by weights, activations, feed-forward layers: what works on one token by itself."""
+"""Normalization, products by weights, activations, feed-forward layers: what works on one token by itself."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def norm(net: Net, c: Choices, x: str, size: int) -> str:
         return net.op(operator[0], x, *norm_weights(net, c, size, net.numpy_type), axis=-1, epsilon=EPSILON)
     if c.dtype == "f32":
         return spelled_norm(net, c, x, size)
-    return net.to_numbers(spelled_norm(net, c, net.cast(x, TensorProto.FLOAT), size))  # half graphs normalise in f32, as exporters write it
+    return net.to_numbers(spelled_norm(net, c, net.cast(x, TensorProto.FLOAT), size))  # half graphs normalize in f32, as exporters write it
 
 
 def norm_weights(net: Net, c: Choices, size: int, dtype) -> list[str]:

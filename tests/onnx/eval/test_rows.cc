@@ -4,7 +4,7 @@
 
 #include "onnx/eval/op.h"
 
-// Operators over rows: reductions, softmax, normalisation.
+// Operators over rows: reductions, softmax, normalization.
 namespace kvik::onnx::testing_support {
 namespace {
 

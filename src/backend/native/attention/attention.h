@@ -4,7 +4,7 @@
 
 // Third stage: what the attentions of a graph are.
 //
-// In: attention sites of a labelled graph: products of weights and values, and operators that are an attention.
+// In: attention sites of a labeled graph: products of weights and values, and operators that are an attention.
 // Out: an Attend for each, and the values that it reads. Everything between the product of queries and keys and the product of weights and
 // values is probed as a function and not read, so masks, windows, biases, caps and guards may be written with any nodes.
 // Afterwards: random queries, keys and values gave the same through the graph's own nodes and through the Attend, at several sizes

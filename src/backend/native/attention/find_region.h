@@ -13,7 +13,7 @@ struct Region {
 
   onnx::ValueId product = onnx::kNoValue;      // what query_key gives
   onnx::ValueId scores = onnx::kNoValue;       // the same after its last rounding
-  onnx::ValueId softmax_in = onnx::kNoValue;   // kNoValue where the softmax is spelled out
+  onnx::ValueId softmax_in = onnx::kNoValue;   // kNoValue if the softmax is written as primitive nodes
   onnx::ValueId softmax_out = onnx::kNoValue;  // the same
   onnx::ValueId weights = onnx::kNoValue;      // what meets the values
 

@@ -73,9 +73,9 @@ void share_heads(Attend& attend) {
   }
   attend.n_kv_heads = static_cast<int64_t>(known.size());
   const int64_t n_sharing = attend.n_heads / attend.n_kv_heads;
-  bool neighbours = attend.n_heads % attend.n_kv_heads == 0;
-  for (int64_t h = 0; neighbours && h < attend.n_heads; ++h) neighbours = attend.kv_head_of[static_cast<size_t>(h)] == h / n_sharing;
-  if (neighbours) attend.kv_head_of.clear();
+  bool neighbors = attend.n_heads % attend.n_kv_heads == 0;
+  for (int64_t h = 0; neighbors && h < attend.n_heads; ++h) neighbors = attend.kv_head_of[static_cast<size_t>(h)] == h / n_sharing;
+  if (neighbors) attend.kv_head_of.clear();
 }
 
 void read_from(const AttentionContext& context, ValueId& operand, Indices& map, float* scale) {

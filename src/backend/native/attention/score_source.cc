@@ -15,7 +15,7 @@ namespace {
 constexpr float kLogOfNothing = -1e4f;  // of a weight of zero
 constexpr float kLeastWeight = 1e-30f;  // below it digits are lost, and then everything
 
-// A softmax that is spelled out is seen from behind: the logarithm of a weight is its score, up to a constant of the row.
+// A softmax written as primitive nodes is probed from its output: the logarithm of a weight is its score, up to a constant of the row.
 void take_logarithms(Scores& weights) {
   for (float& x : weights.data) x = x >= kLeastWeight ? std::log(x) : (x >= 0 ? kLogOfNothing : std::nanf(""));
 }

@@ -38,7 +38,8 @@ struct RunCall {
   float* output = nullptr;            // [wanted][output size]
   std::span<const int32_t> branches;  // sequences; see RunRow
   OutputRows* kept = nullptr;         // gets the output instead, if it is not null; only of the runner that made it
-  int n_candidates = 0;               // of each output that is kept; 0: none
+  // Of each output that is kept: how many of the largest are likely to be all that is read; 0: all of it is read.
+  std::span<const int32_t> n_candidates = {};
 };
 
 }  // namespace kvik::native

@@ -47,9 +47,11 @@ class Runner {
   // Rows of a sequence come in order. Throws Error and has then written nothing but positions from the first row on, and registers.
   virtual void run(const RunCall& call) = 0;
 
-  // Memory for outputs that stay where they are computed, for calls with so many wanted rows; null if they cannot stay there. `reused` is
-  // null or what this runner made before.
-  virtual std::shared_ptr<OutputRows> keep_output(size_t /*n_rows*/, std::shared_ptr<OutputRows> /*reused*/) { return nullptr; }
+  // Memory for outputs that stay where they are computed until they are read, for a call with these candidates (RunCall::n_candidates);
+  // null if they cannot stay there. `reused` is null or what this runner made before.
+  virtual std::shared_ptr<OutputRows> keep_output(std::span<const int32_t> /*n_candidates*/, std::shared_ptr<OutputRows> /*reused*/) {
+    return nullptr;
+  }
 
   // The source's section for the positions of some sources, whose pages it fills: `inputs` are the values given for each row,
   // [source_inputs][rows][size].

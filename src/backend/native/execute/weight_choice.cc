@@ -31,8 +31,9 @@ WeightFormat float_format(DType stored) {
 
 int64_t bytes_of(WeightFormat format, const PlanWeight& weight) {
   switch (format) {
-    case WeightFormat::kBlocks8: return cpu::block_layout(kQ8Blocks, weight.k, weight.n).size_bytes;
-    case WeightFormat::kBlocks4: return cpu::block_layout(kQ4Blocks, weight.k, weight.n).size_bytes;
+    case WeightFormat::kBlocks8:
+    case WeightFormat::kBlocks6:
+    case WeightFormat::kBlocks4: return cpu::block_layout(blocks_of(format, weight.k), weight.k, weight.n).size_bytes;
     case WeightFormat::kChannels8: return cpu::channel_layout(weight.k, weight.n).size_bytes;
     default: return cpu::float_layout(format, weight.k, weight.n).size_bytes;
   }
@@ -56,33 +57,33 @@ bool keeps_codes(const Plan& plan, const WeightPart& part) {
 ChosenWeight choose(const Plan& plan, const PlanWeight& weight, const Uses& uses, WeightChoice choice) {
   ChosenWeight chosen;
   const WeightPart& part = weight.parts.front();
-  const bool quantised = static_cast<bool>(part.quantization);
+  const bool quantized = static_cast<bool>(part.quantization);
   chosen.is_multiplied = uses.multiplied;
   chosen.activations = weight.activations;
   if (!uses.multiplied) {
-    chosen.as_stored = quantised;
+    chosen.as_stored = quantized;
     chosen.format =
-        quantised ? (is_four_bits(plan, part) ? WeightFormat::kBlocks4 : WeightFormat::kBlocks8) : float_format(stored_dtype(plan, part));
+        quantized ? (is_four_bits(plan, part) ? WeightFormat::kBlocks4 : WeightFormat::kBlocks8) : float_format(stored_dtype(plan, part));
     chosen.size_bytes = static_cast<int64_t>(storage_bytes(stored_dtype(plan, part), weight.k * weight.n));
     return chosen;
   }
-  const bool quantises = choice == WeightChoice::kQ8 || choice == WeightChoice::kQ4;
+  const bool quantizes = choice == WeightChoice::kQ8 || choice == WeightChoice::kQ4;
   if (weight.activations == Activations::kBytes) {  // an integer product keeps its meaning in every format
     chosen.as_stored = true;
     chosen.format = WeightFormat::kChannels8;
-  } else if (quantised && keeps_codes(plan, part) && choice != WeightChoice::kF32 && choice != WeightChoice::kF16) {
+  } else if (quantized && keeps_codes(plan, part) && choice != WeightChoice::kF32 && choice != WeightChoice::kF16) {
     chosen.as_stored = true;
     chosen.format = is_four_bits(plan, part) ? WeightFormat::kBlocks4 : WeightFormat::kBlocks8;
-    if (quantises) chosen.activations = Activations::kBlocks;
-  } else if (quantises) {
-    // What gives the logits, or is the table of embeddings too, keeps eight bits: four cost more there than anywhere.
-    const bool eight = choice == WeightChoice::kQ8 || uses.looked_up || uses.gives_output;
-    chosen.format = eight ? WeightFormat::kBlocks8 : WeightFormat::kBlocks4;
+    if (quantizes) chosen.activations = Activations::kBlocks;
+  } else if (quantizes) {
+    // What gives the logits, or is the table of embeddings too, keeps six bits: four cost more there than anywhere.
+    const WeightFormat four = uses.looked_up || uses.gives_output ? WeightFormat::kBlocks6 : WeightFormat::kBlocks4;
+    chosen.format = choice == WeightChoice::kQ8 ? WeightFormat::kBlocks8 : four;
     chosen.activations = Activations::kBlocks;
   } else {
     chosen.format = choice == WeightChoice::kF16   ? WeightFormat::kF16
                     : choice == WeightChoice::kF32 ? WeightFormat::kF32
-                                                   : float_format(quantised ? DType::kF32 : stored_dtype(plan, part));
+                                                   : float_format(quantized ? DType::kF32 : stored_dtype(plan, part));
     chosen.activations = Activations::kFloats;
   }
   chosen.size_bytes = bytes_of(chosen.format, weight);
@@ -103,6 +104,7 @@ std::string_view format_name(const ChosenWeight& weight) {
     case WeightFormat::kF16: return "f16";
     case WeightFormat::kBF16: return "bf16";
     case WeightFormat::kBlocks8: return "q8";
+    case WeightFormat::kBlocks6: return "q6";
     case WeightFormat::kBlocks4: return "q4";
     case WeightFormat::kChannels8: return "int8";
     default: return "f32";

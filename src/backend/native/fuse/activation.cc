@@ -1,5 +1,5 @@
-// Activations that are spelled out. What a group of elementwise operations computes from one value is asked, not read: it is run on
-// numbers and compared with the activations that have a kernel.
+// Activations written as primitive operations. What a group of elementwise operations computes from one value is asked, not read: it is run
+// on numbers and compared with the activations that have a kernel.
 #include <algorithm>
 #include <array>
 #include <cmath>

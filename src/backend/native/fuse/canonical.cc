@@ -274,7 +274,7 @@ class OpKey {
   }
   bool add_args(const NormOp& args) {
     add(args.epsilon);
-    return add_all({args.centred ? 1 : 0, args.groups});
+    return add_all({args.centered ? 1 : 0, args.groups});
   }
   bool add_args(const Matmul& args) {
     for (const int weight : args.weights) add(static_cast<int64_t>(weight));

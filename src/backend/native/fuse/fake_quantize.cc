@@ -1,4 +1,4 @@
-// QuantizeLinear and DequantizeLinear of a row value, as exports with quantised activations have them: rounding to a grid, in floats.
+// QuantizeLinear and DequantizeLinear of a row value, as exports with quantized activations have them: rounding to a grid, in floats.
 #include "backend/native/fuse/passes.h"
 #include "backend/native/fuse/rewriter.h"
 
@@ -9,14 +9,14 @@ bool match_fake_quantization(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
   const Op& op = rewriter.op(i);
   if (reference_node(plan, &op, "DequantizeLinear") == nullptr || plan.value(op.out.front()).dtype != DType::kF32) return false;
-  const Op* quantise = plan.producer(op.in[0]);
-  const onnx::Node* node = reference_node(plan, quantise, "QuantizeLinear");
-  if (node == nullptr || node->has("output_dtype") || !quantise->in[0].is_value()) return false;
-  const std::optional<CodeGrid> to = grid_of(plan, *quantise, DType::kU8);
+  const Op* quantize = plan.producer(op.in[0]);
+  const onnx::Node* node = reference_node(plan, quantize, "QuantizeLinear");
+  if (node == nullptr || node->has("output_dtype") || !quantize->in[0].is_value()) return false;
+  const std::optional<CodeGrid> to = grid_of(plan, *quantize, DType::kU8);
   const std::optional<CodeGrid> back = to ? grid_of(plan, op, to->codes) : std::nullopt;
   const std::optional<Rounding> rounding = back ? rounding_of(*to, {back->scale, to->zero_point, back->codes}) : std::nullopt;
   if (!rounding || to->codes != plan.value(op.in[0].index).dtype) return false;
-  const Input x = quantise->in[0];
+  const Input x = quantize->in[0];
   const auto by = [&](Binary kind, const Input& a, float b) {
     return rewriter.insert_before(i, BinaryOp{kind, Spread::kAll, Spread::kOne}, {a, rewriter.scalar(b)}, a.size);
   };

@@ -1,5 +1,5 @@
 // DynamicQuantizeLinear, MatMulInteger and the multiplication by both scales (or all of it but the first in one operator): one product of a
-// row that is quantised by itself. QuantizeLinear and a product with both scales: the same, of rows that share a scale.
+// row that is quantized by itself. QuantizeLinear and a product with both scales: the same, of rows that share a scale.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ void collect(const Plan& plan, const Op& op, int depth, Factors& factors) {
   }
 }
 
-// Rows before they were quantised.
+// Rows before they were quantized.
 struct PlainRows {
   Input x;
   float scale = 0.0f;  // of all rows; 0: each row has its own
@@ -48,50 +48,50 @@ struct IntegerProduct {
   Input bias;
 };
 
-struct Quantised {
+struct Quantized {
   Input rows, scale, zero_point;
 };
 
 // What QuantizeLinear made these of, with the scale and zero point that the product undoes.
-std::optional<PlainRows> before_fixed_quantisation(const Plan& plan, const Quantised& quantised) {
-  const Op* op = plan.producer(quantised.rows);
+std::optional<PlainRows> before_fixed_quantization(const Plan& plan, const Quantized& quantized) {
+  const Op* op = plan.producer(quantized.rows);
   const onnx::Node* node = reference_node(plan, op, "QuantizeLinear");
   if (node == nullptr || node->has("output_dtype") || !op->in[0].is_value()) return {};
   const auto constant = [&](const Input& input) { return &plan.constants[static_cast<size_t>(input.index)]; };
   const std::optional<CodeGrid> to = grid_of(plan, *op, DType::kU8);
-  if (!to || (to->codes != DType::kU8 && to->codes != DType::kI8) || to->codes != plan.value(quantised.rows.index).dtype) return {};
-  if (!quantised.scale.is_constant() || (quantised.zero_point && !quantised.zero_point.is_constant())) return {};
+  if (!to || (to->codes != DType::kU8 && to->codes != DType::kI8) || to->codes != plan.value(quantized.rows.index).dtype) return {};
+  if (!quantized.scale.is_constant() || (quantized.zero_point && !quantized.zero_point.is_constant())) return {};
   const std::optional<CodeGrid> undone =
-      code_grid(*constant(quantised.scale), quantised.zero_point ? constant(quantised.zero_point) : nullptr, to->codes);
+      code_grid(*constant(quantized.scale), quantized.zero_point ? constant(quantized.zero_point) : nullptr, to->codes);
   if (!undone || undone->scale != to->scale || undone->zero_point != to->zero_point || to->scale <= 0) return {};
   return PlainRows{op->in[0], to->scale, static_cast<int32_t>(to->zero_point) + (to->codes == DType::kI8 ? 128 : 0)};
 }
 
 // What DynamicQuantizeLinear made these of.
-std::optional<PlainRows> before_quantisation(const Plan& plan, const Quantised& quantised) {
-  const Op* op = plan.producer(quantised.rows);
+std::optional<PlainRows> before_quantization(const Plan& plan, const Quantized& quantized) {
+  const Op* op = plan.producer(quantized.rows);
   if (reference_node(plan, op, "DynamicQuantizeLinear") == nullptr || op->out.size() != 3) return {};
   const auto is = [&](const Input& input, size_t output) { return op->out[output] != kNoIndex && input == plan.whole(op->out[output]); };
-  if (!is(quantised.rows, 0) || !is(quantised.scale, 1) || !is(quantised.zero_point, 2)) return {};
+  if (!is(quantized.rows, 0) || !is(quantized.scale, 1) || !is(quantized.zero_point, 2)) return {};
   return PlainRows{op->in[0]};
 }
 
 Input input_of(const Op& op, size_t i) { return i < op.in.size() ? op.in[i] : Input{}; }
 
-// sum is the integer product, scale the second output of what quantised its rows.
+// sum is the integer product, scale the second output of what quantized its rows.
 std::optional<IntegerProduct> spelled_out(const Plan& plan, const Input& sum, const Input& scale, const std::vector<Input>& scales) {
   const Op* op = through_cast(plan, sum);
   if (reference_node(plan, op, "MatMulInteger") == nullptr) return {};
-  const std::optional<PlainRows> rows = before_quantisation(plan, {input_of(*op, 0), scale, input_of(*op, 2)});
+  const std::optional<PlainRows> rows = before_quantization(plan, {input_of(*op, 0), scale, input_of(*op, 2)});
   if (!rows) return {};
   return IntegerProduct{op, *rows, input_of(*op, 3), scales, {}};
 }
 
 std::optional<IntegerProduct> find(const Plan& plan, const Op& op) {
   if (reference_node(plan, &op, "MatMulIntegerToFloat") != nullptr) {
-    const Quantised quantised = {input_of(op, 0), input_of(op, 2), input_of(op, 4)};
-    std::optional<PlainRows> rows = before_quantisation(plan, quantised);
-    if (!rows) rows = before_fixed_quantisation(plan, quantised);
+    const Quantized quantized = {input_of(op, 0), input_of(op, 2), input_of(op, 4)};
+    std::optional<PlainRows> rows = before_quantization(plan, quantized);
+    if (!rows) rows = before_fixed_quantization(plan, quantized);
     if (!rows) return {};
     return IntegerProduct{&op, *rows, input_of(op, 5), {input_of(op, 3)}, input_of(op, 6)};
   }
@@ -151,7 +151,7 @@ int fuse_integer_matmul(Plan& plan) {
   const int count = rewrite_each_from_end(plan, "integer_matmul", match_integer_matmul);
   const auto n_dynamic = std::count_if(plan.weights.begin() + static_cast<ptrdiff_t>(n_before), plan.weights.end(),
                                        [](const PlanWeight& weight) { return weight.row_scale == 0; });
-  if (n_dynamic > 0) plan.notes.push_back(fmt::format("activations of {} integer products are quantised per row", n_dynamic));
+  if (n_dynamic > 0) plan.notes.push_back(fmt::format("activations of {} integer products are quantized per row", n_dynamic));
   return count;
 }
 

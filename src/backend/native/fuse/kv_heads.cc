@@ -45,14 +45,14 @@ bool match_kv_heads(Rewriter& rewriter, OpIndex i) {
   const int64_t n_heads = k->source.size / attend.key_dim, repeat = attend.n_heads / attend.n_kv_heads;
   if (v->source.size / attend.value_dim != n_heads) return false;
   std::vector<int32_t> kv_head_of;
-  bool neighbours = attend.n_heads % n_heads == 0;
+  bool neighbors = attend.n_heads % n_heads == 0;
   for (int64_t h = 0; h < attend.n_heads; ++h) {
     const int64_t before = attend.kv_head_of.empty() ? h / repeat : attend.kv_head_of[static_cast<size_t>(h)];
     kv_head_of.push_back(static_cast<int32_t>(k->from[static_cast<size_t>(before)]));
-    neighbours = neighbours && kv_head_of.back() == h / (attend.n_heads / n_heads);
+    neighbors = neighbors && kv_head_of.back() == h / (attend.n_heads / n_heads);
   }
   attend.n_kv_heads = n_heads;
-  attend.kv_head_of = neighbours ? std::vector<int32_t>() : std::move(kv_head_of);
+  attend.kv_head_of = neighbors ? std::vector<int32_t>() : std::move(kv_head_of);
   const Input values = v->source;
   rewriter.set_input(i, 0, k->source);
   rewriter.set_input(i, 1, values);

@@ -1,4 +1,4 @@
-// Moves of moves become one, moves of neighbours none; whoever reads a part that lies together in the source reads it there, and a row
+// Moves of moves become one, moves of neighbors none; a part that is contiguous in the source is read there, and a row
 // that was only repeated is spread by the operation that reads it.
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-// Normalisations that are spelled out, over the whole row or over groups of it:
+// Normalizations written as primitive operations, over the whole row or over groups of it:
 //   (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * weight + bias, with or without the mean, weight and bias.
 // With a sum instead of the mean of squares (an l2 norm) the weight takes up what differs.
 #include <algorithm>
@@ -114,7 +114,7 @@ bool spreads_over(const Input& input, Spread spread, int64_t spread_groups, int6
 }
 
 // x where the value is x - mean(x), by groups.
-std::optional<Input> centred(const Plan& plan, const Input& input, int64_t groups) {
+std::optional<Input> centered(const Plan& plan, const Input& input, int64_t groups) {
   const Op* op = plan.producer(input);
   const BinaryOp* sub = op == nullptr ? nullptr : op->as<BinaryOp>();
   if (sub == nullptr || sub->op != Binary::kSub || sub->a != Spread::kAll) return {};
@@ -157,7 +157,7 @@ bool match_norm(Rewriter& rewriter, OpIndex i) {
     const bool is_mean = std::abs(ratio - 1.0f) < 1e-5f;
     for (float& w : weight) w = is_mean ? w : w / std::sqrt(ratio);
     const bool weighted = !is_mean || !product.constants.empty();
-    const std::optional<Input> inner = centred(plan, x.input, groups);
+    const std::optional<Input> inner = centered(plan, x.input, groups);
     const NormOp norm{inner.has_value(), is_mean ? found->epsilon : found->epsilon / ratio, groups};
     const Input from = inner ? *inner : x.input;
     rewriter.become(i, norm, {from, weighted ? rewriter.constant(std::move(weight)) : Input{}, Input{}});

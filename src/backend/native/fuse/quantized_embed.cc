@@ -1,4 +1,4 @@
-// A row of a table of integers and its dequantisation: an embedding from quantised codes.
+// A row of a table of integers and its dequantization: an embedding from quantized codes.
 #include <fmt/format.h>
 
 #include "backend/native/fuse/passes.h"
@@ -14,8 +14,8 @@ bool is_one_number(const Plan& plan, const Op& op, size_t i) {
 bool match_quantized_embed(Rewriter& rewriter, OpIndex i) {
   Plan& plan = rewriter.plan();
   const Op& op = rewriter.op(i);
-  const onnx::Node* dequantise = reference_node(plan, &op, "DequantizeLinear");
-  if (dequantise == nullptr || op.in.size() < 2 || !op.in[1] || !is_one_number(plan, op, 1) || !is_one_number(plan, op, 2)) return false;
+  const onnx::Node* dequantize = reference_node(plan, &op, "DequantizeLinear");
+  if (dequantize == nullptr || op.in.size() < 2 || !op.in[1] || !is_one_number(plan, op, 1) || !is_one_number(plan, op, 2)) return false;
   const Op* rows = plan.producer(op.in[0]);
   const onnx::Node* gather = reference_node(plan, rows, "Gather");
   if (gather == nullptr || gather->int_or("axis", 0) != 0 || !rows->in[0].is_constant()) return false;
@@ -31,7 +31,7 @@ bool match_quantized_embed(Rewriter& rewriter, OpIndex i) {
   part.n_major = true;
   part.n = codes.dim(0);
   part.k = codes.dim(1);
-  part.quantization = quantization_of(*dequantise);
+  part.quantization = quantization_of(*dequantize);
   const auto add = [&](const char* what, const Input& input) {
     return plan.add_tensor(fmt::format("{} of {}", what, name), plan.constants[static_cast<size_t>(input.index)]);
   };

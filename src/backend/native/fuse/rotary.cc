@@ -1,4 +1,4 @@
-// Rotary positions that are spelled out, by halves or by neighbours, of whole heads or of their first part.
+// Rotary positions written as primitive operations, by halves or by neighbors, of whole heads or of their first part.
 #include <algorithm>
 #include <array>
 #include <map>

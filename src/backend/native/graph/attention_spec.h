@@ -13,7 +13,7 @@ namespace kvik::native {
 struct AttentionSpec {
   bool from_source = false;  // cross attention: keys and values are rows of the source
   int64_t n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
-  std::vector<int32_t> kv_head_of;  // [n_heads]; empty: n_heads / n_kv_heads neighbours share one
+  std::vector<int32_t> kv_head_of;  // [n_heads]; empty: n_heads / n_kv_heads neighbors share one
 
   float scale = 1.0f;
   std::vector<Rounding> score_roundings;   // one after the other; empty: not rounded

@@ -33,11 +33,11 @@ struct Factor {
 inline Factor factor(int64_t size) { return {.size = size}; }
 inline Factor factor(Symbol symbol, int32_t selection = 0) { return {.size = 0, .symbol = symbol, .selection = selection}; }
 
-// Outermost first; neighbouring integers are merged; an axis of size 1 is empty. [batch * 4, new, 16] is {{batch, 4}, {new}, {16}}.
+// Outermost first; neighboring integers are merged; an axis of size 1 is empty. [batch * 4, new, 16] is {{batch, 4}, {new}, {16}}.
 using Axis = std::vector<Factor>;
 using Axes = std::vector<Axis>;
 
-Axis canonical(Axis axis);  // drops ones, merges neighbouring integers
+Axis canonical(Axis axis);  // drops ones, merges neighboring integers
 bool has_symbol(const Axis& axis);
 bool holds(const Axis& axis, Symbol symbol);
 bool holds(const Axes& axes, Symbol symbol);

@@ -11,8 +11,8 @@
 
 namespace kvik::native {
 
-// A graph of one file as the compiler works on it: the branch of a merged decoder is chosen, operators that are only shorthand are
-// spelled out. Node and value numbers are stable; the compiler appends to it (branches of If, constants, altered nodes).
+// A graph of one file as the compiler works on it: the branch of a merged decoder is chosen, composite operators are
+// expanded. Node and value numbers are stable; the compiler appends to it (branches of If, constants, altered nodes).
 struct FlatGraph {
   struct Input {
     onnx::ValueId value = onnx::kNoValue;

@@ -18,7 +18,7 @@ struct Label {
     kRow,        // depends on tokens, on the past or on the source: has axes
   };
   Kind kind = Kind::kUnset;
-  DType dtype = DType::kUndefined;                             // kConstant and kRow; f16, bf16 and f64 are computed and labelled as f32
+  DType dtype = DType::kUndefined;                             // kConstant and kRow; f16, bf16 and f64 are computed and labeled as f32
   Dims dims;                                                   // kConstant
   Axes axes;                                                   // kRow
   bool on_tokens = false, on_past = false, on_source = false;  // kRow: what it depends on

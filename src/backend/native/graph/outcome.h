@@ -14,7 +14,7 @@ namespace kvik::native {
 // The graph computes one thing for sequences of up to `length` tokens and another for longer ones. Each may well be a program.
 struct Switch {
   int64_t length = 0;
-  Refusal refusal;  // for whoever compiles no second program
+  Refusal refusal;  // if no second program is compiled
 };
 
 // What one attempt learned about a graph and the next one starts from. Hints are only ever added.

@@ -45,8 +45,8 @@ struct RowOp {
   int attend = -1;
 };
 
-// A constant of the graph: an initializer, or an expression of them (a transposed, cast or dequantised weight) that nobody has
-// evaluated yet: whoever packs weights looks at how it is made.
+// A constant of the graph: an initializer, or an expression of them (a transposed, cast or dequantized weight) that is not
+// evaluated yet: packing reads what it is made of.
 struct Constant {
   onnx::ValueId value = onnx::kNoValue;
   DType dtype = DType::kUndefined;
@@ -90,7 +90,7 @@ struct SourceInput {
 
 struct Program {
   std::shared_ptr<FlatGraph> flat;       // nodes and constants
-  std::shared_ptr<const Labels> labels;  // of its values, for whoever evaluates tables; null if there are none
+  std::shared_ptr<const Labels> labels;  // of its values, to evaluate tables; null if there are none
   std::vector<RowValue> values;
   std::vector<Constant> constants;
   std::vector<PositionTable> tables;

@@ -20,7 +20,7 @@ class GraphLabeler {
 
   LabeledGraph result;
   Hints hints;           // those that came in, and what was learned
-  bool learned = false;  // something was added to them: what was labelled before may be wrong
+  bool learned = false;  // something was added to them: what was labeled before may be wrong
 
   // For rules.
   CompileState& state() { return state_; }

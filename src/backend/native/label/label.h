@@ -41,7 +41,7 @@ struct LabeledGraph {
   bool newest_last = false;                 // caches of fixed size end with the newest position, else they begin with the oldest
   std::vector<TokenId> unsupported_tokens;  // for which the program would be wrong
   std::vector<std::string> notes;
-  std::optional<Refusal> past_not_compared;  // why outputs other than the wanted one could not be labelled
+  std::optional<Refusal> past_not_compared;  // why outputs other than the wanted one could not be labeled
 };
 
 // `output`: the value that the program is for. May return a Retry, and a Switch.

@@ -70,8 +70,8 @@ int ValueNumbers::number_constant(const onnx::TensorData& data) {
 bool ValueNumbers::is_leaf(ValueId id) const {
   const onnx::Value& value = labels_->flat->graph.value(id);
   if (value.initializer >= 0 || value.producer == onnx::kNoNode) return true;
-  const bool labelled = static_cast<size_t>(id) < labels_->of_value.size();
-  return labelled && (*labels_)[id].kind == Label::Kind::kRow && !(*labels_)[id].is_score;
+  const bool labeled = static_cast<size_t>(id) < labels_->of_value.size();
+  return labeled && (*labels_)[id].kind == Label::Kind::kRow && !(*labels_)[id].is_score;
 }
 
 int ValueNumbers::number_leaf(ValueId id) {

@@ -1,4 +1,4 @@
-// Activations without a kernel of their own, spelled out in operations that have one.
+// Activations without a kernel of their own, expanded into operations that have one.
 #include "backend/native/lower/lowering.h"
 
 namespace kvik::native {

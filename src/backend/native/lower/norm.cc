@@ -33,10 +33,10 @@ std::optional<Input> emit_norm(Lowering& lowering, const LowerItem& item, NormOp
   return lowering.emit(item, op, {in.x, in.weight, in.bias}, in.x.size);
 }
 
-bool lower_norm(Lowering& lowering, const LowerItem& item, bool centred) {
+bool lower_norm(Lowering& lowering, const LowerItem& item, bool centered) {
   if (item.wants(1) || item.wants(2) || lowering.dtype(item, 0) != DType::kF32) return false;
   const Grouped grouped = from_axis(lowering.dims(item, 0), item.node.int_or("axis", -1));
-  const NormOp op{centred, item.node.float_or("epsilon", 1e-5f)};
+  const NormOp op{centered, item.node.float_or("epsilon", 1e-5f)};
   const NormInputs in{lowering.input(item, 0), lowering.input(item, 1), lowering.input(item, 2)};
   const std::optional<Input> out = emit_norm(lowering, item, op, in, grouped.size);
   if (out) lowering.set(item, 0, *out);
@@ -47,8 +47,8 @@ bool lower_layer_norm(Lowering& lowering, const LowerItem& item) { return lower_
 bool lower_rms_norm(Lowering& lowering, const LowerItem& item) { return lower_norm(lowering, item, false); }
 
 // Norm of a sum: inputs are x, skip, gamma, (beta,) bias; output 3 is the sum.
-bool lower_skip_norm(Lowering& lowering, const LowerItem& item, bool centred) {
-  const size_t bias_input = centred ? 4 : 3;
+bool lower_skip_norm(Lowering& lowering, const LowerItem& item, bool centered) {
+  const size_t bias_input = centered ? 4 : 3;
   if (item.wants(1) || item.wants(2) || lowering.dtype(item, 0) != DType::kF32) return false;
   const Input x = lowering.input(item, 0), skip = lowering.input(item, 1);
   const Dims dims = lowering.dims(item, 0);
@@ -60,8 +60,8 @@ bool lower_skip_norm(Lowering& lowering, const LowerItem& item, bool centred) {
     if (bias.size < 1 || x.size % bias.size != 0) return false;
     sum = lowering.emit(item, BinaryOp{Binary::kAdd, Spread::kAll, Spread::kEvery, x.size / bias.size}, {sum, bias}, x.size);
   }
-  const NormInputs in{sum, lowering.input(item, 2), centred ? lowering.input(item, 3) : Input{}};
-  const std::optional<Input> out = emit_norm(lowering, item, {centred, item.node.float_or("epsilon", 1e-12f)}, in, dims.back());
+  const NormInputs in{sum, lowering.input(item, 2), centered ? lowering.input(item, 3) : Input{}};
+  const std::optional<Input> out = emit_norm(lowering, item, {centered, item.node.float_or("epsilon", 1e-12f)}, in, dims.back());
   if (!out) return false;
   lowering.set(item, 0, *out);
   lowering.set(item, 3, sum);

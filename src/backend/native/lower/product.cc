@@ -95,8 +95,8 @@ bool lower_gemm(Lowering& lowering, const LowerItem& item) {
   return lower_product(lowering, item, product, bias);
 }
 
-// The tensors beside the codes of a quantised operator must be constants.
-bool set_quantised(const Lowering& lowering, const LowerItem& item, GraphMatrix& part, size_t codes, size_t scales, size_t zero_points) {
+// The tensors beside the codes of a quantized operator must be constants.
+bool set_quantized(const Lowering& lowering, const LowerItem& item, GraphMatrix& part, size_t codes, size_t scales, size_t zero_points) {
   part.quantized_by = item.op.node;
   part.value = constant_id(lowering, item, codes);
   part.scales = constant_id(lowering, item, scales);
@@ -112,7 +112,7 @@ bool lower_nbits(Lowering& lowering, const LowerItem& item) {
   part.n = item.node.int_or("N", 0);
   part.n_major = true;
   const bool plain = (bits == 4 || bits == 8) && !item.has(4) && part.k > 0 && part.n > 0 && lowering.dtype(item, 0) == DType::kF32;
-  if (!plain || !set_quantised(lowering, item, part, 1, 2, 3)) return false;
+  if (!plain || !set_quantized(lowering, item, part, 1, 2, 3)) return false;
   if (item.has(5) && !item.is_constant(5)) return false;
   const Input x = lowering.input(item, 0);
   if (x.size % part.k != 0) return false;
@@ -121,14 +121,14 @@ bool lower_nbits(Lowering& lowering, const LowerItem& item) {
   return true;
 }
 
-bool lower_dynamic_quantised(Lowering& lowering, const LowerItem& item) {
+bool lower_dynamic_quantized(Lowering& lowering, const LowerItem& item) {
   const Dims dims = lowering.dims(item, 1);
   if (dims.size() != 2 || lowering.dtype(item, 0) != DType::kF32 || (item.has(4) && !item.is_constant(4))) return false;
   GraphMatrix part;
   part.k = dims[0];
   part.n = dims[1];
   const Input x = lowering.input(item, 0);
-  if (!set_quantised(lowering, item, part, 1, 2, 3) || x.size % part.k != 0) return false;
+  if (!set_quantized(lowering, item, part, 1, 2, 3) || x.size % part.k != 0) return false;
   const int weight = lowering.add_matrix(part, Activations::kBytes);
   lowering.set(item, 0, lowering.emit(item, Matmul{{weight}}, {x, lowering.input(item, 4)}, x.size / part.k * part.n));
   return true;
@@ -186,7 +186,7 @@ bool emit_embedding(Lowering& lowering, const LowerItem& item, const GraphMatrix
   return true;
 }
 
-bool lower_quantised_embedding(Lowering& lowering, const LowerItem& item) {
+bool lower_quantized_embedding(Lowering& lowering, const LowerItem& item) {
   const Dims dims = lowering.dims(item, 0);
   if (dims.size() != 2 || item.is_constant(1) || item.node.int_or("gather_axis", 0) != 0) return false;
   GraphMatrix part;
@@ -195,7 +195,7 @@ bool lower_quantised_embedding(Lowering& lowering, const LowerItem& item) {
   part.n_major = true;
   const int64_t axis = item.node.int_or("quantize_axis", 1);
   if ((axis != 1 && axis != -1) || part.k % item.node.int_or("block_size", 128) != 0) return false;
-  return set_quantised(lowering, item, part, 0, 2, 3) && emit_embedding(lowering, item, part);
+  return set_quantized(lowering, item, part, 0, 2, 3) && emit_embedding(lowering, item, part);
 }
 
 }  // namespace
@@ -218,8 +218,8 @@ void add_product_rules(LowerRules& rules) {
   rules[{"", "Conv"}] = lower_conv;
   rules[{"com.microsoft", "FusedMatMul"}] = lower_fused_matmul;
   rules[{"com.microsoft", "MatMulNBits"}] = lower_nbits;
-  rules[{"com.microsoft", "DynamicQuantizeMatMul"}] = lower_dynamic_quantised;
-  rules[{"com.microsoft", "GatherBlockQuantized"}] = lower_quantised_embedding;
+  rules[{"com.microsoft", "DynamicQuantizeMatMul"}] = lower_dynamic_quantized;
+  rules[{"com.microsoft", "GatherBlockQuantized"}] = lower_quantized_embedding;
 }
 
 }  // namespace kvik::native

@@ -37,8 +37,8 @@ void look_through(const onnx::Graph& graph, GraphMatrix& part) {
       part.n_major = !part.n_major;
     } else if (node->op == "Cast" && part.quantized_by == onnx::kNoNode) {
       const onnx::TensorData* from = graph.initializer_of(node->inputs[0]);
-      const Node* dequantised = producer_of(graph, node->inputs[0]);
-      const bool floats = from != nullptr ? is_float(from->dtype) : dequantised != nullptr && dequantised->op == "DequantizeLinear";
+      const Node* dequantized = producer_of(graph, node->inputs[0]);
+      const bool floats = from != nullptr ? is_float(from->dtype) : dequantized != nullptr && dequantized->op == "DequantizeLinear";
       if (!floats) return;
       part.value = node->inputs[0];
     } else if (node->op == "DequantizeLinear" && part.quantized_by == onnx::kNoNode && part.slice < 0) {

@@ -54,7 +54,7 @@ constexpr OpIndex kForever = std::numeric_limits<OpIndex>::max();
 
 class Placer {
  public:
-  Placer(const Plan& plan, ValueIndex external) : plan_(plan), external_(external) {
+  Placer(const Plan& plan, ValueIndex external, int linger) : plan_(plan), external_(external), linger_(static_cast<size_t>(linger)) {
     placement_.of_value.resize(plan.values.size());
     placement_.gathered.resize(plan.values.size());
     for (size_t i = 0; i < plan.values.size(); ++i) {
@@ -75,13 +75,20 @@ class Placer {
  private:
   void place_section(Op::Section section, int64_t& arena_bytes) {
     Arena arena;
+    std::vector<size_t> ops;
+    for (size_t i = 0; i < plan_.ops.size(); ++i)
+      if (plan_.ops[i].section == section) ops.push_back(i);
     std::vector<std::vector<ValueIndex>> ending(plan_.ops.size());
+    const auto end_behind = [&](ValueIndex v, size_t last) {
+      const auto at = static_cast<size_t>(std::lower_bound(ops.begin(), ops.end(), last) - ops.begin()) + linger_;
+      if (at < ops.size()) ending[ops[at]].push_back(v);
+    };
     const bool tail = section == Op::Section::kTail;
     const auto settle = [&](ValueIndex v, std::vector<ValuePlace>& slots) {
       ValuePlace& slot = slots[static_cast<size_t>(v)];
       slot.offset = arena.take(slot.stride);
       const OpIndex last = last_use(v, section);
-      if (last != kForever && last != kNoIndex) ending[static_cast<size_t>(last)].push_back(v);
+      if (last != kForever && last != kNoIndex) end_behind(v, static_cast<size_t>(last));
     };
     const auto slot_of = [&](ValueIndex v) -> ValuePlace& {
       ValuePlace& gathered = placement_.gathered[static_cast<size_t>(v)];
@@ -92,13 +99,12 @@ class Placer {
     } else {
       for (const ValueIndex v : given(section)) settle(v, placement_.of_value);
     }
-    for (size_t i = 0; i < plan_.ops.size(); ++i) {
+    for (const size_t i : ops) {
       const Op& op = plan_.ops[i];
-      if (op.section != section) continue;
       for (const ValueIndex v : op.out) {
         if (v == kNoIndex || v == external_) continue;
         settle(v, placement_.of_value);
-        if (plan_.value(v).consumers.empty() && !is_output(v)) ending[i].push_back(v);
+        if (plan_.value(v).consumers.empty() && !is_output(v)) end_behind(v, i);
       }
       for (const ValueIndex v : ending[i]) arena.give_back(slot_of(v).offset, slot_of(v).stride);
     }
@@ -136,6 +142,7 @@ class Placer {
 
   const Plan& plan_;
   const ValueIndex external_;
+  const size_t linger_;
   Placement placement_;
 };
 
@@ -162,6 +169,6 @@ void split_sections(Plan& plan) {
   }
 }
 
-Placement place(const Plan& plan, ValueIndex external) { return Placer(plan, external).run(); }
+Placement place(const Plan& plan, ValueIndex external, int linger) { return Placer(plan, external, linger).run(); }
 
 }  // namespace kvik::native

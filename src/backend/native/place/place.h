@@ -28,8 +28,8 @@ struct Placement {
 // Moves to the tail whatever feeds nothing that is remembered.
 void split_sections(Plan& plan);
 
-// `external` is elsewhere (the caller's logits); kNoIndex: none is.
-Placement place(const Plan& plan, ValueIndex external);
+// `external` is elsewhere (the caller's logits); kNoIndex: none is. Memory is used again `linger` operations after the last that reads it.
+Placement place(const Plan& plan, ValueIndex external, int linger = 0);
 
 // Bytes of one element in a row.
 int64_t element_bytes(DType dtype);

@@ -97,8 +97,8 @@ struct WhereOp {  // in: condition, yes, no
   int64_t groups = 1;
   bool operator==(const WhereOp&) const = default;
 };
-struct NormOp {          // in: x, weight or none, bias or none (both of one group)
-  bool centred = false;  // subtracts the mean (layer norm); otherwise by root mean square
+struct NormOp {           // in: x, weight or none, bias or none (both of one group)
+  bool centered = false;  // subtracts the mean (layer norm); otherwise by root mean square
   float epsilon = 0;
   int64_t groups = 1;
   bool operator==(const NormOp&) const = default;

@@ -216,7 +216,7 @@ void field(A& a, WhereOp& op) {
 }
 template <class A>
 void field(A& a, NormOp& op) {
-  fields(a, op.centred, op.epsilon, op.groups);
+  fields(a, op.centered, op.epsilon, op.groups);
 }
 template <class A>
 void field(A& a, SkipNormOp& op) {

@@ -20,7 +20,7 @@ struct CompileOptions {
 };
 
 // One attempt to compile one graph: its labels so far, and evaluated values that stages share. Everything that has been evaluated stays
-// valid, because a label is set once: of values that a stage has labelled only those change later that turn out not to depend on tokens
+// valid, because a label is set once: of values that a stage has labeled only those change later that turn out not to depend on tokens
 // (label/token_free.h), and these are evaluated from tokens wherever they are read.
 struct CompileState {
   CompileState(std::shared_ptr<FlatGraph> graph, const CompileOptions& the_options)

@@ -9,7 +9,7 @@ struct ConstantShape {
   Dims dims;
 };
 
-// Type and shape of what a node of constants gives, one for each output. Small results are evaluated; a transposed, cast or dequantised
+// Type and shape of what a node of constants gives, one for each output. Small results are evaluated; a transposed, cast or dequantized
 // weight is not: its shape follows from its making. May refuse.
 Expected<std::vector<ConstantShape>> constant_shapes(const Labels& labels, Constants& constants, const onnx::Node& node);
 

@@ -17,7 +17,7 @@ using onnx::kMicrosoft;
 using onnx::kNoValue;
 using onnx::ValueId;
 
-// Lookups of tokens, positions and segments, summed and normalised.
+// Lookups of tokens, positions and segments, summed and normalized.
 Expected<bool> embed_layer_norm(NodeExpander& expander) {
   ValueId positions = expander.input(8);
   if (positions == kNoValue) {
@@ -117,7 +117,7 @@ Expected<bool> projected_attention(NodeExpander& expander) {
   return true;
 }
 
-// The same node on other inputs, without what has been spelled out.
+// The same node on other inputs, without what has been expanded.
 void rewrite(NodeExpander& expander, std::vector<ValueId> inputs, std::vector<Attribute> attributes) {
   expander.into(expander.node().outputs, {.op = expander.node().op,
                                           .inputs = std::move(inputs),

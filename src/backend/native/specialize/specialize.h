@@ -12,7 +12,7 @@
 // Afterwards: every input has its meaning, the flag of a merged decoder is a constant, casts to narrow floats are casts to f32.
 //
 // Two parts of the stage need labels, because what they decide depends on sizes, and are called while labels are found: resolve_if.h puts
-// the chosen branch in the place of an If, and expand.h replaces composite operators. Both only append nodes that are labelled afterwards
+// the chosen branch in the place of an If, and expand.h replaces composite operators. Both only append nodes that are labeled afterwards
 // like all others, so a rule never sees an If or an operator that expand.h has replaced.
 namespace kvik::native {
 

@@ -9,6 +9,10 @@ void matmul_eight_f32(const PackedWeights& weights, const FloatRows& x, const Ma
   avx512::matmul_eight_f32(weights, x, out, range);
 }
 
+void matmul_six_f32(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range) {
+  avx512::matmul_six_f32(weights, x, out, range);
+}
+
 void matmul_four_f32(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range) {
   avx512::matmul_four_f32(weights, x, out, range);
 }

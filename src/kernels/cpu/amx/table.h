@@ -7,6 +7,7 @@
 namespace kvik::cpu::avx512 {
 
 void matmul_eight_f32(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
+void matmul_six_f32(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
 void matmul_four_f32(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
 void matmul_bytes(const PackedWeights& weights, const ByteRows& x, const MatmulOut& out, PanelRange range);
 
@@ -18,7 +19,7 @@ namespace kvik::cpu::amx {
 constexpr int64_t kFewestTileRows = 5;  // fewer rows are faster without tiles
 
 void matmul(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
-void matmul_tiles(const PackedWeights& weights, const QuantisedRows& x, const MatmulOut& out, PanelRange range);
+void matmul_tiles(const PackedWeights& weights, const QuantizedRows& x, const MatmulOut& out, PanelRange range);
 void matmul_byte_tiles(const PackedWeights& weights, const ByteRows& x, const MatmulOut& out, PanelRange range);
 
 }  // namespace kvik::cpu::amx

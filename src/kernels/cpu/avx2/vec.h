@@ -11,7 +11,9 @@ namespace kvik::cpu::avx2 {
 
 constexpr int kFloatRows = 6, kFloatVectors = 1, kBlockRows = 4, kBlockPanels = 1, kScoreHeads = 4, kScoreSums = 4, kValueHeads = 4,
               kValueSums = 4;
-constexpr int kPrefetchBytes = 0;  // the processor prefetches weights well by itself
+// One thread of a Zen 3 reads 4-bit weights 1.29 times, 6-bit ones 1.28 times and 8-bit ones 1.15 times as fast for one row as with the
+// processor's own prefetching alone; 1 to 3 KB ahead are alike.
+constexpr int kPrefetchBytes = 1536;
 
 struct F {
   __m256 a, b;
@@ -206,6 +208,20 @@ KVIK_INLINE I sum_w4(Acc4 c) {
   const __m256i one = _mm256_set1_epi16(1);
   return {_mm256_add_epi32(_mm256_madd_epi16(c.a, one), c.start.a), _mm256_add_epi32(_mm256_madd_epi16(c.b, one), c.start.b)};
 }
+// Makes room for the products of another 32 k.
+KVIK_INLINE Acc4 widen_w4(Acc4 c) { return {_mm256_setzero_si256(), _mm256_setzero_si256(), sum_w4(c)}; }
+KVIK_INLINE __m256i dot_six(__m256i w_low, __m256i low, __m256i w_high, __m256i high) {  // 4 * 63 * 127 = 32004 fits 16 bits
+  const __m256i sums = _mm256_add_epi16(_mm256_maddubs_epi16(w_low, low), _mm256_maddubs_epi16(w_high, high));
+  return _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
+}
+KVIK_INLINE I dot_w6(I c, I w_low, A8 low, I w_high, A8 high) {
+  c.a = _mm256_add_epi32(c.a, dot_six(w_low.a, low, w_high.a, high));
+  c.b = _mm256_add_epi32(c.b, dot_six(w_low.b, low, w_high.b, high));
+  keep(c.a);
+  keep(c.b);
+  return c;
+}
 KVIK_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+KVIK_INLINE void prefetch_second_level(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
 }  // namespace kvik::cpu::avx2

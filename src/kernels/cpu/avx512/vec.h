@@ -128,6 +128,11 @@ KVIK_INLINE Acc4 start_w4(int32_t sum) { return _mm512_set1_epi32(-8 * sum); }
 KVIK_INLINE Acc4 start_w4(int32_t sum, I zero_points) { return start_w8(sum, zero_points); }
 KVIK_INLINE Acc4 dot_w4(Acc4 c, W4 w, A8 low, A8 high) { return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(c, w.low, low), w.high, high); }
 KVIK_INLINE I sum_w4(Acc4 c) { return c; }
+KVIK_INLINE Acc4 widen_w4(Acc4 c) { return c; }
+KVIK_INLINE I dot_w6(I c, I w_low, A8 low, I w_high, A8 high) {
+  return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(c, w_low, low), w_high, high);
+}
 KVIK_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+KVIK_INLINE void prefetch_second_level(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
 }  // namespace kvik::cpu::avx512

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/cpu/body/declarations.h"
-#include "kernels/cpu/body/quantise.h"
+#include "kernels/cpu/body/quantize.h"
 
 // Keys and values of one position into a page; see KvLayout.
 namespace kvik::cpu::KVIK_ISA {
@@ -25,12 +25,12 @@ KVIK_INLINE void append_f16(const KvLayout& layout, std::byte* head, int64_t slo
 }
 
 KVIK_INLINE void append_q8(const KvLayout& layout, std::byte* head, int64_t slot, const float* k, const float* v) {
-  alignas(64) int8_t bytes[kMostQuantisedDim];
+  alignas(64) int8_t bytes[kMostQuantizedDim];
   int8_t* keys = reinterpret_cast<int8_t*>(head);
-  reinterpret_cast<float*>(head + layout.key_scales_offset)[slot] = quantise_head(k, layout.key_dim, bytes).scale;
+  reinterpret_cast<float*>(head + layout.key_scales_offset)[slot] = quantize_head(k, layout.key_dim, bytes).scale;
   for (int64_t d = 0; d < layout.key_dim; d += 4) memcpy(keys + d * kPagePositions + slot * 4, bytes + d, 4);
   int8_t* values = reinterpret_cast<int8_t*>(head + layout.values_offset) + slot * layout.value_stride;
-  reinterpret_cast<float*>(head + layout.value_scales_offset)[slot] = quantise_head(v, layout.value_dim, values).scale;
+  reinterpret_cast<float*>(head + layout.value_scales_offset)[slot] = quantize_head(v, layout.value_dim, values).scale;
 }
 
 void append(const KvLayout& layout, std::byte* page, int64_t slot, const float* k, const float* v) {

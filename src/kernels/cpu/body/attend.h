@@ -121,7 +121,7 @@ KVIK_INLINE void set_ranges(Tile<H>& tile, const AttendQuery* queries, int64_t s
   tile.pages = {hull.begin / kPagePositions, (hull.end + kPagePositions - 1) / kPagePositions};
 }
 
-// Quantised values: each position's weight takes on its scale. Lanes beyond the range hold what no one reads.
+// Quantized values: each position's weight takes on its scale. Lanes beyond the range hold what no one reads.
 KVIK_INLINE void scale_weights(const SpanTask& task, float* weights, SpanRange range) {
   const int64_t first_page = task.span * (kSpanPositions / kPagePositions);
   for (int i = range.begin / kLanes * kLanes; i < range.end; i += kLanes) {
@@ -171,10 +171,10 @@ template <int H>
 void attend_tile_q8(const SpanTask& task, const AttendQuery* queries, float* const* parts) {
   Tile<H> tile;
   set_ranges(tile, queries, task.span);
-  alignas(64) int8_t bytes[H][kMostQuantisedDim];
-  QuantisedQuery q[H];
+  alignas(64) int8_t bytes[H][kMostQuantizedDim];
+  QuantizedQuery q[H];
   for (int h = 0; h < H; ++h) {
-    const QuantisedHead head = quantise_head(queries[h].q, task.layout.key_dim, bytes[h]);
+    const QuantizedHead head = quantize_head(queries[h].q, task.layout.key_dim, bytes[h]);
     q[h] = {bytes[h], head.scale, head.sum};
   }
   const int64_t first_page = task.span * (kSpanPositions / kPagePositions);

@@ -2,7 +2,7 @@
 
 #include "kernels/cpu/attend.h"
 #include "kernels/cpu/body/math.h"
-#include "kernels/cpu/body/quantise.h"
+#include "kernels/cpu/body/quantize.h"
 
 // Scores: lanes are positions, each one chain over the dimensions. Requires the vec.h of an instruction set.
 namespace kvik::cpu::KVIK_ISA {
@@ -44,20 +44,20 @@ KVIK_INLINE void page_scores(const T* keys, int dims, const float* const (&q)[H]
   }
 }
 
-// The same of a quantised page, which is read in less time than memory needs to send the next one: so its keys are fetched as well.
+// The same of a quantized page, which is read in less time than memory needs to send the next one: so its keys are fetched as well.
 struct PrefetchQ8 {
   const char *values, *keys;  // of the next page, or of the next KV head
 };
 
 // A query in int8, its dimensions padded to 4.
-struct QuantisedQuery {
+struct QuantizedQuery {
   const int8_t* q;
   float scale;
   int32_t sum;
 };
 
 template <int H>
-KVIK_INLINE void page_scores_q8(const uint8_t* keys, const float* key_scales, int groups, const QuantisedQuery* q,
+KVIK_INLINE void page_scores_q8(const uint8_t* keys, const float* key_scales, int groups, const QuantizedQuery* q,
                                 float* const (&scores)[H], const PrefetchQ8& next) {
   constexpr int P = score_vectors<H>();
   for (int64_t j = 0; j < kPageVectors; j += P) {

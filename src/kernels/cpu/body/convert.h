@@ -1,22 +1,32 @@
 #pragma once
 
 #include "kernels/cpu/body/declarations.h"
-#include "kernels/cpu/body/quantise.h"
+#include "kernels/cpu/body/quantize.h"
 
 // Rows from one type to another.
 namespace kvik::cpu::KVIK_ISA {
 
-void quantise_row(const float* x, const QuantisedRows& rows, int64_t row, int64_t begin, int64_t end) {
-  for (int64_t s = begin; s < end; ++s) {
-    const int64_t at = row * rows.n_steps + s;
-    const QuantisedStep step = quantise_step(row_vector(x, rows.k, 2 * s), row_vector(x, rows.k, 2 * s + 1), rows.q + at * 32);
-    rows.scale[at] = step.scale;
-    rows.sum[at] = step.sum;
-    rows.half_sum[at] = step.half_sum;
+template <int kVectors>
+KVIK_INLINE void quantize_blocks(const float* x, const QuantizedRows& rows, int64_t row) {
+  int8_t* q = rows.q + row * rows.n_steps * 32;
+  for (int64_t b = 0; b < rows.n_blocks; ++b) {
+    const int64_t at = row * rows.n_blocks + b, n_vectors = rows.n_steps * 2 - b * kVectors;
+    const QuantizedBlock block = quantize_values<kVectors>(x, rows.k, b * kVectors, n_vectors, q + b * kVectors * kLanes);
+    rows.scale[at] = block.scale;
+    rows.sum[at] = block.sum;
+    rows.half_sum[at] = block.half_sum;
   }
 }
 
-void quantise_bytes_row(const float* x, const ByteRows& rows, int64_t row) {
+void quantize_row(const float* x, const QuantizedRows& rows, int64_t row) {
+  switch (rows.block_steps) {
+    case 1: return quantize_blocks<2>(x, rows, row);
+    case 2: return quantize_blocks<4>(x, rows, row);
+    default: return quantize_blocks<8>(x, rows, row);
+  }
+}
+
+void quantize_bytes_row(const float* x, const ByteRows& rows, int64_t row) {
   const Extent extent = extent_of(x, rows.k);
   const float range = extent.high - extent.low;
   const bool live = extent.finite && range >= 1e-30f;  // below it the scale may be zero

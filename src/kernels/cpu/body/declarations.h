@@ -7,11 +7,12 @@ namespace kvik::cpu::KVIK_ISA {
 
 void matmul(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
 void matmul_four_f32(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
+void matmul_six_f32(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
 void matmul_eight_f32(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
-void matmul_quantised(const PackedWeights& weights, const QuantisedRows& x, const MatmulOut& out, PanelRange range);
+void matmul_quantized(const PackedWeights& weights, const QuantizedRows& x, const MatmulOut& out, PanelRange range);
 void matmul_bytes(const PackedWeights& weights, const ByteRows& x, const MatmulOut& out, PanelRange range);
-void quantise_row(const float* x, const QuantisedRows& rows, int64_t row, int64_t begin, int64_t end);
-void quantise_bytes_row(const float* x, const ByteRows& rows, int64_t row);
+void quantize_row(const float* x, const QuantizedRows& rows, int64_t row);
+void quantize_bytes_row(const float* x, const ByteRows& rows, int64_t row);
 void f16_to_f32(const Half* x, float* y, int64_t n);
 void bf16_to_f32(const BFloat16* x, float* y, int64_t n);
 void f32_to_f16(const float* x, Half* y, int64_t n);

@@ -1,9 +1,10 @@
 #pragma once
 
 #include "kernels/cpu/body/declarations.h"
+#include "kernels/cpu/body/six_bits.h"
 #include "kernels/cpu/body/tiles.h"
 
-// f32 rows by block-quantised weights, as if the weights had been converted back: for graphs whose activations are not quantised.
+// f32 rows by block-quantized weights, as if the weights had been converted back: for graphs whose activations are not quantized.
 // Within a step of 32 k (16 where blocks are 16) two chains of fma run over its first and its second half; then
 //   f = fma(first + second, weight_scale, f)
 namespace kvik::cpu::KVIK_ISA {
@@ -46,6 +47,20 @@ struct Four32 {
   template <int j>
   KVIK_INLINE F second(const uint8_t* lines, int64_t group, F zero_points) {
     return nibble<j, 1>(iload(lines + group * 64), zero_points);
+  }
+};
+
+struct Six32 {
+  static constexpr int kStep = 32, kStepBytes = kStep * kLanes * 6 / 8;
+  KVIK_INLINE F default_zero_points() { return bcast(32.0f); }
+  KVIK_INLINE F stored_zero_points(const uint8_t* p) { return to_float(iload_u8(p)); }
+  template <int j>
+  KVIK_INLINE F first(const uint8_t* lines, int64_t group, F zero_points) {
+    return signed_byte<j>(six_bits(lines, static_cast<int>(group)).low, zero_points);
+  }
+  template <int j>
+  KVIK_INLINE F second(const uint8_t* lines, int64_t group, F zero_points) {
+    return signed_byte<j>(six_bits(lines, static_cast<int>(group)).high, zero_points);
   }
 };
 
@@ -123,6 +138,10 @@ void matmul_blocks_f32(const PackedWeights& m, const FloatRows& x, const MatmulO
 void matmul_eight_f32(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range) {
   if (weights.layout.block == 16) return matmul_blocks_f32<Eight32<16>>(weights, x, out, range);
   matmul_blocks_f32<Eight32<32>>(weights, x, out, range);
+}
+
+void matmul_six_f32(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range) {
+  matmul_blocks_f32<Six32>(weights, x, out, range);
 }
 
 void matmul_four_f32(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range) {

@@ -52,6 +52,7 @@ void matmul(const PackedWeights& weights, const FloatRows& x, const MatmulOut& o
     case WeightFormat::kF16: return matmul_floats<Half>(weights, x, out, range);
     case WeightFormat::kBF16: return matmul_floats<BFloat16>(weights, x, out, range);
     case WeightFormat::kBlocks8: return matmul_eight_f32(weights, x, out, range);
+    case WeightFormat::kBlocks6: return matmul_six_f32(weights, x, out, range);
     case WeightFormat::kBlocks4: return matmul_four_f32(weights, x, out, range);
     case WeightFormat::kChannels8: return;
   }

@@ -2,7 +2,7 @@
 
 #include "kernels/cpu/body/declarations.h"
 #include "kernels/cpu/body/math.h"
-#include "kernels/cpu/body/quantise.h"
+#include "kernels/cpu/body/quantize.h"
 #include "kernels/cpu/ops.h"
 
 // Sums over a row: 16 virtual lanes, lane i adding values i, i + 16, ... in order (zeros beyond the end), then one tree. The same on
@@ -160,7 +160,7 @@ KVIK_INLINE void rotate_halves(float* x, const RotaryArgs& args) {
   });
 }
 
-KVIK_INLINE void rotate_neighbours(float* x, const RotaryArgs& args) {
+KVIK_INLINE void rotate_neighbors(float* x, const RotaryArgs& args) {
   for (int64_t i = 0; i < args.n_pairs; ++i) {
     const float a = x[2 * i], b = x[2 * i + 1], c = args.cos[i], s = args.sin[i];
     x[2 * i] = fma1(-b, s, a * c);
@@ -171,7 +171,7 @@ KVIK_INLINE void rotate_neighbours(float* x, const RotaryArgs& args) {
 void rotary(float* x, const RotaryArgs& args) {
   for (int64_t h = 0; h < args.n_heads; ++h) {
     if (args.interleaved)
-      rotate_neighbours(x + h * args.head_dim, args);
+      rotate_neighbors(x + h * args.head_dim, args);
     else
       rotate_halves(x + h * args.head_dim, args);
   }

@@ -10,10 +10,10 @@ namespace kvik::cpu::KVIK_ISA {
 constinit const CpuKernels kernels = {
     .name = KVIK_TEXT(KVIK_ISA),
     .matmul = matmul,
-    .matmul_quantised = matmul_quantised,
+    .matmul_quantized = matmul_quantized,
     .matmul_bytes = matmul_bytes,
-    .quantise_row = quantise_row,
-    .quantise_bytes_row = quantise_bytes_row,
+    .quantize_row = quantize_row,
+    .quantize_bytes_row = quantize_bytes_row,
     .f16_to_f32 = f16_to_f32,
     .bf16_to_f32 = bf16_to_f32,
     .f32_to_f16 = f32_to_f16,

@@ -172,7 +172,13 @@ KVIK_INLINE Acc4 dot_w4(Acc4 c, const W4& w, A8 low, A8 high) {
   KVIK_QUARTERS(I, vaddq_s32(c.v[i], vaddq_s32(dot4(w.low[i], low), dot4(w.high[i], high))));
 }
 KVIK_INLINE I sum_w4(Acc4 c) { return c; }
+KVIK_INLINE Acc4 widen_w4(Acc4 c) { return c; }
+KVIK_INLINE I dot_w6(I c, const I& w_low, A8 low, const I& w_high, A8 high) {  // bytes 0..63
+  KVIK_QUARTERS(I,
+                vaddq_s32(c.v[i], vaddq_s32(dot4(vreinterpretq_s8_s32(w_low.v[i]), low), dot4(vreinterpretq_s8_s32(w_high.v[i]), high))));
+}
 KVIK_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
+KVIK_INLINE void prefetch_second_level(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 #undef KVIK_QUARTERS
 

@@ -10,7 +10,7 @@
 
 namespace kvik::cpu::scalar {
 
-// Register tiles: rows x vectors (float weights), rows x panels (quantised), heads x vectors (attention).
+// Register tiles: rows x vectors (float weights), rows x panels (quantized), heads x vectors (attention).
 constexpr int kFloatRows = 2, kFloatVectors = 1, kBlockRows = 2, kBlockPanels = 1, kScoreHeads = 2, kScoreSums = 2, kValueHeads = 2,
               kValueSums = 2;
 constexpr int kPrefetchBytes = 0;  // the processor prefetches weights well by itself
@@ -195,7 +195,14 @@ KVIK_INLINE Acc4 dot_w4(Acc4 c, const W4& w, A8 low, A8 high) {
   return c;
 }
 KVIK_INLINE I sum_w4(Acc4 c) { return c; }
+KVIK_INLINE Acc4 widen_w4(Acc4 c) { return c; }
+KVIK_INLINE I dot_w6(I c, const I& w_low, A8 low, const I& w_high, A8 high) {  // bytes 0..63
+  for (int i = 0; i < kLanes; ++i)
+    for (int j = 0; j < 4; ++j) c.v[i] += (w_low.v[i] >> 8 * j & 63) * low.v[j] + (w_high.v[i] >> 8 * j & 63) * high.v[j];
+  return c;
+}
 KVIK_INLINE void prefetch(const void*) {}
+KVIK_INLINE void prefetch_second_level(const void*) {}
 
 #undef KVIK_LANES
 

@@ -97,7 +97,7 @@ class Interpreter {
   }
   void norm(const NormOp& args, const Floats& x, const Floats& weight, const Floats& bias, Floats& y) const {
     const auto group = static_cast<int64_t>(x.size()) / args.groups;
-    const auto kernel = args.centred ? kernels().layer_norm : kernels().rms_norm;
+    const auto kernel = args.centered ? kernels().layer_norm : kernels().rms_norm;
     const cpu::NormArgs norm{weight.empty() ? nullptr : weight.data(), bias.empty() ? nullptr : bias.data(), args.epsilon};
     for (int64_t g = 0; g < args.groups; ++g) kernel(x.data() + g * group, y.data() + g * group, group, norm);
   }

@@ -27,7 +27,7 @@ double difference(const std::vector<float>& expected, const std::vector<float>& 
   return worst / largest;
 }
 
-// A row whose quantisation meets a tie may come out one step apart.
+// A row whose quantization meets a tie may come out one step apart.
 double allowed(const Plan& fused) {
   return std::any_of(fused.weights.begin(), fused.weights.end(),
                      [](const PlanWeight& weight) { return weight.activations == Activations::kBytes; })

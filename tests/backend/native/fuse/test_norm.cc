@@ -28,7 +28,7 @@ TEST(FuseNorm, RootMeanSquareIsFoundInEverySpelling) {
     plan.drop_unused();
     EXPECT_EQ(fuse_and_compare(canonical_and_norm, plan), 1);
     EXPECT_EQ(kinds(plan), "norm") << spelling;
-    EXPECT_FALSE(plan.ops[0].as<NormOp>()->centred);
+    EXPECT_FALSE(plan.ops[0].as<NormOp>()->centered);
     EXPECT_FLOAT_EQ(plan.ops[0].as<NormOp>()->epsilon, 1e-3f);
     EXPECT_EQ(plan.ops[0].fused_by, "norm");
   }
@@ -38,18 +38,18 @@ TEST(FuseNorm, LayerNormIsFoundWithWeightAndBias) {
   for (const bool twice : {false, true}) {
     PlanBuilder b(6);
     const Input mean = b.reduce(Reduce::kMean, b.x());
-    const Input centred = b.sub(b.x(), mean);
-    const Input squared = b.binary(Binary::kPow, twice ? b.sub(b.x(), mean) : centred, b.number(2));
+    const Input centered = b.sub(b.x(), mean);
+    const Input squared = b.binary(Binary::kPow, twice ? b.sub(b.x(), mean) : centered, b.number(2));
     const Input root = b.unary(Unary::kSqrt, b.add(b.reduce(Reduce::kMean, squared), b.number(1e-5f)));
-    Plan plan = b.done(b.add(b.mul(b.div(centred, root), b.constant(kWeight)), b.constant(kBias)));
+    Plan plan = b.done(b.add(b.mul(b.div(centered, root), b.constant(kWeight)), b.constant(kBias)));
     fuse_and_compare(canonical_and_norm, plan);
     EXPECT_EQ(kinds(plan), "norm");
-    EXPECT_TRUE(plan.ops[0].as<NormOp>()->centred);
+    EXPECT_TRUE(plan.ops[0].as<NormOp>()->centered);
     EXPECT_TRUE(plan.ops[0].in[1] && plan.ops[0].in[2]);
   }
 }
 
-TEST(FuseNorm, HeadsAreNormalisedByThemselves) {
+TEST(FuseNorm, HeadsAreNormalizedByThemselves) {
   PlanBuilder b(12);
   const Input mean = b.reduce(Reduce::kMean, b.unary(Unary::kSquare, b.x()), 2);
   const Input inverse = b.unary(Unary::kRsqrt, b.add(mean, b.number(1e-6f)));
@@ -79,9 +79,9 @@ TEST(FuseNorm, AFactorBehindANormJoinsItsWeightAndBias) {
 TEST(FuseNorm, TwoNormsOfOneValueWithDifferentWeightsAreTwo) {
   PlanBuilder b(6);
   const auto norm = [&](const std::vector<float>& weight, const std::vector<float>& bias) {
-    const Input centred = b.sub(b.x(), b.reduce(Reduce::kMean, b.x()));
-    const Input root = b.unary(Unary::kSqrt, b.add(b.reduce(Reduce::kMean, b.mul(centred, centred)), b.number(1e-5f)));
-    return b.add(b.mul(b.div(centred, root), b.constant(weight)), b.constant(bias));
+    const Input centered = b.sub(b.x(), b.reduce(Reduce::kMean, b.x()));
+    const Input root = b.unary(Unary::kSqrt, b.add(b.reduce(Reduce::kMean, b.mul(centered, centered)), b.number(1e-5f)));
+    return b.add(b.mul(b.div(centered, root), b.constant(weight)), b.constant(bias));
   };
   const Input left = norm(kWeight, kBias), right = norm(kBias, kWeight);
   Plan plan = b.done(b.mul(b.unary(Unary::kTanh, left), right));

@@ -1,4 +1,4 @@
-// Operators of quantised graphs run by their reference kernels until they are fused; here both are run.
+// Operators of quantized graphs run by their reference kernels until they are fused; here both are run.
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ class NodePlan {
   }
   Input x() const { return plan.whole(plan.embedding); }
 
-  std::vector<Input> quantised() { return node("DynamicQuantizeLinear", "", {x()}, {{kK, DType::kU8}, {1, DType::kF32}, {1, DType::kU8}}); }
+  std::vector<Input> quantized() { return node("DynamicQuantizeLinear", "", {x()}, {{kK, DType::kU8}, {1, DType::kF32}, {1, DType::kU8}}); }
   Input codes() {
     std::vector<int8_t> numbers;
     for (int i = 0; i < kK * kN; ++i) numbers.push_back(static_cast<int8_t>(i * 37 % 251 - 120));
@@ -90,10 +90,10 @@ void expect_fused(Plan& plan, const Input& output, int (*pass)(Plan&), std::stri
   for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(before[i], after[i], 1e-4 * (1 + std::abs(before[i])));
 }
 
-TEST(FuseIntegerMatmul, ADynamicallyQuantisedProductIsOneProduct) {
+TEST(FuseIntegerMatmul, ADynamicallyQuantizedProductIsOneProduct) {
   for (const bool scales_first : {false, true}) {
     NodePlan p;
-    const std::vector<Input> rows = p.quantised();
+    const std::vector<Input> rows = p.quantized();
     const Input sum = p.integer_product(rows), scale = p.constant(Tensor::of<float>({1}, {0.01f}));
     const Input y = scales_first ? p.binary(Binary::kMul, sum, p.binary(Binary::kMul, rows[1], scale, Spread::kAll), Spread::kOne)
                                  : p.binary(Binary::kMul, p.binary(Binary::kMul, sum, rows[1], Spread::kOne), scale, Spread::kOne);
@@ -105,7 +105,7 @@ TEST(FuseIntegerMatmul, ADynamicallyQuantisedProductIsOneProduct) {
 
 TEST(FuseIntegerMatmul, ScalesMayBeOneForEachColumn) {
   NodePlan p;
-  const std::vector<Input> rows = p.quantised();
+  const std::vector<Input> rows = p.quantized();
   const Input sum = p.integer_product(rows), scales = p.constant(Tensor::of<float>({kN}, {0.01f, 0.02f, 0.03f, 0.5f, 0.1f}));
   const Input scaled = p.binary(Binary::kMul, p.binary(Binary::kMul, sum, rows[1], Spread::kOne), scales, Spread::kAll);
   expect_fused(p.plan, scaled, fuse_integer_matmul, "matmul");
@@ -113,7 +113,7 @@ TEST(FuseIntegerMatmul, ScalesMayBeOneForEachColumn) {
 
 TEST(FuseIntegerMatmul, TheOperatorThatDoesAllOfItIsOneProductToo) {
   NodePlan p;
-  const std::vector<Input> rows = p.quantised();
+  const std::vector<Input> rows = p.quantized();
   const Input scales = p.constant(Tensor::of<float>({kN}, {0.01f, 0.02f, 0.03f, 0.5f, 0.1f}));
   const Input zero = p.constant(Tensor::scalar<int8_t>(3)), bias = p.constant(Tensor::of<float>({kN}, {1, 2, 3, 4, 5}));
   const Input y =
@@ -122,7 +122,7 @@ TEST(FuseIntegerMatmul, TheOperatorThatDoesAllOfItIsOneProductToo) {
 }
 
 // As a static quantizer writes it: codes of either type, one scale for all rows.
-TEST(FuseIntegerMatmul, RowsOfAConstantScaleAreQuantisedByThatScale) {
+TEST(FuseIntegerMatmul, RowsOfAConstantScaleAreQuantizedByThatScale) {
   for (const bool is_signed : {false, true}) {
     NodePlan p;
     const Input scale = p.constant(Tensor::scalar<float>(0.02f)), scales = p.constant(Tensor::scalar<float>(0.03f));
@@ -153,14 +153,14 @@ TEST(FuseIntegerMatmul, AProductThatUndoesAnotherScaleOrZeroPointIsLeft) {
 
 TEST(FuseIntegerMatmul, AScaleOfOtherRowsIsNoneOfThisProduct) {
   NodePlan p;
-  const std::vector<Input> rows = p.quantised(), others = p.quantised();
+  const std::vector<Input> rows = p.quantized(), others = p.quantized();
   const Input sum = p.integer_product(rows), scale = p.constant(Tensor::of<float>({1}, {0.01f}));
   p.plan.output = p.binary(Binary::kMul, p.binary(Binary::kMul, sum, others[1], Spread::kOne), scale, Spread::kOne);
   p.plan.index();
   EXPECT_EQ(fuse_integer_matmul(p.plan), 0);
 }
 
-TEST(FuseFakeQuantise, RoundingToAGridIsDoneInFloats) {
+TEST(FuseFakeQuantize, RoundingToAGridIsDoneInFloats) {
   for (const bool shifted : {false, true}) {
     NodePlan p;
     const Input scale = p.constant(Tensor::scalar<float>(0.02f)), zero = p.constant(Tensor::scalar<uint8_t>(100));
@@ -171,7 +171,7 @@ TEST(FuseFakeQuantise, RoundingToAGridIsDoneInFloats) {
   }
 }
 
-TEST(FuseFakeQuantise, OneScaleForEachElementIsLeft) {
+TEST(FuseFakeQuantize, OneScaleForEachElementIsLeft) {
   NodePlan p;
   const Input scales = p.constant(Tensor::of<float>({kK}, std::vector<float>(kK, 0.02f)));
   const Input zeros = p.constant(Tensor::of<int8_t>({kK}, std::vector<int8_t>(kK, 3)));

@@ -13,8 +13,8 @@ float cos4(int64_t p, int64_t e) { return std::cos(angle(p, e)); }
 float sin4(int64_t p, int64_t e) { return std::sin(angle(p, e)); }
 float cos_halves(int64_t p, int64_t e) { return cos4(p, e % 4); }
 float sin_halves(int64_t p, int64_t e) { return sin4(p, e % 4); }
-float cos_neighbours(int64_t p, int64_t e) { return cos4(p, e / 2); }
-float sin_neighbours(int64_t p, int64_t e) { return sin4(p, e / 2); }
+float cos_neighbors(int64_t p, int64_t e) { return cos4(p, e / 2); }
+float sin_neighbors(int64_t p, int64_t e) { return sin4(p, e / 2); }
 float cos_unequal(int64_t p, int64_t e) { return cos4(p, e % 4) + (e >= 4 && p > 20 ? 0.01f : 0.0f); }
 
 std::vector<int64_t> elements(int64_t heads, int64_t stride, int64_t first, int64_t count) {
@@ -37,7 +37,7 @@ Input by_rotated_halves(PlanBuilder& b, const Input& x, int64_t heads, float (*c
   return b.add(b.mul(x, c, heads), b.mul(rotated, s, heads));
 }
 
-// a cos - b sin and b cos + a sin, put together by halves or by neighbours.
+// a cos - b sin and b cos + a sin, put together by halves or by neighbors.
 Input by_pairs(PlanBuilder& b, const Input& x, int64_t heads, bool interleaved) {
   std::vector<int64_t> a_map, b_map, join;
   for (int64_t h = 0; h < heads; ++h) {
@@ -88,7 +88,7 @@ TEST(FuseRotary, PairsAreFound) {
   }
 }
 
-TEST(FuseRotary, NeighboursWithEachAngleTwiceAreFound) {
+TEST(FuseRotary, NeighborsWithEachAngleTwiceAreFound) {
   PlanBuilder b(16);
   std::vector<int64_t> swap;
   std::vector<float> signs;
@@ -97,7 +97,7 @@ TEST(FuseRotary, NeighboursWithEachAngleTwiceAreFound) {
     signs.push_back(i % 2 == 0 ? -1.0f : 1.0f);
   }
   const Input rotated = b.mul(b.move({b.x()}, swap), b.constant(signs));
-  const Input c = b.table_input(b.table(8, cos_neighbours)), s = b.table_input(b.table(8, sin_neighbours));
+  const Input c = b.table_input(b.table(8, cos_neighbors)), s = b.table_input(b.table(8, sin_neighbors));
   Plan plan = b.done(b.add(b.mul(b.x(), c, 2), b.mul(rotated, s, 2)));
   EXPECT_EQ(fuse_and_compare(canonical_and_rotary, plan), 1);
   ASSERT_EQ(kinds(plan), "rotary");
@@ -120,7 +120,7 @@ TEST(FuseRotary, WhatPassesBesideBelongsToTheHead) {
 }
 
 TEST(FuseRotary, ElementsInAnotherOrderAreMovedFirst) {
-  PlanBuilder b(16);  // neighbours are brought to halves, then turned
+  PlanBuilder b(16);  // neighbors are brought to halves, then turned
   std::vector<int64_t> map;
   for (int64_t h = 0; h < 2; ++h) {
     for (int64_t i = 0; i < 8; ++i) map.push_back(h * 8 + (i < 4 ? 2 * i : 2 * i - 7));
@@ -184,7 +184,7 @@ TEST(FuseRotary, AValueThatIsReadUnturnedTooStays) {
   EXPECT_EQ(kinds(plan), "unary rotary binary");
 }
 
-TEST(FuseRotaryMerge, NeighboursTurnTogether) {
+TEST(FuseRotaryMerge, NeighborsTurnTogether) {
   PlanBuilder b(40);
   const Input c = b.table_input(b.table(4, cos4)), s = b.table_input(b.table(4, sin4));
   const auto turn = [&](const Input& x) { return b.op(RotaryOp{x.size / 8, 8, 4, false}, {x, c, s}, x.size); };

@@ -108,7 +108,7 @@ TEST(Lower, MovementIsAskedOfTheReferenceKernel) {
   expect_as_reference({"Tile", {row({3, 2}), numbers({2, 3})}});
 }
 
-TEST(Lower, SlicesOfNeighboursAreNoOperations) {
+TEST(Lower, SlicesOfNeighborsAreNoOperations) {
   const NodeAnswer answer = run_node({"Slice", {row({12}), numbers({4}), numbers({9})}});
   EXPECT_THAT(answer.kinds, testing::IsEmpty());
   EXPECT_EQ(answer.native, answer.reference);

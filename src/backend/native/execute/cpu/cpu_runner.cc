@@ -19,8 +19,16 @@ ValueIndex external_output(const Plan& plan) {
 }
 
 const char* format_name(cpu::WeightFormat format) {
-  constexpr const char* kNames[] = {"f32", "f16", "bf16", "q8", "q4", "int8"};
-  return kNames[static_cast<size_t>(format)];
+  switch (format) {
+    case cpu::WeightFormat::kF32: return "f32";
+    case cpu::WeightFormat::kF16: return "f16";
+    case cpu::WeightFormat::kBF16: return "bf16";
+    case cpu::WeightFormat::kBlocks8: return "q8";
+    case cpu::WeightFormat::kBlocks6: return "q6";
+    case cpu::WeightFormat::kBlocks4: return "q4";
+    case cpu::WeightFormat::kChannels8: return "int8";
+  }
+  return "";
 }
 
 }  // namespace
@@ -34,7 +42,7 @@ CpuRunner::CpuRunner(Parts parts)
   values_.layouts = cache_layout(*plan_, parts.kv_format);
   values_.tables = &tables_;
   values_.views.resize(plan_->values.size());
-  values_.quantised = quantised_shapes(*plan_, values_.weights);
+  values_.quantized = quantized_shapes(*plan_, values_.weights);
   cache_bytes_.page = static_cast<size_t>(std::max<int64_t>(64, values_.layouts.page_bytes));
   cache_bytes_.source_page = static_cast<size_t>(std::max<int64_t>(64, values_.layouts.source_page_bytes));
   placement_ = place(*plan_, external_);
@@ -70,7 +78,7 @@ void CpuRunner::name_kinds() {
   for (const Op& op : plan_->ops) {
     std::string name(op.kind());
     if (const auto* matmul = op.as<Matmul>()) {
-      const cpu::WeightLayout& layout = values_.weights[static_cast<size_t>(matmul->weights.front())].packed.view.layout;
+      const cpu::WeightLayout& layout = values_.weights[static_cast<size_t>(matmul->weights.front())].packed.layout;
       name += fmt::format(" {} {}x{}", format_name(layout.format), layout.k, layout.n);
     }
     kinds_.push_back(recorder_->kind(name));
@@ -82,7 +90,7 @@ Recorder::Work CpuRunner::work_of(const Op& op, std::span<const RunRow> rows, st
   Recorder::Work work;
   if (const auto* matmul = op.as<Matmul>()) {
     for (const int weight : matmul->weights) {
-      const cpu::WeightLayout& layout = values_.weights[static_cast<size_t>(weight)].packed.view.layout;
+      const cpu::WeightLayout& layout = values_.weights[static_cast<size_t>(weight)].packed.layout;
       work.bytes += layout.size_bytes;
       work.multiplications += static_cast<int64_t>(rows.size()) * layout.k * layout.n;
     }

@@ -32,19 +32,19 @@ struct CpuValues {
   std::vector<View> views;            // by value
   std::span<const int32_t> branches;  // of the call that runs
 
-  // Rows that are quantised before a product: how many for a row of the call, and how long.
-  struct QuantisedShape {
+  // Rows that are quantized before a product: how many for a row of the call, and how long.
+  struct QuantizedShape {
     Activations activations;
     int64_t n_rows, k;
-    friend bool operator==(const QuantisedShape&, const QuantisedShape&) = default;
+    friend bool operator==(const QuantizedShape&, const QuantizedShape&) = default;
   };
-  std::vector<QuantisedShape> quantised;
+  std::vector<QuantizedShape> quantized;
   AlignedBuffer scratch;
   std::vector<cpu::AttendRow> attend_rows;
 };
 
-// The shapes of `quantised` for the products of a plan whose weights are packed.
-std::vector<CpuValues::QuantisedShape> quantised_shapes(const Plan& plan, std::span<const LoadedWeight> weights);
+// The shapes of `quantized` for the products of a plan whose weights are packed.
+std::vector<CpuValues::QuantizedShape> quantized_shapes(const Plan& plan, std::span<const LoadedWeight> weights);
 
 // Makes the buffer larger, and a little more, unless it is large enough.
 void grow(AlignedBuffer& buffer, int64_t n_bytes);

@@ -59,7 +59,7 @@ void Frame::run(const Op& op, const Embed& args) {
     if (token < 0 || token >= table.n)
       throw Error(Code::kBadArgument, fmt::format("the token {} is not in the vocabulary of {}", token, table.n));
     float* y = out(op, row);
-    if (weight.is_packed()) return cpu::unpack_column(weight.packed.view, token, y);
+    if (weight.is_packed()) return cpu::unpack_column(weight.packed, token, y);
     if (weight.floats) return cpu::read_column(*weight.floats, token, 0, table.k, y);
     cpu::read_column(*weight.codes, token, y);
   });
@@ -123,7 +123,7 @@ void Frame::run(const Op& op, const WhereOp& args) {
 
 void Frame::norm_row(const NormOp& args, const float* x, float* y, int64_t n, const cpu::NormArgs& norm) const {
   const int64_t size = n / args.groups;
-  const auto kernel = args.centred ? kernels_.layer_norm : kernels_.rms_norm;
+  const auto kernel = args.centered ? kernels_.layer_norm : kernels_.rms_norm;
   for (int64_t g = 0; g < args.groups; ++g) kernel(x + g * size, y + g * size, size, norm);
 }
 

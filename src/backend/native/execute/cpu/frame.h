@@ -53,7 +53,7 @@ class Frame {
       for (int64_t row = begin; row < end; ++row) guarded(row);
     });
   }
-  // fn(first, n) for runs of neighbouring rows that the operation is for.
+  // fn(first, n) for runs of neighboring rows that the operation is for.
   template <class Fn>
   void each_run(const Op& op, Fn fn) const {
     if (op.selection == kNoIndex) return fn(0, n_rows());

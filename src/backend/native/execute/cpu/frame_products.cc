@@ -7,14 +7,14 @@
 namespace kvik::native {
 
 void Frame::multiply(const LoadedWeight& weight, const ProductRows& x, const cpu::MatmulOut& out) {
-  const cpu::PackedWeights& w = weight.packed.view;
+  const cpu::PackedWeights& w = weight.packed;
   if (weight.activations == Activations::kFloats) return cpu::matmul(pool_, kernels_, w, cpu::FloatRows{x.x, x.stride, x.n_rows}, out);
   const int64_t k = w.layout.k;
   const int64_t rows_a_time = std::max<int64_t>(1, (16 << 10) / k);
   if (weight.activations == Activations::kBlocks) {
-    const cpu::QuantisedRows q = cpu::quantised_rows(values_.scratch.data(), x.n_rows, k);
+    const cpu::QuantizedRows q = cpu::quantized_rows(values_.scratch.data(), x.n_rows, k, cpu::row_block_steps(w.layout));
     pool_.for_ranges(x.n_rows, rows_a_time, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) kernels_.quantise_row(x.x + row * x.stride, q, row, 0, q.n_steps);
+      for (int64_t row = begin; row < end; ++row) kernels_.quantize_row(x.x + row * x.stride, q, row);
     });
     return cpu::matmul(pool_, kernels_, w, q, out);
   }
@@ -22,7 +22,7 @@ void Frame::multiply(const LoadedWeight& weight, const ProductRows& x, const cpu
   q.fixed_scale = weight.row_scale;
   q.fixed_zero_point = weight.row_zero_point;
   pool_.for_ranges(x.n_rows, rows_a_time, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) kernels_.quantise_bytes_row(x.x + row * x.stride, q, row);
+    for (int64_t row = begin; row < end; ++row) kernels_.quantize_bytes_row(x.x + row * x.stride, q, row);
   });
   cpu::matmul(pool_, kernels_, w, q, out);
 }

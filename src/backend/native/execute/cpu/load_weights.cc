@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <functional>
 
+#include "backend/native/execute/cpu/weight_memory.h"
 #include "backend/native/execute/weight_source.h"
 #include "base/mapped_file.h"
 #include "base/memory_info.h"
@@ -48,15 +49,14 @@ cpu::WeightLayout stored_layout(const cpu::QuantSource& first, const PlanWeight&
   if (weight.parts.size() == 1) return own;
   const bool zero_points = own.has_zero_points || std::any_of(weight.parts.begin(), weight.parts.end(),
                                                               [](const WeightPart& part) { return part.zero_points >= 0; });
-  const int bits = own.format == WeightFormat::kBlocks4 ? 4 : 8;
-  return cpu::block_layout({bits, own.block, zero_points ? cpu::ScaleFormat::kF32 : own.scales, zero_points}, weight.k, weight.n);
+  return cpu::block_layout({cpu::block_bits(own.format), own.block, zero_points ? cpu::ScaleFormat::kF32 : own.scales, zero_points},
+                           weight.k, weight.n);
 }
 
 cpu::WeightLayout layout_of(const ChosenWeight& chosen, const WeightSource& first, const PlanWeight& weight) {
   if (chosen.format == WeightFormat::kChannels8) return cpu::channel_layout(weight.k, weight.n);
   if (chosen.as_stored) return stored_layout(*first.codes, weight);
-  if (chosen.format == WeightFormat::kBlocks8) return cpu::block_layout(kQ8Blocks, weight.k, weight.n);
-  if (chosen.format == WeightFormat::kBlocks4) return cpu::block_layout(kQ4Blocks, weight.k, weight.n);
+  if (cpu::block_bits(chosen.format) > 0) return cpu::block_layout(blocks_of(chosen.format, weight.k), weight.k, weight.n);
   return cpu::float_layout(chosen.format, weight.k, weight.n);
 }
 
@@ -78,25 +78,31 @@ class PackingProgress {
   std::chrono::steady_clock::time_point said_ = std::chrono::steady_clock::now();
 };
 
+struct PackedPart {
+  cpu::WeightLayout layout;  // of the whole
+  std::byte* data;
+  int64_t first;  // panel
+};
+
 // The part's panels are in the whole from `first` on; its zero points likewise behind all panels. The source is read once, some panels at
 // a time, whose pages are dropped before the next.
-void pack_part(const ChosenWeight& chosen, const WeightSource& source, const cpu::Weights& whole, int64_t first,
-               const std::function<void(ColumnRange)>& check, ThreadPool& pool, PackingProgress& progress) {
-  const cpu::WeightLayout& all = whole.view.layout;
+void pack_part(const ChosenWeight& chosen, const WeightSource& source, const PackedPart& to, const std::function<void(ColumnRange)>& check,
+               ThreadPool& pool, PackingProgress& progress) {
+  const cpu::WeightLayout& all = to.layout;
   const int64_t n = source.codes ? source.codes->n : source.floats->n;
   cpu::WeightLayout own = all;
   own.n = n;
   own.n_panels = (n + all.panel_columns - 1) / all.panel_columns;
-  own.zero_points_offset = all.zero_points_offset - first * all.panel_bytes + first * all.n_blocks * 16;
-  std::byte* data = whole.memory.data() + first * all.panel_bytes;
+  own.zero_points_offset = all.zero_points_offset - to.first * all.panel_bytes + to.first * all.n_blocks * 16;
+  std::byte* data = to.data + to.first * all.panel_bytes;
   const int64_t source_bytes = std::max<int64_t>(1, static_cast<int64_t>(source.in_file.size()) / own.n_panels);
   const int64_t step = std::max<int64_t>(1, kChunkBytes / source_bytes);  // panels
   for (int64_t begin = 0; begin < own.n_panels; begin += step) {
     const int64_t end = std::min(begin + step, own.n_panels);
     const ColumnRange columns{begin * all.panel_columns, std::min(end * all.panel_columns, n)};
     check(columns);
-    pool.for_ranges(end - begin, 8, [&](int64_t from, int64_t to) {
-      const cpu::PanelRange panels{begin + from, begin + to};
+    pool.for_ranges(end - begin, 8, [&](int64_t from, int64_t until) {
+      const cpu::PanelRange panels{begin + from, begin + until};
       if (chosen.format == WeightFormat::kChannels8) return cpu::pack_channels(*source.codes, own, data, panels);
       if (chosen.as_stored) return cpu::pack_panels(*source.codes, own, data, panels);
       cpu::pack_panels(*source.floats, own, data, panels);
@@ -122,9 +128,16 @@ void look_up(LoadedWeight& loaded, WeightSource source) {
   loaded.views = std::move(source.views);
 }
 
-LoadedWeight load_one(const Plan& plan, const PlanWeight& weight, const ChosenWeight& chosen, ThreadPool& pool, PackingProgress& progress) {
+struct Packing {
+  ThreadPool& pool;
+  PackingProgress& progress;
+  WeightMemory& memory;
+};
+
+LoadedWeight load_one(const Plan& plan, const PlanWeight& weight, const ChosenWeight& chosen, const Packing& packing) {
   LoadedWeight loaded = empty_weight(weight, chosen);
-  int64_t first = 0;
+  ThreadPool& pool = packing.pool;
+  PackedPart to{};
   for (size_t p = 0; p < weight.parts.size(); ++p) {
     const WeightPart& part = weight.parts[p];
     const WeightSource stored = weight_source(plan, part);
@@ -143,17 +156,19 @@ LoadedWeight load_one(const Plan& plan, const PlanWeight& weight, const ChosenWe
     const WeightSource source = converted ? as_floats(part, stored, pool) : stored;
     if (p == 0) {
       const cpu::WeightLayout layout = layout_of(chosen, source, weight);
-      loaded.packed.memory = AlignedBuffer(static_cast<size_t>(layout.size_bytes));
-      loaded.packed.view = {layout, loaded.packed.memory.data()};
+      const WeightMemory::Room room = packing.memory.take(static_cast<size_t>(layout.size_bytes));
+      to = {layout, room.data, 0};
+      loaded.memory = room.buffer;
+      loaded.packed = {layout, room.data};
     }
     if (converted) {
       pack_part(
-          chosen, source, loaded.packed, first, [](ColumnRange) {}, pool, progress);
+          chosen, source, to, [](ColumnRange) {}, pool, packing.progress);
     } else {
-      pack_part(chosen, source, loaded.packed, first, check, pool, progress);
+      pack_part(chosen, source, to, check, pool, packing.progress);
     }
     drop_pages(stored.in_file);
-    first += part.n / loaded.packed.view.layout.panel_columns;
+    to.first += part.n / to.layout.panel_columns;
   }
   return loaded;
 }
@@ -174,13 +189,21 @@ void check_constants(const Plan& plan) {
 }  // namespace
 
 void load_each_weight(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log,
-                      const std::function<void(size_t, LoadedWeight)>& take) {
+                      const std::function<void(size_t, LoadedWeight)>& take,
+                      const std::function<bool(size_t, const ChosenWeight&)>& take_stored) {
   const std::vector<ChosenWeight> chosen = choose_weights(plan, choice);
   check_constants(plan);
   int64_t total_bytes = 0;
   for (const ChosenWeight& weight : chosen) total_bytes += weight.is_multiplied ? weight.size_bytes : 0;
   PackingProgress progress(total_bytes, log);
-  for (size_t i = 0; i < chosen.size(); ++i) take(i, load_one(plan, plan.weights[i], chosen[i], pool, progress));
+  WeightMemory memory(total_bytes);
+  const Packing packing{pool, progress, memory};
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (take_stored && take_stored(i, chosen[i]))
+      progress.add(chosen[i].size_bytes);
+    else
+      take(i, load_one(plan, plan.weights[i], chosen[i], packing));
+  }
 }
 
 std::vector<LoadedWeight> load_weights(const Plan& plan, WeightChoice choice, ThreadPool& pool, const Log& log) {
@@ -192,9 +215,10 @@ std::vector<LoadedWeight> load_weights(const Plan& plan, WeightChoice choice, Th
 
 SavedWeight saved_form(const LoadedWeight& weight) {
   if (!weight.is_packed()) return {};
-  const cpu::WeightLayout& layout = weight.packed.view.layout;
+  const cpu::WeightLayout& layout = weight.packed.layout;
   SavedWeight saved{.is_packed = true, .size_bytes = static_cast<uint64_t>(layout.size_bytes)};
-  saved.blocks = {layout.format == WeightFormat::kBlocks4 ? 4 : 8, layout.block, layout.scales, layout.has_zero_points};
+  const int bits = cpu::block_bits(layout.format);
+  saved.blocks = {bits > 0 ? bits : 8, layout.block, layout.scales, layout.has_zero_points};
   return saved;
 }
 
@@ -205,11 +229,11 @@ namespace {
 // Follows from the plan, but for blocks that are kept as the model's file has them.
 cpu::WeightLayout saved_layout(const PlanWeight& weight, const ChosenWeight& chosen, const cpu::BlockFormat& blocks) {
   if (chosen.format == WeightFormat::kChannels8) return cpu::channel_layout(weight.k, weight.n);
-  if (chosen.format != WeightFormat::kBlocks8 && chosen.format != WeightFormat::kBlocks4)
-    return cpu::float_layout(chosen.format, weight.k, weight.n);
-  if (blocks.bits != (chosen.format == WeightFormat::kBlocks8 ? 8 : 4)) bad_saved("has another number of bits than the plan asks for");
+  const int bits = cpu::block_bits(chosen.format);
+  if (bits == 0) return cpu::float_layout(chosen.format, weight.k, weight.n);
+  if (blocks.bits != bits) bad_saved("has another number of bits than the plan asks for");
   const cpu::WeightLayout layout = cpu::block_layout(blocks, weight.k, weight.n);
-  if (!chosen.as_stored && (layout.size_bytes != chosen.size_bytes || layout.block != kQ8Blocks.block))
+  if (!chosen.as_stored && (layout.size_bytes != chosen.size_bytes || layout.block != blocks_of(chosen.format, weight.k).block))
     bad_saved("has other blocks than the plan asks for");
   return layout;
 }
@@ -233,7 +257,7 @@ std::vector<LoadedWeight> map_weights(const Plan& plan, WeightChoice choice, std
     const uint64_t offset = saved[i].offset, size_bytes = saved[i].size_bytes;
     if (size_bytes != static_cast<uint64_t>(layout.size_bytes)) bad_saved("has another size than the plan asks for");
     if (offset % 64 != 0 || offset > file->size_bytes() || size_bytes > file->size_bytes() - offset) bad_saved("is outside of the file");
-    one.packed.view = {layout, file->bytes().data() + offset};
+    one.packed = {layout, file->bytes().data() + offset};
     one.mapped = file;
   }
   return loaded;

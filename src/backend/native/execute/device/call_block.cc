@@ -11,7 +11,7 @@ CallLayout::CallLayout(int most_rows, int most_tail_rows, size_t most_patches) {
     size_bytes += static_cast<int64_t>((n_bytes + 15) / 16 * 16);
     return at;
   };
-  for (int64_t* count : {&n_rows, &n_tail_rows, &n_groups, &n_tail_groups, &n_patches, &error}) *count = take(sizeof(int32_t));
+  for (int64_t* count : {&n_rows, &n_tail_rows, &n_groups, &n_tail_groups, &n_patches}) *count = take(sizeof(int32_t));
   const auto n = static_cast<size_t>(most_rows), n_tail = static_cast<size_t>(most_tail_rows);
   rows = take(n * sizeof(device::Row));
   tail_rows = take(n_tail * sizeof(device::Row));
@@ -36,10 +36,19 @@ bool CallBlock::reserve(const std::shared_ptr<SharedDevice>& shared, const CallL
   const auto n_bytes = static_cast<size_t>(layout.size_bytes);
   if (n_bytes <= buffer_.size_bytes()) return false;
   DeviceBuffer larger(shared, 2 * n_bytes, "the rows of a call");
-  host_ = shared->device->pinned(2 * n_bytes);
-  std::ranges::fill(host_, std::byte{0});
+  PinnedBuffer host(shared, 2 * n_bytes);
+  std::fill_n(host.data(), host.size_bytes(), std::byte{0});
+  host_ = std::move(host);
   buffer_ = std::move(larger);
   return true;
+}
+
+device::Begin CallBlock::begin(const CallLayout& layout) const {
+  return {.to = at(0),
+          .from = host_.address(),
+          .n_bytes = layout.patches,
+          .patches = host_.address() + layout.patches,
+          .n_patches = host_.address() + layout.n_patches};
 }
 
 template <class T>
@@ -56,7 +65,6 @@ void CallBlock::fill(const CallLayout& layout, std::span<const device::Row> give
   put_count(layout.n_rows, given.size());
   put_count(layout.n_tail_rows, wanted.size());
   put_count(layout.n_patches, patches.size());
-  put_count(layout.error, 0);
   put(layout.rows, given);
   put(layout.chosen, wanted);
   put(layout.patches, patches);

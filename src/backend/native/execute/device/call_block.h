@@ -14,12 +14,12 @@ struct CallLayout {
   CallLayout() = default;
   CallLayout(int most_rows, int most_tail_rows, size_t most_patches);
 
-  int64_t n_rows = 0, n_tail_rows = 0, n_groups = 0, n_tail_groups = 0, n_patches = 0, error = 0;  // int32 each
-  int64_t rows = 0, tail_rows = 0;                                                                 // device::Row[]
-  int64_t chosen = 0;                                                                              // int32[]: rows of the tail
-  int64_t groups = 0, tail_groups = 0;                                                             // device::RowGroup[]
-  int64_t patches = 0;                                                                             // device::Patch[]
-  int64_t size_bytes = 0;
+  int64_t n_rows = 0, n_tail_rows = 0, n_groups = 0, n_tail_groups = 0, n_patches = 0;  // int32 each
+  int64_t rows = 0, tail_rows = 0;                                                      // device::Row[]
+  int64_t chosen = 0;                                                                   // int32[]: rows of the tail
+  int64_t groups = 0, tail_groups = 0;                                                  // device::RowGroup[]
+  int64_t patches = 0;     // device::Patch[]: the last part, which the device reads where it is
+  int64_t size_bytes = 0;  // with all patches
 };
 
 // Consecutive rows of one sequence with consecutive positions, at most `most_rows` in a group.
@@ -35,8 +35,8 @@ class CallBlock {
   void fill(const CallLayout& layout, std::span<const device::Row> rows, std::span<const int32_t> wanted, int most_group_rows,
             std::span<const device::Patch> patches);
 
+  device::Begin begin(const CallLayout& layout) const;  // brings it to the device
   device::Address at(int64_t offset) const { return buffer_.address() + offset; }
-  device::Row* rows(const CallLayout& layout) const { return reinterpret_cast<device::Row*>(host_.data() + layout.rows); }
   device::Row* tail_rows(const CallLayout& layout) const { return reinterpret_cast<device::Row*>(host_.data() + layout.tail_rows); }
   const std::byte* host() const { return host_.data(); }
 
@@ -45,7 +45,7 @@ class CallBlock {
   void put(int64_t offset, std::span<const T> items);
 
   DeviceBuffer buffer_;
-  std::span<std::byte> host_;  // pinned
+  PinnedBuffer host_;
   std::vector<device::RowGroup> groups_;
 };
 

@@ -1,43 +1,71 @@
 #include "backend/native/execute/device/device_output.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace kvik::native {
 
-void DeviceOutput::reserve(size_t n_rows, int64_t stride) {
+// Few sizes, so that a buffer soon serves every call.
+void DeviceOutput::reserve(std::span<const int32_t> n_candidates, int64_t stride) {
   stride_ = static_cast<size_t>(stride);
-  if (n_rows * stride_ <= rows_.size_bytes()) return;
-  rows_ = DeviceBuffer();
-  rows_ = DeviceBuffer(shared_, n_rows * stride_, "logits");
+  is_read_.clear();
+  for (const int32_t n : n_candidates) is_read_.push_back(choice_room(n).top == 0);
+  const bool some_stay = std::ranges::find(is_read_, false) != is_read_.end(),
+             some_read = std::ranges::find(is_read_, true) != is_read_.end();
+  if (some_stay && is_read_.size() * stride_ > rows_.size_bytes()) {
+    rows_ = DeviceBuffer();
+    rows_ = DeviceBuffer(shared_, std::bit_ceil(is_read_.size()) * stride_, "logits");
+  }
+  if (some_read) reserve_host();
 }
 
-void DeviceOutput::take(device::Address rows, device::Address choices, const ChoiceRoom& room, size_t n_rows) {
+void DeviceOutput::reserve_host() {
+  if (is_read_.size() * row_bytes() <= host_.size_bytes()) return;
+  host_ = PinnedBuffer();
+  host_ = PinnedBuffer(shared_, std::bit_ceil(is_read_.size()) * row_bytes());
+}
+
+void DeviceOutput::queue_read(size_t first, size_t n_rows, device::Address rows) {
+  const bool dense = stride_ == row_bytes();
+  for (size_t i = first; i < first + n_rows; i += dense ? n_rows : 1) {
+    const size_t n_bytes = dense ? n_rows * row_bytes() : row_bytes();
+    shared_->device->copy(host_.address() + static_cast<int64_t>(i * row_bytes()), rows + static_cast<int64_t>(i * stride_), n_bytes);
+  }
+}
+
+void DeviceOutput::take(device::Address rows, const std::byte* choices, const ChoiceRoom& room) {
   const std::lock_guard lock(shared_->mutex);
-  shared_->device->copy(rows_.address(), rows, n_rows * stride_);
+  const size_t n_rows = is_read_.size();
+  if (std::ranges::find(is_read_, false) != is_read_.end()) shared_->device->copy(rows_.address(), rows, n_rows * stride_);
+  for (size_t first = 0, end = 0; first < n_rows; first = end + 1) {
+    for (end = first; end < n_rows && is_read_[end];) ++end;
+    if (end > first) queue_read(first, end - first, rows);
+  }
+  shared_->device->wait();
   candidates_.clear();
   first_candidates_.assign(1, 0);
-  if (room.top == 0) {
-    first_candidates_.resize(n_rows + 1, 0);
-    return shared_->device->wait();
-  }
-  choices_.resize(std::max(choices_.size(), n_rows * room.row_bytes()));
-  shared_->device->read(std::span(choices_).first(n_rows * room.row_bytes()), choices);
   for (size_t row = 0; row < n_rows; ++row) {
-    const std::byte* at = choices_.data() + row * room.row_bytes();
     int32_t n = 0;
-    std::memcpy(&n, at, sizeof n);
+    if (room.top > 0) std::memcpy(&n, choices + row * room.row_bytes(), sizeof n);
     for (int32_t i = 0; n <= room.room && i < n; ++i) {  // more than there is room for: they are not there
       device::Choice choice{};
-      std::memcpy(&choice, at + 16 + static_cast<size_t>(i) * sizeof choice, sizeof choice);
+      std::memcpy(&choice, choices + row * room.row_bytes() + 16 + static_cast<size_t>(i) * sizeof choice, sizeof choice);
       candidates_.push_back({choice.logit, choice.id});
     }
     first_candidates_.push_back(candidates_.size());
   }
 }
 
-void DeviceOutput::read(int row, std::span<float> to) {
+std::span<const float> DeviceOutput::row(int row) {
   const std::lock_guard lock(shared_->mutex);
-  shared_->device->read(std::as_writable_bytes(to), rows_.address() + static_cast<int64_t>(static_cast<size_t>(row) * stride_));
+  const auto i = static_cast<size_t>(row);
+  if (!is_read_[i]) {
+    reserve_host();
+    shared_->device->read({host_.data() + i * row_bytes(), row_bytes()}, rows_.address() + static_cast<int64_t>(i * stride_));
+    is_read_[i] = true;
+  }
+  return {reinterpret_cast<const float*>(host_.data()) + i * size_, size_};
 }
 
 std::span<const TokenLogit> DeviceOutput::candidates(int row) const {

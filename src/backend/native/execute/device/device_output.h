@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "backend/native/execute/device/device_program.h"
@@ -9,28 +8,34 @@
 
 namespace kvik::native {
 
-// Rows of logits that stay on the device until somebody reads them, with the largest of each.
+// Rows of logits that a call left: those that are read for certain in host memory, the others on the device until somebody reads them,
+// with the largest of each.
 class DeviceOutput final : public OutputRows {
  public:
   DeviceOutput(std::shared_ptr<SharedDevice> shared, const Runner* runner, int64_t size)
       : shared_(std::move(shared)), runner_(runner), size_(static_cast<size_t>(size)) {}
 
   bool is_of(const Runner& runner) const { return runner_ == &runner; }
-  // Memory for rows of `stride` bytes. Before anything of a call is queued.
-  void reserve(size_t n_rows, int64_t stride);
-  // Copies rows and reads what was chosen of each. Waits for the device.
-  void take(device::Address rows, device::Address choices, const ChoiceRoom& room, size_t n_rows);
+  // Memory for rows of `stride` bytes with so many candidates. Before anything of a call is queued.
+  void reserve(std::span<const int32_t> n_candidates, int64_t stride);
+  // After the steps of the call were queued: takes its rows, waits for the device, and reads what was chosen of each.
+  void take(device::Address rows, const std::byte* choices, const ChoiceRoom& room);
 
-  void read(int row, std::span<float> to) override;
+  std::span<const float> row(int row) override;
   std::span<const TokenLogit> candidates(int row) const override;
 
  private:
+  void reserve_host();
+  void queue_read(size_t first, size_t n_rows, device::Address rows);
+  size_t row_bytes() const { return size_ * sizeof(float); }
+
   std::shared_ptr<SharedDevice> shared_;
   const Runner* runner_;
   size_t size_;
   size_t stride_ = 0;
-  DeviceBuffer rows_;
-  std::vector<std::byte> choices_;  // as the device writes them
+  DeviceBuffer rows_;          // [rows][stride]
+  PinnedBuffer host_;          // [rows][size], as far as is_read_ says
+  std::vector<bool> is_read_;  // by row; what take() reads, and from then on what it has
   std::vector<TokenLogit> candidates_;
   std::vector<size_t> first_candidates_;  // of each row, and the end
 };

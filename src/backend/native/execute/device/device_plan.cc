@@ -7,6 +7,10 @@
 namespace kvik::native {
 namespace {
 
+// A device may compute several operations at once: rotary of queries, rotary of keys, append and attention are the most. While some blocks
+// write the result of the last one, others still read what the first one is given.
+constexpr int kLinger = 3;
+
 constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
 
 bool is_plain(const Plan& plan, const Input& input) {
@@ -147,7 +151,7 @@ HalfRows half_rows(const DevicePlan& plan, const Op& op, int weight) {
 
 DevicePlan::DevicePlan(std::shared_ptr<const Plan> given, DeviceWeights loaded, cpu::KvFormat kv,
                        const std::shared_ptr<SharedDevice>& shared)
-    : plan(std::move(given)), weights(std::move(loaded)), placement(place(*plan, kNoIndex)) {
+    : plan(std::move(given)), weights(std::move(loaded)), placement(place(*plan, kNoIndex, kLinger)) {
   Pieces pieces;
   pieces.add(std::span<const int32_t>(std::array<int32_t, 1>{}));  // so that no address below is none
   constant_at.assign(plan->constants.size(), -1);

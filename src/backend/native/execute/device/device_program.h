@@ -25,6 +25,7 @@ struct CallShape {
   bool all_wanted = false;                // the tail reads what the body left, where it is
   int32_t top = 0;                        // of the candidates of each output; 0: none
   int32_t group_rows = 1;                 // at most, of rows that share the reading of keys
+  bool apart = false;                     // as device::Rows has it
   int32_t n_parts = 1, spans_a_part = 1;  // of attention
 
   friend bool operator==(const CallShape&, const CallShape&) = default;
@@ -48,14 +49,16 @@ struct StepMemory {
   device::PageTable pages, source_pages;
   device::RegisterTable registers;
   device::Address branches = device::Address::kNone;
-  device::Address choices = device::Address::kNone;  // of the rows that want logits
+  device::Address results = device::Address::kNone;  // in host memory: an error word, and what was chosen of the rows that want logits
 };
+inline constexpr int64_t kChoicesAt = 64;  // in StepMemory::results, behind the error word
 
 // The steps of a call, up to an operation that runs on the host.
 struct Segment {
   std::vector<device::Step> steps;
   std::unique_ptr<device::Recording> recording;
-  OpIndex host_op = kNoIndex;  // after the steps
+  device::Replay replay = device::Replay::kOneByOne;  // of the recording
+  OpIndex host_op = kNoIndex;                         // after the steps
 };
 
 struct DeviceProgram {

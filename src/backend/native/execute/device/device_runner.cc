@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <fmt/format.h>
+#include <utility>
 
 #include "backend/native/execute/device/schedule.h"
 #include "kernels/device/order.h"
@@ -15,7 +16,7 @@ namespace {
 constexpr int64_t kValueBytes = int64_t{512} << 20;  // of the values of one call
 constexpr size_t kMostPrograms = 24;
 constexpr int32_t kMostRecordedRows = 256;
-constexpr int32_t kSharingRows = 16;  // of a prompt that read keys together
+constexpr int32_t kSharingRows = 64;  // of a prompt that read keys together
 constexpr int64_t kManySpans = 4096;  // rows times spans, from which on parts are of eight spans
 
 int32_t bucket(size_t n_rows) {
@@ -23,6 +24,14 @@ int32_t bucket(size_t n_rows) {
   const auto n = static_cast<int32_t>(n_rows);
   const auto* found = std::ranges::lower_bound(kBuckets, n);
   return found != std::end(kBuckets) ? *found : (n + 255) / 256 * 256;
+}
+
+// Each row is of a sequence of its own. A branch sees the row that it follows.
+bool is_apart(const RunCall& call) {
+  if (!call.branches.empty() || call.rows.size() > call.sequences.size()) return false;
+  std::vector<char> has_row(call.sequences.size());
+  return std::ranges::all_of(call.rows,
+                             [&](const RunRow& row) { return std::exchange(has_row[static_cast<size_t>(row.sequence)], 1) == 0; });
 }
 
 }  // namespace
@@ -41,6 +50,13 @@ DeviceRunner::DeviceRunner(Parts parts)
   static_assert(kPagePositions == device::kPagePositions);
   cache_bytes_.page = static_cast<size_t>(std::max<int64_t>(64, plan_.page_bytes));
   cache_bytes_.source_page = static_cast<size_t>(std::max<int64_t>(64, plan_.source_page_bytes));
+  if (parts.recorder != nullptr) {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->device->set_timer([recorder = parts.recorder](std::string_view kernel, double seconds, double seconds_ago) {
+      const int64_t end_ns = Recorder::now_ns() - static_cast<int64_t>(seconds_ago * 1e9);
+      recorder->add(recorder->kind(kernel), end_ns - static_cast<int64_t>(seconds * 1e9), end_ns, {});
+    });
+  }
   step_memory_.block = &block_;
   step_memory_.tables = &device_tables_;
   for (size_t i = 0; i < plan().ops.size(); ++i) {
@@ -114,7 +130,9 @@ CallShape DeviceRunner::shape_of(const RunCall& call, bool source) const {
   shape.rows = bucket(call.rows.size());
   shape.all_wanted = !source && call.wanted.size() == call.rows.size();
   if (!source && !call.wanted.empty()) shape.tail_rows = bucket(call.wanted.size());
-  if (call.kept != nullptr) shape.top = choice_room(call.n_candidates).top;
+  if (call.kept != nullptr) {
+    for (const int32_t n : call.n_candidates) shape.top = std::max(shape.top, choice_room(n).top);
+  }
   int64_t most_keys = 1;
   for (size_t i = 0; i < call.rows.size(); ++i) {
     const RunRow& row = call.rows[i];
@@ -122,6 +140,7 @@ CallShape DeviceRunner::shape_of(const RunCall& call, bool source) const {
     most_keys = std::max({most_keys, row.position + 1, sequence.n_keys, sequence.n_source});
     if (i > 0 && call.rows[i - 1].sequence == row.sequence) shape.group_rows = kSharingRows;
   }
+  shape.apart = !source && is_apart(call);
   const auto spans =
       static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((most_keys + device::kSpanPositions - 1) / device::kSpanPositions)));
   constexpr int32_t kSpans = device::kSpanGroupPositions / device::kSpanPositions;
@@ -141,6 +160,13 @@ void DeviceRunner::reserve_buffer(DeviceBuffer& buffer, int64_t n_bytes, std::st
   buffer = DeviceBuffer(shared_, static_cast<size_t>(n_bytes), what);
 }
 
+void DeviceRunner::reserve_results(size_t n_bytes) {
+  if (n_bytes <= results_.size_bytes()) return;
+  drop_programs();
+  results_ = PinnedBuffer();
+  results_ = PinnedBuffer(shared_, std::bit_ceil(n_bytes));
+}
+
 void DeviceRunner::reserve(const CallShape& shape, const RunCall& call) {
   const Placement& placement = plan_.placement;
   const int64_t n_rows = std::max(shape.rows, shape.tail_rows);
@@ -152,7 +178,7 @@ void DeviceRunner::reserve(const CallShape& shape, const RunCall& call) {
   for (const AttentionSpec& attend : plan().attends)
     part_bytes = std::max(part_bytes, n_rows * attend.n_heads * shape.n_parts * (2 + attend.value_dim) * 4);
   reserve_buffer(parts_, shape.source ? 0 : part_bytes, "attention");
-  reserve_buffer(choices_, static_cast<int64_t>(choice_room(shape.top).row_bytes()) * shape.tail_rows, "the likeliest tokens");
+  reserve_results(static_cast<size_t>(kChoicesAt) + choice_room(shape.top).row_bytes() * static_cast<size_t>(shape.tail_rows));
   reserve_buffer(branches_, static_cast<int64_t>(call.branches.size() * sizeof(int32_t)), "the branches of a call");
 
   slots_.begin_call();
@@ -176,7 +202,7 @@ void DeviceRunner::reserve(const CallShape& shape, const RunCall& call) {
   step_memory_.halves = halves_.address();
   step_memory_.parts = parts_.address();
   step_memory_.branches = branches_.address();
-  step_memory_.choices = choices_.address();
+  step_memory_.results = results_.address();
   step_memory_.pages = {pages_.address(), pages_.width()};
   step_memory_.source_pages = {source_pages_.address(), source_pages_.width()};
   step_memory_.registers = {registers_.address(), static_cast<int32_t>(registers_.width())};
@@ -213,7 +239,7 @@ void DeviceRunner::send_rows(const RunCall& call, const DeviceProgram& program) 
     if (sequence.pages != nullptr) pages_.set(sequence_slots_[s], {sequence.pages, n_pages(sequence.n_keys)}, most, patches_);
     if (sequence.source_pages != nullptr)
       source_pages_.set(source_sequence_slots_[s], {sequence.source_pages, n_pages(sequence.n_source)}, most, patches_);
-    if (!plan().registers.empty()) registers_.set(sequence_slots_[s], {sequence.registers, plan().registers.size()}, most, patches_);
+    if (sequence.registers != nullptr) registers_.set(sequence_slots_[s], {sequence.registers, plan().registers.size()}, most, patches_);
   }
   rows_.clear();
   for (size_t i = 0; i < call.rows.size(); ++i) {
@@ -247,39 +273,55 @@ void DeviceRunner::send_value(ValueIndex value, const ValueAt& at, std::span<con
 }
 
 void DeviceRunner::execute(DeviceProgram& program, const RunCall& call) {
-  device::Device& device = *shared_->device;
-  const bool records = records_ && program.shape.rows <= kMostRecordedRows && program.n_runs > 0;  // what runs once is not recorded
+  const bool often = program.shape.rows <= kMostRecordedRows && program.n_runs > 0;
+  if (program.has_error) std::memset(results_.data(), 0, sizeof(int32_t));
   HostCall host_call{call.rows, call.sequences, call.branches};
   for (Segment& segment : program.segments) {
-    if (records && segment.recording == nullptr && !segment.steps.empty()) segment.recording = device.record(segment.steps);
-    if (segment.recording != nullptr) {
-      device.replay(*segment.recording);
-    } else {
-      for (const device::Step& step : segment.steps) device.run(step);
-    }
+    replay(segment, often);
     if (segment.host_op == kNoIndex) continue;
     if (plan().ops[static_cast<size_t>(segment.host_op)].section == Op::Section::kTail && !program.shape.all_wanted) {
       tail_rows_.clear();
       for (const int32_t row : call.wanted) tail_rows_.push_back(call.rows[static_cast<size_t>(row)]);
       host_call.rows = tail_rows_;
     }
-    host_steps_.run(segment.host_op, program, step_memory_, host_call, device);
+    host_steps_.run(segment.host_op, program, step_memory_, host_call, *shared_->device);
   }
   ++program.n_runs;
+}
+
+// What runs once, or takes long, is not worth recording in one piece.
+void DeviceRunner::replay(Segment& segment, bool often) {
+  device::Device& device = *shared_->device;
+  if (segment.steps.empty()) return;
+  if (!records_) {
+    for (const device::Step& step : segment.steps) device.run(step);
+    return;
+  }
+  const device::Replay wanted = often ? device::Replay::kAtOnce : device::Replay::kOneByOne;
+  if (segment.recording == nullptr || (often && segment.replay != wanted)) {
+    segment.recording = device.record(segment.steps, wanted);
+    segment.replay = wanted;
+  }
+  device.replay(*segment.recording);
+}
+
+// After everything was waited for.
+void DeviceRunner::finish(const DeviceProgram& program) {
   if (!program.has_error) return;
   int32_t error = 0;
-  device.read(std::as_writable_bytes(std::span(&error, 1)), block_.at(program.layout.error));
+  std::memcpy(&error, results_.data(), sizeof error);
   if (error != 0) throw Error(Code::kBadArgument, "a token that the model computes is not in its vocabulary");
 }
 
 // Rows that depend on those before them run one after another, and many rows are wanted by those who read all of them.
-std::shared_ptr<OutputRows> DeviceRunner::keep_output(size_t n_rows, std::shared_ptr<OutputRows> reused) {
+std::shared_ptr<OutputRows> DeviceRunner::keep_output(std::span<const int32_t> n_candidates, std::shared_ptr<OutputRows> reused) {
   constexpr size_t kMostKept = 256;
-  if (n_rows == 0 || n_rows > kMostKept || plan().one_token || !plan().registers.empty() || plan().output.offset != 0) return nullptr;
+  if (n_candidates.empty() || n_candidates.size() > kMostKept || plan().one_token || !plan().registers.empty() || plan().output.offset != 0)
+    return nullptr;
   auto rows = std::dynamic_pointer_cast<DeviceOutput>(reused);
   if (rows == nullptr || !rows->is_of(*this)) rows = std::make_shared<DeviceOutput>(shared_, this, output_size());
   const ValuePlace& place = plan_.placement.of_value[static_cast<size_t>(plan().output.index)];
-  rows->reserve(static_cast<size_t>(bucket(n_rows)), place.stride);
+  rows->reserve(n_candidates, place.stride);
   return rows;
 }
 
@@ -289,8 +331,8 @@ void DeviceRunner::read_output(const DeviceProgram& program, const RunCall& call
   if (call.kept != nullptr) {
     const ValueAt kept = place_of(plan_, program.shape, plan().output.index, Op::Section::kTail);
     return static_cast<DeviceOutput&>(*call.kept)
-        .take(arenas_[static_cast<size_t>(kept.arena)].address() + kept.offset, choices_.address(), choice_room(program.shape.top),
-              call.wanted.size());
+        .take(arenas_[static_cast<size_t>(kept.arena)].address() + kept.offset, results_.data() + kChoicesAt,
+              choice_room(program.shape.top));
   }
   const ValueAt at = place_of(plan_, program.shape, plan().output.index, Op::Section::kTail);
   const auto size = static_cast<size_t>(output_size()), stride = static_cast<size_t>(at.stride);
@@ -303,9 +345,23 @@ void DeviceRunner::read_output(const DeviceProgram& program, const RunCall& call
     std::memcpy(call.output + i * size, staging_.data() + i * stride + static_cast<size_t>(plan().output.offset) * 4, size * sizeof(float));
 }
 
+// What tables on the device hold is not known afterwards, and nothing that was queued may still read what the next call fills.
+template <class Work>
+void DeviceRunner::forget_if_it_fails(const Work& work) {
+  try {
+    work();
+  } catch (...) {
+    for (AddressTable* table : {&pages_, &source_pages_, &registers_}) table->forget();
+    try {
+      shared_->device->wait();
+    } catch (const Error&) {}
+    throw;
+  }
+}
+
 void DeviceRunner::run_rows(const RunCall& call) {
   DeviceProgram& program = prepare_call(call, false);
-  try {
+  forget_if_it_fails([&] {
     send_rows(call, program);
     if (plan().embedding != kNoIndex) {
       const ValueAt at = place_of(plan_, program.shape, plan().embedding, Op::Section::kBody);
@@ -313,10 +369,8 @@ void DeviceRunner::run_rows(const RunCall& call) {
     }
     execute(program, call);
     read_output(program, call);
-  } catch (...) {
-    for (AddressTable* table : {&pages_, &source_pages_, &registers_}) table->forget();
-    throw;
-  }
+    finish(program);
+  });
 }
 
 void DeviceRunner::run_source(std::span<const RunRow> rows, std::span<const RunSequence> sources,
@@ -325,7 +379,7 @@ void DeviceRunner::run_source(std::span<const RunRow> rows, std::span<const RunS
   tables_.require(Op::Section::kSource, rows);
   const RunCall call{.rows = rows, .sequences = sources};
   DeviceProgram& program = prepare_call(call, true);
-  try {
+  forget_if_it_fails([&] {
     send_rows(call, program);
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueIndex value = plan().source_inputs[i].value;
@@ -333,10 +387,8 @@ void DeviceRunner::run_source(std::span<const RunRow> rows, std::span<const RunS
     }
     execute(program, call);
     shared_->device->wait();
-  } catch (...) {
-    for (AddressTable* table : {&pages_, &source_pages_, &registers_}) table->forget();
-    throw;
-  }
+    finish(program);
+  });
 }
 
 }  // namespace kvik::native

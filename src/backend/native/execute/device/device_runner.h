@@ -11,6 +11,7 @@
 #include "backend/native/execute/device/page_tables.h"
 #include "backend/native/execute/execute.h"
 #include "backend/native/execute/waves.h"
+#include "base/recorder.h"
 
 namespace kvik::native {
 
@@ -26,6 +27,7 @@ class DeviceRunner final : public Runner {
     const cpu::CpuKernels* kernels = nullptr;  // of host steps
     ThreadPool* pool = nullptr;                // outlives it
     bool records = true;                       // false: steps are launched one by one
+    Recorder* recorder = nullptr;              // gets the time of each kernel; may be null
   };
   explicit DeviceRunner(Parts parts);
   ~DeviceRunner() override;
@@ -38,7 +40,7 @@ class DeviceRunner final : public Runner {
   void prepare(std::span<const RunRow> rows) override;
   void prepare_source(std::span<const RunRow> rows) override;
   void run(const RunCall& call) override;
-  std::shared_ptr<OutputRows> keep_output(size_t n_rows, std::shared_ptr<OutputRows> reused) override;
+  std::shared_ptr<OutputRows> keep_output(std::span<const int32_t> n_candidates, std::shared_ptr<OutputRows> reused) override;
   void run_source(std::span<const RunRow> rows, std::span<const RunSequence> sources,
                   std::span<const std::span<const float>> inputs) override;
 
@@ -49,12 +51,17 @@ class DeviceRunner final : public Runner {
   DeviceProgram& prepare_call(const RunCall& call, bool source);
   void reserve(const CallShape& shape, const RunCall& call);
   void reserve_buffer(DeviceBuffer& buffer, int64_t n_bytes, std::string_view what);
+  void reserve_results(size_t n_bytes);
   DeviceProgram& program_for(const CallShape& shape);
   size_t most_patches(const CallShape& shape) const;
   void send_rows(const RunCall& call, const DeviceProgram& program);
   void send_value(ValueIndex value, const ValueAt& at, std::span<const float> rows, size_t n_rows);
   void execute(DeviceProgram& program, const RunCall& call);
+  void replay(Segment& segment, bool often);
+  void finish(const DeviceProgram& program);
   void read_output(const DeviceProgram& program, const RunCall& call);
+  template <class Work>
+  void forget_if_it_fails(const Work& work);
   void drop_programs();
 
   std::shared_ptr<SharedDevice> shared_;
@@ -72,7 +79,8 @@ class DeviceRunner final : public Runner {
   AddressTable pages_, source_pages_, registers_;
   CallBlock block_;
   std::array<DeviceBuffer, 3> arenas_;
-  DeviceBuffer halves_, parts_, branches_, choices_;
+  DeviceBuffer halves_, parts_, branches_;
+  PinnedBuffer results_;
   StepMemory step_memory_;
   std::vector<std::unique_ptr<DeviceProgram>> programs_;
   int64_t n_calls_ = 0;

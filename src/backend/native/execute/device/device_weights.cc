@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <optional>
 
+#include "backend/native/execute/weight_source.h"
 #include "kernels/device/units.h"
 #include "kvik/error.h"
 
@@ -33,17 +34,7 @@ class DevicePacker {
     device::Weights made{.format = layout.format, .k = static_cast<int32_t>(layout.k), .n = static_cast<int32_t>(layout.n)};
     DeviceBuffer units(shared_, static_cast<size_t>(layout.size_bytes), "the weights");
     std::vector<float> scales(static_cast<size_t>(layout.n), 1.0f);
-    const int64_t tile_bytes = layout.units_per_tile * layout.unit_bytes;
-    const int64_t step = std::max<int64_t>(1, kPackedBytes / std::max<int64_t>(1, tile_bytes));
-    std::vector<std::byte> packed(static_cast<size_t>(std::min(step, layout.n_tiles) * tile_bytes));
-    for (int64_t begin = 0; begin < layout.n_tiles; begin += step) {
-      const int64_t end = std::min(begin + step, layout.n_tiles);
-      std::ranges::fill(packed, std::byte{0});
-      pool_.for_ranges(end - begin, 8, [&](int64_t from, int64_t to) {
-        device::pack_units(source, layout, {begin + from, begin + to}, packed.data() + from * tile_bytes, scales);
-      });
-      units.write(static_cast<size_t>(begin * tile_bytes), std::span(packed).first(static_cast<size_t>((end - begin) * tile_bytes)));
-    }
+    pack_into(units.address(), source, layout, scales, [](ColumnRange) {});
     made.units = units.address();
     weights_.buffers.push_back(std::move(units));
     if (std::ranges::all_of(scales, [](float scale) { return scale == 1.0f; })) return made;
@@ -54,10 +45,38 @@ class DevicePacker {
     return made;
   }
 
+  // f16 as the file has it, without the CPU's packing. Nothing if the matrix is something else.
+  std::optional<device::Weights> pack_stored(const Plan& plan, const PlanWeight& weight, const ChosenWeight& chosen) {
+    if (!chosen.is_multiplied || chosen.as_stored || chosen.format != cpu::WeightFormat::kF16) return std::nullopt;
+    if (chosen.activations != Activations::kFloats) return std::nullopt;
+    std::vector<WeightSource> sources;
+    int64_t n = 0;
+    for (const WeightPart& part : weight.parts) {
+      sources.push_back(weight_source(plan, part));
+      if (!sources.back().floats || sources.back().floats->dtype != DType::kF16 || n % device::kTileColumns != 0) return std::nullopt;
+      n += part.n;
+    }
+    const device::UnitLayout whole = device::unit_layout(device::WeightFormat::kF16, weight.k, weight.n);
+    DeviceBuffer units(shared_, static_cast<size_t>(whole.size_bytes), "the weights");
+    int64_t at = 0;
+    for (size_t i = 0; i < sources.size(); ++i) {
+      const device::UnitLayout layout = device::unit_layout(device::WeightFormat::kF16, weight.k, weight.parts[i].n);
+      std::vector<float> scales(static_cast<size_t>(layout.n));
+      pack_into(units.address() + at, *sources[i].floats, layout, scales,
+                [&](ColumnRange columns) { check_finite(plan, weight.parts[i], sources[i], columns, pool_); });
+      drop_columns(sources[i], {0, layout.n});
+      at += layout.size_bytes;
+    }
+    device::Weights made{.format = whole.format, .k = static_cast<int32_t>(whole.k), .n = static_cast<int32_t>(whole.n)};
+    made.units = units.address();
+    weights_.buffers.push_back(std::move(units));
+    return made;
+  }
+
   // Nothing if no kernel reads such weights.
   std::optional<device::Weights> pack(const LoadedWeight& weight) {
     if (weight.activations == Activations::kBytes) return std::nullopt;
-    if (weight.is_packed()) return pack_cpu(weight.packed.view);
+    if (weight.is_packed()) return pack_cpu(weight.packed);
     if (weight.floats) {
       const bool half = weight.floats->dtype == DType::kF16 || weight.floats->dtype == DType::kBF16;
       const device::WeightFormat format = half ? device::WeightFormat::kF16 : device::WeightFormat::kF32;
@@ -67,6 +86,36 @@ class DevicePacker {
   }
 
  private:
+  // `check` sees the columns before they are packed.
+  template <class Source, class Check>
+  void pack_into(device::Address address, const Source& source, const device::UnitLayout& layout, std::span<float> scales,
+                 const Check& check) {
+    const int64_t tile_bytes = layout.units_per_tile * layout.unit_bytes;
+    const int64_t step = std::max<int64_t>(1, kPackedBytes / std::max<int64_t>(1, tile_bytes));
+    for (int64_t begin = 0; begin < layout.n_tiles; begin += step) {
+      const int64_t end = std::min(begin + step, layout.n_tiles);
+      check({begin * device::kTileColumns, std::min(end * device::kTileColumns, layout.n)});
+      PinnedBuffer& packed = next_buffer(static_cast<size_t>((end - begin) * tile_bytes));
+      pool_.for_ranges(end - begin, 8, [&](int64_t from, int64_t to) {
+        device::pack_units(source, layout, {begin + from, begin + to}, packed.data() + from * tile_bytes, scales);
+      });
+      send(address + begin * tile_bytes, packed, static_cast<size_t>((end - begin) * tile_bytes));
+    }
+  }
+
+  // While one buffer is sent the other one is filled.
+  PinnedBuffer& next_buffer(size_t n_bytes) {
+    std::swap(buffers_[0], buffers_[1]);
+    if (buffers_[0].size_bytes() < n_bytes) buffers_[0] = PinnedBuffer();
+    if (buffers_[0].size_bytes() == 0) buffers_[0] = PinnedBuffer(shared_, std::max(n_bytes, static_cast<size_t>(kPackedBytes)));
+    return buffers_[0];
+  }
+  void send(device::Address to, const PinnedBuffer& from, size_t n_bytes) {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->device->wait();  // for the other buffer
+    shared_->device->copy(to, from.address(), n_bytes);
+  }
+
   std::optional<device::Weights> pack_cpu(const cpu::PackedWeights& packed) {
     const std::optional<device::WeightFormat> format = device::unit_format(packed.layout);
     if (!format) return std::nullopt;
@@ -87,6 +136,7 @@ class DevicePacker {
   const std::shared_ptr<SharedDevice>& shared_;
   ThreadPool& pool_;
   DeviceWeights& weights_;
+  PinnedBuffer buffers_[2];
 };
 
 }  // namespace
@@ -98,11 +148,16 @@ DeviceWeights load_device_weights(const Plan& plan, WeightChoice choice, const s
   weights.of_weight.resize(plan.weights.size());
   weights.on_host.resize(plan.weights.size());
   DevicePacker packer(shared, pool, weights);
-  load_each_weight(plan, choice, pool, log, [&](size_t i, LoadedWeight weight) {
+  const auto take = [&](size_t i, LoadedWeight weight) {
     if (const std::optional<device::Weights> packed = packer.pack(weight))
       weights.of_weight[i] = *packed;
     else
       weights.on_host[i] = std::move(weight);
+  };
+  load_each_weight(plan, choice, pool, log, take, [&](size_t i, const ChosenWeight& chosen) {
+    const std::optional<device::Weights> packed = packer.pack_stored(plan, plan.weights[i], chosen);
+    if (packed) weights.of_weight[i] = *packed;
+    return packed.has_value();
   });
   return weights;
 }

@@ -15,7 +15,7 @@ HostSteps::HostSteps(DevicePlan& plan, const Parts& parts) : plan_(plan) {
   values_.weights = std::move(plan.weights.on_host);
   values_.tables = parts.tables;
   values_.views.resize(data.values.size());
-  values_.quantised = quantised_shapes(data, values_.weights);
+  values_.quantized = quantized_shapes(data, values_.weights);
   for (const DeviceAttend& attend : plan.attends) values_.layouts.of_attend.push_back(attend.on_host);
   at_.resize(data.values.size());
   given_.resize(data.values.size());

@@ -31,10 +31,8 @@ class Scheduler {
       : device_plan_(plan), plan_(*plan.plan), shape_(shape), memory_(memory), program_(program) {}
 
   void run() {
-    const CallBlock& block = *memory_.block;
     program_.segments.emplace_back();
-    add(device::WriteBytes{block.at(0), block.host(), program_.layout.size_bytes});
-    add(device::Begin{block.at(program_.layout.patches), block.at(program_.layout.n_patches)});
+    add(memory_.block->begin(program_.layout));
     if (shape_.source) return add_section(Op::Section::kSource);
     add_section(Op::Section::kBody);
     if (shape_.tail_rows == 0) return;
@@ -45,7 +43,7 @@ class Scheduler {
     if (shape_.top == 0) return;
     const ChoiceRoom choice = choice_room(shape_.top);
     add(device::Choose{rows_, value_view(output, Op::Section::kTail), static_cast<int32_t>(plan_.output.size), choice.top, choice.room,
-                       View{memory_.choices, static_cast<int64_t>(choice.row_bytes())}});
+                       View{memory_.results + kChoicesAt, static_cast<int64_t>(choice.row_bytes())}});
   }
 
   std::span<const View> views() const { return views_; }
@@ -56,8 +54,8 @@ class Scheduler {
     const CallBlock& block = *memory_.block;
     const CallLayout& layout = program_.layout;
     const bool own_rows = section == Op::Section::kTail && !shape_.all_wanted;
-    rows_ = own_rows ? device::Rows{block.at(layout.tail_rows), block.at(layout.n_tail_rows), shape_.tail_rows}
-                     : device::Rows{block.at(layout.rows), block.at(layout.n_rows), shape_.rows};
+    rows_ = own_rows ? device::Rows{block.at(layout.tail_rows), block.at(layout.n_tail_rows), shape_.tail_rows, shape_.apart}
+                     : device::Rows{block.at(layout.rows), block.at(layout.n_rows), shape_.rows, shape_.apart};
     groups_ = own_rows
                   ? device::RowGroups{block.at(layout.tail_groups), block.at(layout.n_tail_groups), shape_.tail_rows, shape_.group_rows}
                   : device::RowGroups{block.at(layout.groups), block.at(layout.n_groups), shape_.rows, shape_.group_rows};
@@ -136,7 +134,7 @@ class Scheduler {
     const bool narrow = op.in[0].is_value() && plan_.value(op.in[0].index).dtype == DType::kI32;
     if (!op.in[0].is_value() || op.in[0].index != plan_.token) program_.has_error = true;
     const device::Weights& weights = device_plan_.weights.of_weight[static_cast<size_t>(args.weight)];
-    add(device::Embed{rows_, selection(op), in(op.in[0]), narrow, weights, out(op), memory_.block->at(program_.layout.error)});
+    add(device::Embed{rows_, selection(op), in(op.in[0]), narrow, weights, out(op), memory_.results});
   }
 
   void schedule_op(const Op& op, const Matmul& args) {
@@ -203,7 +201,7 @@ class Scheduler {
   }
 
   void schedule_norm(const Op& op, const NormOp& args, const View& x, const Input& weight, const Input& bias) {
-    add(device::Norm{rows_, selection(op), x, in(weight), in(bias), out(op), out_size(op), args.groups, args.centred, args.epsilon});
+    add(device::Norm{rows_, selection(op), x, in(weight), in(bias), out(op), out_size(op), args.groups, args.centered, args.epsilon});
   }
 
   void schedule_op(const Op& op, const NormOp& args) { schedule_norm(op, args, in(op.in[0]), op.in[1], op.in[2]); }

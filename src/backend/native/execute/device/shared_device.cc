@@ -1,7 +1,5 @@
 #include "backend/native/execute/device/shared_device.h"
 
-#include <utility>
-
 namespace kvik::native {
 namespace {
 
@@ -46,6 +44,17 @@ void DeviceBuffer::write(size_t offset, std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
   const std::lock_guard lock(shared_->mutex);
   shared_->device->write(address_ + static_cast<int64_t>(offset), bytes);
+}
+
+PinnedBuffer::PinnedBuffer(std::shared_ptr<SharedDevice> shared, size_t n_bytes) : shared_(std::move(shared)) {
+  const std::lock_guard lock(shared_->mutex);
+  bytes_ = shared_->device->pinned(n_bytes);
+}
+
+PinnedBuffer::~PinnedBuffer() {
+  if (bytes_.data() == nullptr) return;
+  const std::lock_guard lock(shared_->mutex);
+  shared_->device->release_pinned(bytes_);
 }
 
 std::unique_ptr<kv::MemoryBlock> DeviceMemory::allocate(size_t n_bytes) {

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "kernels/device/device.h"
 #include "kv/page_memory.h"
@@ -35,6 +36,29 @@ class DeviceBuffer {
   std::shared_ptr<SharedDevice> shared_;
   device::Address address_ = device::Address::kNone;
   size_t n_bytes_ = 0;
+};
+
+// Host memory that steps read and write, freed with its owner. Move-only.
+class PinnedBuffer {
+ public:
+  PinnedBuffer() = default;
+  // Throws Error(kTooLarge).
+  PinnedBuffer(std::shared_ptr<SharedDevice> shared, size_t n_bytes);
+  PinnedBuffer(PinnedBuffer&& other) noexcept { *this = std::move(other); }
+  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
+    std::swap(shared_, other.shared_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~PinnedBuffer();
+
+  std::byte* data() const { return bytes_.data(); }
+  device::Address address() const { return device::host_address(bytes_.data()); }
+  size_t size_bytes() const { return bytes_.size(); }
+
+ private:
+  std::shared_ptr<SharedDevice> shared_;
+  std::span<std::byte> bytes_;
 };
 
 inline device::Address operator+(device::Address address, int64_t n_bytes) {

@@ -86,7 +86,7 @@ constexpr std::string_view kSameType[] = {
     "PRelu",       "Sinh",      "Cosh",  "Asin",     "Acos",       "Atan",       "Asinh",      "Acosh",      "Atanh"};
 constexpr std::string_view kBool[] = {"And",  "Or",          "Xor",   "Not",  "Equal", "Greater", "GreaterOrEqual",
                                       "Less", "LessOrEqual", "IsNaN", "IsInf"};
-// Quantised ones have single numbers as scales and zero points.
+// Quantized ones have single numbers as scales and zero points.
 constexpr std::string_view kMicrosoftSameType[] = {"Gelu",       "FastGelu",   "BiasGelu",       "QuickGelu",
                                                    "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu"};
 

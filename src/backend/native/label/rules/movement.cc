@@ -94,7 +94,7 @@ Expected<> split(NodeLabeler& op) {
   return {};
 }
 
-// Features may be padded; rows have no neighbours.
+// Features may be padded; rows have no neighbors.
 Expected<> pad(NodeLabeler& op) {
   KVIK_TRY(Axes axes, op.axes(0));
   KVIK_TRY(const std::optional<std::vector<int64_t>> named, op.ints_of("pads", 1));

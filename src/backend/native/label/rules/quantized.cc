@@ -3,7 +3,7 @@
 
 #include "backend/native/label/rules.h"
 
-// Operators on quantised weights and activations.
+// Operators on quantized weights and activations.
 namespace kvik::native {
 namespace {
 
@@ -12,11 +12,11 @@ Axes with_last(Axes axes, int64_t size) {
   return axes;
 }
 
-// The whole tensor has one scale in the graph. Here a row has its own, or it would depend on its neighbours.
+// The whole tensor has one scale in the graph. Here a row has its own, or it would depend on its neighbors.
 Expected<> dynamic_quantize(NodeLabeler& op) {
   KVIK_CHECK(op.set_output(1, Axes(), DType::kF32));
   KVIK_CHECK(op.set_output(2, Axes(), DType::kU8));
-  op.labeler().note_once("activations are quantised by rows, each with its own scale");
+  op.labeler().note_once("activations are quantized by rows, each with its own scale");
   return op.emit_with(op.axes(0), DType::kU8);
 }
 
@@ -66,7 +66,7 @@ Expected<> by_quantized_weight(NodeLabeler& op, size_t weight, const Expected<DT
 Expected<> matmul_integer_to_float(NodeLabeler& op) { return by_quantized_weight(op, 1, DType::kF32); }
 
 Expected<> dynamic_quantize_matmul(NodeLabeler& op) {
-  op.labeler().note_once("activations are quantised by rows, each with its own scale");
+  op.labeler().note_once("activations are quantized by rows, each with its own scale");
   return by_quantized_weight(op, 1, DType::kF32);
 }
 

@@ -113,7 +113,7 @@ Expected<> cumulative(NodeLabeler& op) {
   return op.emit_with(axes, op.dtype(0));
 }
 
-// Normalises everything from an axis on; scale and bias are constants of those axes.
+// Normalizes everything from an axis on; scale and bias are constants of those axes.
 Expected<> normalize(NodeLabeler& op) {
   KVIK_TRY(const Axes axes, op.axes(0));
   KVIK_TRY(const size_t first, op.axis_at(op.node().int_or("axis", -1), axes.size()));

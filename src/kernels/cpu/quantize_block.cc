@@ -1,4 +1,4 @@
-#include "kernels/cpu/quantise_block.h"
+#include "kernels/cpu/quantize_block.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 namespace kvik::cpu {
 namespace {
 
-constexpr float kCandidates[] = {7.1f, 7.4f, 7.7f, 8.0f, 8.3f, 8.6f, 8.9f};  // steps from zero to the largest weight
+constexpr float kCandidates[] = {-0.9f, -0.6f, -0.3f, 0.0f, 0.3f, 0.6f, 0.9f};  // steps by which the largest weight passes the last code
 
 // Of largest magnitude, with its sign; the first of several. Magnitudes are compared as integers, which is vector code.
 float peak_of(std::span<const float> weights) {
@@ -32,7 +32,7 @@ float rounded(float x) { return x + kRoundingMagic - kRoundingMagic; }
 float as_half(float scale) {
   const float rounded = Half(scale);
   if (std::isinf(rounded)) {
-    throw Error(Code::kUnsupported, "a weight is too large to be quantised with a 16-bit scale; load the model with 32-bit weights");
+    throw Error(Code::kUnsupported, "a weight is too large to be quantized with a 16-bit scale; load the model with 32-bit weights");
   }
   return rounded;
 }
@@ -48,21 +48,23 @@ void encode(std::span<const float> weights, float scale, int bias, int low, int 
   }
 }
 
-// How well codes fit weights: the scale that fits best, sum(w c) / sum(c c) with c = code - 8, and by how much it lowers the squared error.
+// How well codes fit weights: the scale that fits best, sum(w c) / sum(c c) with c = code - bias, and by how much it lowers the squared
+// error.
 struct Fit {
   float scale = 0.0f, gain = 0.0f;
 };
 // Of the codes that `steps_per_weight` gives. Eight sums side by side in one order, whatever the instruction set.
 class FitSums {
  public:
-  explicit FitSums(float steps_per_weight) : steps_per_weight_(steps_per_weight) {}
+  FitSums(float steps_per_weight, float bias)
+      : steps_per_weight_(steps_per_weight), lowest_(Eight{} - bias), highest_(Eight{} + (bias - 1.0f)) {}
 
   __attribute__((always_inline)) void add(const float* weights) {  // kLanes of them
     Eight w;
     std::memcpy(&w, weights, sizeof w);
     Eight c = w * steps_per_weight_;
-    c = c < kLowest ? kLowest : c;
-    c = c > kHighest ? kHighest : c;
+    c = c < lowest_ ? lowest_ : c;
+    c = c > highest_ ? highest_ : c;
     c = c + kRoundingMagic - kRoundingMagic;
     wc_ += w * c;
     cc_ += c * c;
@@ -78,19 +80,19 @@ class FitSums {
 
  private:
   using Eight = float __attribute__((vector_size(32)));
-  static constexpr Eight kLowest = Eight{} - 8.0f, kHighest = Eight{} + 7.0f;
   float steps_per_weight_;
+  Eight lowest_, highest_;
   Eight wc_{}, cc_{};
 };
 
 // The best of all candidates.
-KVIK_VECTOR_CLONES Fit best_fit(const float* weights, size_t n, float peak) {
+KVIK_VECTOR_CLONES Fit best_fit(const float* weights, size_t n, float peak, float bias) {
   std::array<float, FitSums::kLanes> rest{};
   const size_t whole = n / FitSums::kLanes * FitSums::kLanes;
   for (size_t i = whole; i < n; ++i) rest[i - whole] = weights[i];
   Fit best;
   for (const float steps : kCandidates) {
-    FitSums sums(-steps / peak);
+    FitSums sums(-(bias + steps) / peak, bias);
     for (size_t i = 0; i < whole; i += FitSums::kLanes) sums.add(weights + i);
     if (whole < n) sums.add(rest.data());
     const Fit fit = sums.fit();
@@ -101,7 +103,7 @@ KVIK_VECTOR_CLONES Fit best_fit(const float* weights, size_t n, float peak) {
 
 }  // namespace
 
-float quantise_block(std::span<const float> weights, int bits, std::span<int8_t> codes) {
+float quantize_block(std::span<const float> weights, int bits, std::span<int8_t> codes) {
   const float peak = peak_of(weights);
   if (bits == 8) {
     const float scale = as_half(std::fabs(peak) / 127.0f);
@@ -109,12 +111,13 @@ float quantise_block(std::span<const float> weights, int bits, std::span<int8_t>
     return scale;
   }
   // The largest weight takes the code that reaches furthest, or nearly so: what it loses the others may gain.
-  float scale = as_half(peak / -8.0f);
+  const int bias = code_bias(bits);
+  float scale = as_half(peak / static_cast<float>(-bias));
   if (scale != 0.0f) {
-    const Fit fit = best_fit(weights.data(), weights.size(), peak);
+    const Fit fit = best_fit(weights.data(), weights.size(), peak, static_cast<float>(bias));
     if (fit.gain > 0.0f) scale = as_half(fit.scale);
   }
-  encode(weights, scale, 8, 0, 15, codes);
+  encode(weights, scale, bias, 0, 2 * bias - 1, codes);
   return scale;
 }
 

@@ -2,33 +2,12 @@
 
 #include "kernels/cpu/rows.h"
 
-// Rows to int8; see QuantisedRows and ByteRows. Requires the vec.h of an instruction set.
+// Rows to int8; see QuantizedRows and ByteRows. Requires the vec.h of an instruction set.
 namespace kvik::cpu::KVIK_ISA {
 
 constexpr float kLargestFloat = 3.402823466e38f;
 
 KVIK_INLINE F magnitude(F x) { return from_bits(iand(bits(x), ibcast(0x7fffffff))); }
-
-struct QuantisedStep {
-  float scale;
-  int32_t sum, half_sum;
-};
-
-KVIK_INLINE QuantisedStep quantise_step(F first, F second, int8_t* q) {
-  const F limit = bcast(kLargestFloat), a = magnitude(first), b = magnitude(second);
-  if (!all(less_equal(a, limit)) || !all(less_equal(b, limit))) {
-    memset(q, 0, 32);
-    return {__builtin_nanf(""), 0, 0};
-  }
-  const float amax = reduce_max(max(a, b));
-  const bool live = amax >= 1e-30f;  // below it 127 / amax may overflow, and instruction sets convert infinities differently
-  const F inverse = bcast(live ? 127.0f / amax : 0.0f);
-  const I i0 = to_int(mul(first, inverse)), i1 = to_int(mul(second, inverse));
-  store_i8(q, i0);
-  store_i8(q + kLanes, i1);
-  const int32_t half_sum = reduce_add(i0);
-  return {live ? amax / 127.0f : 0.0f, half_sum + reduce_add(i1), half_sum};
-}
 
 // Values 16 * i to 16 * i + 15 of a row of n, zeros beyond its end.
 KVIK_INLINE F row_vector(const float* x, int64_t n, int64_t i) {
@@ -37,13 +16,45 @@ KVIK_INLINE F row_vector(const float* x, int64_t n, int64_t i) {
   return left > 0 ? load_n(x + i * kLanes, static_cast<int>(left)) : zero();
 }
 
-struct QuantisedHead {
+struct QuantizedBlock {
+  float scale;
+  int32_t sum, half_sum;  // of all values; of the first 16
+};
+
+// The vectors of a row of n from `first` on, at most n_vectors of them, which q has room for.
+template <int kVectors>
+KVIK_INLINE QuantizedBlock quantize_values(const float* x, int64_t n, int64_t first, int64_t n_vectors, int8_t* q) {
+  F values[kVectors];
+  F most = zero();
+  bool finite = true;
+  KVIK_UNROLL
+  for (int i = 0; i < kVectors; ++i) {
+    values[i] = row_vector(x, n, first + i);
+    const F a = magnitude(values[i]);
+    finite = finite && all(less_equal(a, bcast(kLargestFloat)));
+    most = max(most, a);
+  }
+  const float amax = finite ? reduce_max(most) : 0.0f;
+  const bool live = amax >= 1e-30f;  // below it 127 / amax may overflow, and instruction sets convert infinities differently
+  const F inverse = bcast(live ? 127.0f / amax : 0.0f);
+  I sum = ibcast(0), first_sum = sum;
+  KVIK_UNROLL
+  for (int i = 0; i < kVectors; ++i) {
+    const I v = finite ? to_int(mul(values[i], inverse)) : ibcast(0);
+    if (i < n_vectors) store_i8(q + i * kLanes, v);
+    if (i == 0) first_sum = v;
+    sum = iadd(sum, v);
+  }
+  return {finite ? (live ? amax / 127.0f : 0.0f) : __builtin_nanf(""), reduce_add(sum), reduce_add(first_sum)};
+}
+
+struct QuantizedHead {
   float scale;
   int32_t sum;
 };
 
 // n values with one scale; q has room for n rounded up to 16, the rest becomes zero.
-KVIK_INLINE QuantisedHead quantise_head(const float* x, int64_t n, int8_t* q) {
+KVIK_INLINE QuantizedHead quantize_head(const float* x, int64_t n, int8_t* q) {
   const int64_t n_vectors = (n + kLanes - 1) / kLanes;
   const F limit = bcast(kLargestFloat);
   F most = zero();

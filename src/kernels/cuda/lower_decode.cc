@@ -1,0 +1,139 @@
+#include "kernels/cuda/lower_decode.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "kernels/cuda/memory_range.h"
+#include "kernels/cuda/rotaries.h"
+#include "kernels/device/order.h"
+
+namespace kvik::cuda {
+namespace {
+
+using namespace device;
+
+// The steps that one launch may take.
+struct Found {
+  RotatedAppend before;  // without an append: nothing
+  const Attend* attend = nullptr;
+  const MergeSpans* merge = nullptr;
+  size_t n_steps() const { return before.n_steps() + 2; }
+};
+
+bool find(std::span<const Step> steps, size_t at, Found& found) {
+  found.before = find_append(steps, at);
+  if (found.before.append == nullptr) found.before = {};
+  const size_t next = at + found.before.n_steps();
+  if (next + 1 >= steps.size()) return false;
+  found.attend = std::get_if<Attend>(&steps[next]);
+  found.merge = std::get_if<MergeSpans>(&steps[next + 1]);
+  return found.attend != nullptr && found.merge != nullptr;
+}
+
+// Every head that a rotary turns is one that the launch reads, so that it can write them all.
+bool take_rotaries(const Found& found, DecodeLaunch& launch) {
+  const Attend& attend = *found.attend;
+  for (const Rotary* rotary : found.before.rotaries) {
+    int64_t n_heads = rotary->n_heads;
+    if (rotary->head_dim != attend.layout.key_dim) return false;
+    if (const RotaryOf q = source_of(attend.q, attend.n_heads, *rotary); q.there) launch.queries = q, n_heads -= attend.n_heads;
+    if (const RotaryOf k = source_of(found.before.append->k, attend.layout.n_heads, *rotary); k.there)
+      launch.keys = k, n_heads -= attend.layout.n_heads;
+    if (n_heads != 0) return false;
+  }
+  return true;
+}
+
+// What some blocks write, others may not have read yet.
+bool is_apart_in_memory(const Found& found, const DecodeLaunch& launch) {
+  const Attend& attend = *found.attend;
+  const KvLayout& layout = attend.layout;
+  const auto range = [&](const View& view, int64_t floats) { return range_of(view, attend.rows.most, floats * 4); };
+  std::vector<MemoryRange> read, written = {range(found.merge->out, int64_t{found.merge->n_heads} * found.merge->value_dim)};
+  read.push_back(range(launch.queries.there ? launch.queries.x : attend.q, int64_t{attend.n_heads} * layout.key_dim));
+  if (found.before.append != nullptr) {
+    read.push_back(range(launch.keys.there ? launch.keys.x : found.before.append->k, int64_t{layout.n_heads} * layout.key_dim));
+    read.push_back(range(found.before.append->v, int64_t{layout.n_heads} * layout.value_dim));
+  }
+  for (const Rotary* rotary : found.before.rotaries) written.push_back(range(rotary->out, rotary->n_heads * rotary->head_dim));
+  for (size_t i = 0; i < written.size(); ++i) {
+    const auto overlaps = [&](const MemoryRange& other) { return written[i].overlaps(other); };
+    if (std::ranges::any_of(read, overlaps) || std::any_of(written.begin(), written.begin() + static_cast<int64_t>(i), overlaps))
+      return false;
+  }
+  return true;
+}
+
+bool can_take(const Found& found, const Target& target) {
+  const Attend& attend = *found.attend;
+  const Rows& rows = attend.rows;
+  const KvLayout& layout = attend.layout;
+  const MergeSpans& merge = *found.merge;
+  if (!target.fuses_attention || attend.groups.most_rows != 1 || !is_same(merge.rows, rows)) return false;
+  if (merge.parts.parts != attend.parts.parts || std::max(layout.key_dim, layout.value_dim) > decode_most_dim(layout.planes)) return false;
+  if (found.before.append != nullptr) {
+    const Append& append = *found.before.append;
+    const bool same = append.pages.pages == attend.pages.pages && append.page_offset == attend.page_offset;
+    if (!rows.apart || !same || append.from_source || attend.rule.from_source || !attend.rule.causal) return false;
+  }
+  return is_of(found.before, rows);
+}
+
+// Nothing that overlaps the launch writes what it reads before it waits: Begin does not overlap what follows it.
+bool reads_early(std::span<const Step> before, const DecodeLaunch& launch) {
+  for (const RotaryOf* rotary : {&launch.queries, &launch.keys})
+    for (const View* angles : {&rotary->cos, &rotary->sin})
+      if (rotary->there && !angles->by_position && angles->stride != 0) return false;
+  for (size_t i = before.size(); i-- > 0;) {
+    if (std::holds_alternative<Begin>(before[i])) return true;
+    const auto* other = std::get_if<Append>(&before[i]);
+    if (other != nullptr && other->pages.pages == launch.append.pages.pages && other->page_offset == launch.append.page_offset)
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+size_t lower_decode(std::span<const Step> steps, size_t at, LaunchList& list) {
+  const Target& target = list.target();
+  Found found;
+  if (!find(steps, at, found) || !can_take(found, target)) return 0;
+  const Attend& attend = *found.attend;
+  const KvLayout& layout = attend.layout;
+  DecodeLaunch launch{.step = attend, .out = found.merge->out};
+  launch.step.rule.sinks = found.merge->rule.sinks;
+  if (!take_rotaries(found, launch) || !is_apart_in_memory(found, launch)) return 0;
+  if (found.before.append != nullptr) {
+    launch.append = *found.before.append;
+    launch.appends = true;
+    launch.reads_early = reads_early(steps.first(at), launch);
+  }
+  launch.tiles_a_kv_head = ceil_div(attend.most_heads, kDecodeHeads);
+  const auto padded = [](int32_t dim) { return (dim + 15) / 16 * 16 + 8; };
+  launch.key_stride = padded(layout.key_dim);
+  launch.value_stride = padded(layout.value_dim);
+  launch.values_at = layout.planes * kSpanPositions * launch.key_stride * 2;
+  launch.queries_at = launch.values_at + layout.planes * kSpanPositions * launch.value_stride * 2;
+  constexpr int kReadAhead = 64;  // queries are read two steps at a time
+  const int query_bytes = layout.planes * kDecodeHeads * launch.key_stride * 2 + kReadAhead;
+  const int shared_bytes = launch.queries_at + std::max(query_bytes, layout.planes * kDecodeHeads * kWeightStride * 2);
+  const int n_spans = attend.parts.n_parts * attend.parts.spans_a_part, cluster = std::clamp(n_spans, 2, kSpansAGroup);
+  const int n_tiles = (launch.value_stride - 8) / 16, n_groups = ceil_div(n_spans, kSpansAGroup);
+  int inbox_tiles = 0;
+  for (int n = 1; n <= cluster; ++n) inbox_tiles = std::max(inbox_tiles, n * ceil_div(n_tiles, n));
+  const int places = layout.n_heads * launch.tiles_a_kv_head;
+  const int64_t merged_bytes = int64_t{kDecodeHeads} * 4 * (2 * n_groups + 1 + layout.value_dim);
+  if (shared_bytes > target.shared_bytes || inbox_tiles * 512 > launch.values_at || merged_bytes > launch.queries_at) return 0;
+  constexpr int kMostGrid = 65535;  // in y and z
+  if (places > kMostGrid || attend.rows.most > kMostGrid || int64_t{attend.rows.most} * places > target.n_tickets) return 0;
+  launch.tickets = target.tickets;
+  std::string kernel = layout.planes == 2 ? "decode_attend_2" : "decode_attend_1";
+  if (layout.planes == 1 && layout.key_dim == layout.value_dim && (layout.key_dim == 64 || layout.key_dim == 128))
+    kernel += fmt::format("_{}", layout.key_dim);
+  list.add(kernel, {ceil_div(n_spans, cluster) * cluster, places, attend.rows.most}, kDecodeThreads, shared_bytes, launch).cluster =
+      static_cast<unsigned>(cluster);
+  return found.n_steps();
+}
+
+}  // namespace kvik::cuda

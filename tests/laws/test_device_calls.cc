@@ -1,0 +1,92 @@
+// What a step asks of a device: on a GPU every call costs microseconds, and every wait more.
+#include <gmock/gmock.h>
+
+#include "engine/decoder.h"
+#include "engine/sample_strategy.h"
+#include "laws/on_device.h"
+
+namespace kvik::testing_support {
+namespace {
+
+using engine::Decoder;
+using engine::SampleStrategy;
+using engine::Stream;
+using Calls = HostDevice::Calls;
+
+Calls difference(Calls a, const Calls& b) {
+  a.writes -= b.writes, a.copies -= b.copies, a.runs -= b.runs, a.records -= b.records;
+  a.replays -= b.replays, a.reads -= b.reads, a.waits -= b.waits;
+  a.read_bytes -= b.read_bytes;
+  return a;
+}
+
+class DeviceSteps : public testing::Test {
+ protected:
+  // Streams of different prompts, all of which have computed them and some tokens more.
+  void start(size_t n_streams, const Sampling& sampling) {
+    const auto sampler =
+        std::make_shared<sample::Sampler>(sampling, sample::TokenRules{static_cast<size_t>(backend_->traits().vocab), {}, {}});
+    for (size_t i = 0; i < n_streams; ++i) {
+      const engine::SampleOptions options{.stop = {{}, 100, nullptr}, .prompt_length = kPrompt, .scores = false, .seed = i};
+      streams_.emplace_back(engine::Sequence(decoder_, 0), std::make_unique<SampleStrategy>(sampler, options));
+      for (const TokenId token : synthetic_ids(kPrompt, backend_->traits().vocab, static_cast<int>(i)))
+        streams_.back().branches.front().push(token);
+    }
+    for (Stream& stream : streams_) pointers_.push_back(&stream);
+    for (int i = 0; i < 4; ++i) step();
+  }
+
+  Calls step() {
+    const Calls before = device_->calls();
+    EXPECT_EQ(decoder_->step(pointers_), engine::StepStatus::kWorked);
+    return difference(device_->calls(), before);
+  }
+
+  static constexpr size_t kPrompt = 24;
+  std::shared_ptr<HostDevice> device_ = std::make_shared<HostDevice>();
+  BackendPtr backend_ = open_on(device_, fixtures() / "zoo" / "small-merged");
+  std::shared_ptr<Decoder> decoder_ = std::make_shared<Decoder>(backend_);
+  std::vector<Stream> streams_;
+  std::vector<Stream*> pointers_;
+};
+
+// Logits stay there (the copy, which nobody waits for); what was chosen is in host memory after the wait.
+constexpr Calls kSteady{.copies = 1, .replays = 1, .waits = 1};
+
+TEST_F(DeviceSteps, ThatAreGreedyReplayOnceWaitOnceAndReadNothing) {
+  start(3, {.temperature = 0.0});
+  const int n_allocations = device_->n_allocations();
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(step(), kSteady) << "step " << i;  // across the end of a page
+  EXPECT_EQ(device_->n_allocations(), n_allocations);
+}
+
+TEST_F(DeviceSteps, ThatDrawFromTheLargestLogitsDoTheSame) {
+  start(3, {.temperature = 1.0, .top_k = 5});
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(step(), kSteady) << "step " << i;
+}
+
+TEST_F(DeviceSteps, ThatNeedAllLogitsReadThemAtOnce) {
+  start(3, {.temperature = 1.0, .top_k = 0});
+  const int n_allocations = device_->n_allocations();
+  const Calls calls = step();
+  EXPECT_EQ(calls.replays, 1);
+  EXPECT_EQ(calls.waits, 1);
+  EXPECT_EQ(calls.reads, 0);
+  EXPECT_LE(calls.copies, 3);
+  EXPECT_EQ(device_->n_allocations(), n_allocations);
+}
+
+TEST(DeviceProfile, HasTheTimeOfEveryStepAndChangesNoLogit) {
+  const auto recorder = std::make_shared<Recorder>(false);
+  const auto device = std::make_shared<HostDevice>();
+  const BackendPtr plain = open_on_host_device(form("plain")), profiled = open_on(device, form("plain"), {.recorder = recorder});
+  const std::vector<TokenId> ids = synthetic_ids(5, plain->traits().vocab);
+  const std::vector<LogitsRow> expected = rows_of(plain, ids), rows = rows_of(profiled, ids);
+  for (size_t i = 0; i < ids.size(); ++i) EXPECT_TRUE(same_bits(rows[i], expected[i])) << i;
+  int64_t n_calls = 0;
+  for (const Recorder::Total& total : recorder->totals()) n_calls += total.name.starts_with("step") ? total.calls : 0;
+  EXPECT_EQ(n_calls, device->n_steps());
+}
+
+}  // namespace
+}  // namespace kvik::testing_support
