@@ -57,6 +57,9 @@ Settings settings_of_environment() {
   settings.cache = api::read_environment().hub_cache;
   settings.token = without_spaces(variable("HF_TOKEN"));
   if (settings.token.empty()) settings.token = without_spaces(stored_token(settings.cache));
+  for (const char* name : {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}) {
+    if (settings.certificates.empty()) settings.certificates = variable(name);
+  }
   return settings;
 }
 

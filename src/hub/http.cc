@@ -95,7 +95,8 @@ int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 
 struct HttpClient::Handle {
   CURL* easy = nullptr;
-  Handle() {
+  std::string certificates;
+  explicit Handle(std::string trusted) : certificates(std::move(trusted)) {
     static std::once_flag once;
     std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
     easy = curl_easy_init();
@@ -104,7 +105,7 @@ struct HttpClient::Handle {
   ~Handle() { curl_easy_cleanup(easy); }
 };
 
-HttpClient::HttpClient() : handle_(std::make_unique<Handle>()) {}
+HttpClient::HttpClient(const std::filesystem::path& certificates) : handle_(std::make_unique<Handle>(certificates.string())) {}
 HttpClient::~HttpClient() = default;
 
 bool Response::is_worth_retrying() const {
@@ -155,6 +156,7 @@ Response HttpClient::get(const Request& request) {
     curl_easy_reset(easy);
     curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    if (!handle_->certificates.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, handle_->certificates.c_str());
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
@@ -177,6 +179,8 @@ Response HttpClient::get(const Request& request) {
     curl_slist_free_all(headers);
     Response& response = transfer.response;
     if (code != CURLE_OK && !response.stopped && response.error.empty()) response.error = curl_easy_strerror(code);
+    // The same certificate would come again.
+    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) response.stopped = true;
     char* next = nullptr;
     const bool redirects = response.status >= 300 && response.status < 400 && response.error.empty();
     if (!redirects || curl_easy_getinfo(easy, CURLINFO_REDIRECT_URL, &next) != CURLE_OK || next == nullptr) return response;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -34,7 +35,8 @@ struct Response {
 // Requests over one connection that is kept open. Used by one thread.
 class HttpClient {
  public:
-  HttpClient();
+  // `certificates`: a file; see Settings.
+  explicit HttpClient(const std::filesystem::path& certificates);
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;

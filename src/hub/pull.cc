@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fmt/format.h>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -22,7 +23,10 @@ constexpr int kMostConnections = 16;
 class Puller {
  public:
   Puller(std::string repository, const PullOptions& options)
-      : repository_(std::move(repository)), options_(options), store_(options.settings.cache, repository_) {}
+      : repository_(std::move(repository)),
+        options_(options),
+        store_(options.settings.cache, repository_),
+        client_(options.settings.certificates) {}
 
   Pulled run() {
     listing_ = list_files(client_, repository_, options_);
@@ -108,7 +112,7 @@ class Puller {
     std::exception_ptr error;
     const auto cancelled = [&] { return stop || (options_.cancelled && options_.cancelled()); };
     const auto work = [&] {
-      HttpClient client;
+      HttpClient client(options_.settings.certificates);
       for (size_t i = next++; i < missing.size() && !cancelled(); i = next++) {
         try {
           fetch(client, *missing[i], cancelled);
@@ -181,6 +185,10 @@ Pulled pull(const std::string& repository, const PullOptions& options) {
   if (origin_of(options.settings.endpoint).empty())
     throw Error(Code::kBadArgument,
                 fmt::format("the hub's address is '{}'; http:// or https:// and a host were expected", options.settings.endpoint));
+  const fs::path& certificates = options.settings.certificates;
+  if (!certificates.empty() && !std::ifstream(certificates))
+    throw Error(Code::kBadArgument,
+                fmt::format("the certificates for HTTPS, '{}', cannot be read; see SSL_CERT_FILE", certificates.string()));
   check_own_path(options.revision, "revision");
   if (!options.folder.empty()) check_own_path(options.folder, "folder");
   try {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <fmt/format.h>
 #include <fstream>
 #include <unistd.h>
@@ -43,7 +44,8 @@ void Store::link(const std::string& commit, const Entry& entry) const {
   target /= fs::path("blobs") / entry.digest;
   std::error_code missing;
   if (fs::is_symlink(pointer, missing) && fs::read_symlink(pointer, missing) == target) return;
-  const fs::path made = folder_ / fmt::format(".link-{}", getpid());
+  static std::atomic<int> count = 0;  // several threads, or several processes, may pull one model
+  const fs::path made = folder_ / fmt::format(".link-{}-{}", getpid(), ++count);
   fs::remove(made, missing);
   fs::create_symlink(target, made);
   fs::rename(made, pointer);  // replaces what was there, at once

@@ -17,7 +17,6 @@ class Gate {
   bool has_key(const Request& request) const;
   bool is_own_host(std::string_view host) const;
   bool allows_origin(const Request& request) const;
-  Response preflight() const;
 
   const ServeOptions& options_;
   bool is_loopback_;

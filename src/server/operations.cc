@@ -3,6 +3,14 @@
 #include "kvik/version.h"
 
 namespace kvik::server {
+namespace {
+
+// Shown from the start, so that their first change is seen as one.
+constexpr const char* kCounters[] = {"kvik_rejections_total",    "kvik_cancelled_total",   "kvik_prompt_tokens_total",
+                                     "kvik_reused_tokens_total", "kvik_prefix_hits_total", "kvik_generated_tokens_total"};
+constexpr const char* kHistograms[] = {"kvik_first_token_seconds", "kvik_token_seconds", "kvik_mask_seconds"};
+
+}  // namespace
 
 void health(Service& service, const std::shared_ptr<Exchange>& exchange) {
   int n_loaded = 0, n_running = 0, n_waiting = 0;
@@ -36,6 +44,8 @@ void metrics(Service& service, const std::shared_ptr<Exchange>& exchange) {
     table.set("kvik_running", labels, load.running);
     table.set("kvik_waiting", labels, load.waiting);
     table.set_counter("kvik_preempted_total", labels, static_cast<double>(load.preempted));
+    for (const char* name : kCounters) table.add(name, labels, 0);
+    for (const char* name : kHistograms) table.declare_histogram(name, labels);
   }
   if (service.connections) {
     const auto [n_open, n_cut] = service.connections();

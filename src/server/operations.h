@@ -7,7 +7,7 @@
 // Endpoints for those who run the server.
 namespace kvik::server {
 
-void health(Service& service, const std::shared_ptr<Exchange>& exchange);  // ready: a model is loaded and the server does not stop
+void health(Service& service, const std::shared_ptr<Exchange>& exchange);  // ready: the server does not stop
 void health_live(Service& service, const std::shared_ptr<Exchange>& exchange);
 void metrics(Service& service, const std::shared_ptr<Exchange>& exchange);
 

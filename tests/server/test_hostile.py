@@ -70,12 +70,20 @@ def test_a_malformed_request_is_refused(server, raw, expected):
     b"{" + b",".join(b'"k%d":1' % i for i in range(20_000)) + b"}",
     b'{"model": {}}', b'{"model": "fable", "max_tokens": 1e300}', b'{"model": "fable", "max_tokens": -1}', b'{"model": "fable", "max_tokens": 1.5}',
     b'{"model": "fable", "prompt": [[]]}', b'{"model": "fable", "prompt": [-1]}', b'{"model": "fable", "prompt": [1, "a"]}', b'{"model": "fable", "stop": [1]}',
-    b'{"model": "fable", "logit_bias": {"99999999": 1}}', b'{"model": "fable", "logit_bias": {"1": 1e9}}', b'{"model": "fable", "seed": "x"}', b'{"model": "fable", "stream": 1}',
+    b'{"model": "fable", "logit_bias": {"99999999": 1}}', b'{"model": "fable", "logit_bias": {"1": 1e9}}', b'{"model": "fable", "logit_bias": {"1": null}}',
+    b'{"model": "fable", "seed": 9223372036854775808}', b'{"model": "fable", "seed": 9223372036854775808.0}', b'{"model": "fable", "seed": -1e19}', b'{"model": "fable", "seed": "x"}', b'{"model": "fable", "stream": 1}',
 ])
 def test_a_malformed_body_is_a_400(server, body):
     answer = send(server, HEAD % len(body) + body)
     assert status(answer) == 400, answer
     assert json.loads(answer.split("\r\n\r\n", 1)[1])["error"]["message"]
+
+
+def test_an_answer_in_one_piece_is_bounded(http):
+    body = {"model": "fable", "prompt": ["Once"] * 64, "n": 16, "logprobs": 20, "max_tokens": 10_000}
+    refused = http.post("/v1/completions", json=body)
+    assert refused.status_code == 400 and refused.json()["error"]["param"] == "logprobs"
+    assert http.post("/v1/completions", json={**body, "max_tokens": 1, "n": 1, "prompt": "Once"}).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings", "/v1/translations", "/api/generate", "/api/chat", "/api/embed", "/api/show", "/api/pull"])
@@ -162,6 +170,8 @@ def test_origins_that_are_allowed():
         origin = {"origin": "https://page.example"}
         assert httpx.options(server.url + "/v1/models", headers=origin).headers["access-control-allow-origin"] == "https://page.example"
         assert httpx.get(server.url + "/v1/models", headers=origin).headers["access-control-allow-origin"] == "https://page.example"
+        refused = httpx.get(server.url + "/v1/nothing", headers=origin)  # the page can read why
+        assert refused.status_code == 404 and refused.headers["access-control-allow-origin"] == "https://page.example"
         assert httpx.get(server.url + "/v1/models", headers={"origin": "https://other.example"}).status_code == 403
 
 
@@ -170,7 +180,7 @@ def test_ids_and_traces_are_passed_through(http, server):
     answer = http.post("/v1/completions", json={"model": "fable", "prompt": "my secret text", "max_tokens": 3}, headers={"x-request-id": "mine-1", "traceparent": trace})
     assert answer.headers["x-request-id"] == "mine-1" and answer.headers["traceparent"] == trace
     assert http.get("/health").headers["x-request-id"].startswith("req_")
-    line = next(entry for entry in server.requests() if entry["id"] == "mine-1")
+    line = server.logged_request("mine-1")
     assert line["trace"] == trace and line["model"] == "fable" and line["completion_tokens"] == 3 and line["status"] == 200
     assert "secret text" not in "".join(server.log)
 

@@ -63,13 +63,14 @@ def test_64_requests_at_once_get_the_texts_they_would_get_alone(client):
 
 
 def test_a_client_that_goes_frees_its_place(server):
-    cancelled = metric(server.url, "kvik_cancelled_total")
+    cancelled, generated = (metric(server.url, name) for name in ("kvik_cancelled_total", "kvik_generated_tokens_total"))
     body = {"model": "fable", "prompt": "Once", "max_tokens": 900, "extra": 1, "ignore_eos": True}
     with httpx.stream("POST", server.url + "/v1/completions", json={**body, "stream": True}) as stream:
         next(stream.iter_lines())
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(server.url + "/v1/completions", json={**body, "n": 16, "temperature": 1}, timeout=httpx.Timeout(30, read=0.2))
     wait_for(lambda: metric(server.url, "kvik_cancelled_total") == cancelled + 2 and metric(server.url, "kvik_running") == 0)
+    assert metric(server.url, "kvik_generated_tokens_total") - generated < 17 * 900 / 2  # they did not run to their end
 
 
 def test_a_full_queue_is_a_429_and_a_timeout_a_504():
@@ -89,14 +90,15 @@ def test_a_full_queue_is_a_429_and_a_timeout_a_504():
 
 
 def test_models_share_a_memory_budget_and_idle_ones_are_unloaded():
-    with RunningServer("fable", "en-zh", "--memory-bytes", "60MB", "--idle-unload", 1) as server:
+    both = sum(json.loads(succeed("inspect", model, "--json"))["weights"]["bytes"] for model in ("fable", "en-zh"))
+    with RunningServer("fable", "en-zh", "--memory-bytes", both - 1, "--idle-unload", 2) as server:
         def ask(model):
             return httpx.post(server.url + "/v1/completions", json={"model": model, "prompt": "Once", "max_tokens": 2}, timeout=60).status_code
         def loaded():
             return {entry["name"] for entry in httpx.get(server.url + "/api/ps").json()["models"]}
         assert ask("fable") == 200 and loaded() == {"fable"}
-        assert ask("en-zh") == 200 and "en-zh" in loaded()
-        assert ask("fable") == 200
+        assert ask("en-zh") == 200 and loaded() == {"en-zh"}
+        assert ask("fable") == 200 and loaded() == {"fable"}
         for _ in range(3000):
             if not loaded():
                 break
@@ -116,6 +118,14 @@ def test_requests_end_before_the_server_does(how, expected):
         assert server.process.wait(30) == expected
         with pytest.raises(httpx.ConnectError):
             httpx.get(server.url + "/health")
+
+
+def test_metrics_are_there_from_the_start():
+    with RunningServer("fable") as server:
+        text = httpx.get(server.url + "/metrics").text
+    for name in ("waiting", "running", "rejections_total", "cancelled_total", "preempted_total", "prompt_tokens_total", "generated_tokens_total", "prefix_hits_total",
+                 "cache_used_bytes", "first_token_seconds_count", "token_seconds_count", "mask_seconds_count"):
+        assert f'kvik_{name}{{model="fable"}} 0\n' in text, name
 
 
 def test_metrics_count_what_was_done(server, client):

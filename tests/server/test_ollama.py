@@ -1,9 +1,11 @@
 """The unmodified client of Ollama against `kvik serve`."""
+import datetime
 import json
 
 import ollama
 import pytest
 from command_line import succeed
+from server_models import NAMES
 
 PROMPT = "Once upon a time"
 GREEDY = {"num_predict": 20, "temperature": 0}
@@ -27,6 +29,7 @@ def test_generate(llama, expected):
     assert answer.done and answer.done_reason == "length"
     assert answer.eval_count == 20 and answer.prompt_eval_count == len(expected["prompt_ids"])
     assert answer.total_duration >= answer.eval_duration > 0
+    assert answer.prompt_eval_duration is not None and answer.load_duration is not None and answer.created_at
     assert answer.context == expected["prompt_ids"] + expected["ids"]
 
 
@@ -34,7 +37,7 @@ def test_generate_in_parts(llama, expected):
     parts = list(llama.generate("fable:latest", PROMPT, options=GREEDY, stream=True))
     assert "".join(part.response for part in parts) == expected["text"]
     assert [part.done for part in parts] == [False] * (len(parts) - 1) + [True]
-    assert len(parts) > 5
+    assert len(parts) > 1  # tokens that come fast may share one
 
 
 def test_a_context_continues_where_it_ended(llama):
@@ -81,9 +84,10 @@ def test_json_and_schemas(llama):
 
 
 def test_models_are_listed_shown_loaded_and_unloaded(llama):
-    assert [model.model for model in llama.list().models] == ["fable", "en-zh", "embedder", "listener", "talker"]
+    assert [model.model for model in llama.list().models] == ["fable", "en-zh", *NAMES]
     shown = llama.show("talker")
     assert shown.details.format == "onnx" and shown.capabilities == ["completion", "tools"]
+    assert shown.details.parameter_size == "7.0M" and shown.details.quantization_level == "F16"
     assert refused(lambda: llama.show("nothing"), 404)
     assert llama.generate("talker", "").done_reason == "load"
     assert "talker" in [model.model for model in llama.ps().models]
@@ -93,7 +97,13 @@ def test_models_are_listed_shown_loaded_and_unloaded(llama):
             break
     else:
         pytest.fail("it is still loaded")
+    def time_left():
+        return next(model.expires_at for model in llama.ps().models if model.model == "talker") - datetime.datetime.now(datetime.timezone.utc)
+    assert llama.generate("talker", "", keep_alive=0).done_reason == "unload"  # it is not loaded
+    assert llama.generate("talker", PROMPT, options={"num_predict": 1}).eval_count == 1
+    assert time_left() > datetime.timedelta(days=365)  # the time of a request ends with the load
     assert llama.generate("talker", PROMPT, options={"num_predict": 1}, keep_alive="5m").eval_count == 1
+    assert datetime.timedelta(minutes=4) < time_left() <= datetime.timedelta(minutes=5)
 
 
 def test_embeddings(llama, models):

@@ -4,6 +4,7 @@ import json
 import openai
 import pytest
 from command_line import succeed
+from server_models import NAMES
 
 PROMPT = "Once upon a time"
 
@@ -55,7 +56,7 @@ def test_a_chat_is_the_text_of_the_command_line(client, greedy):
 def test_a_stream_has_the_same_text_in_parts(client, greedy):
     chunks = list(complete(client, stream=True, stream_options={"include_usage": True}))
     assert "".join(chunk.choices[0].text for chunk in chunks if chunk.choices) == greedy["text"]
-    assert len(chunks) > 5
+    assert len(chunks) > 1  # tokens that come fast may share one
     assert chunks[-1].usage.completion_tokens == 20 and chunks[-1].choices == []
     assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "length"
     assert len({chunk.id for chunk in chunks}) == 1
@@ -138,13 +139,14 @@ def test_an_echo_has_the_prompt_and_its_logprobs(client, greedy):
     n_prompt = len(greedy["prompt_ids"])
     assert choice.logprobs.token_logprobs[0] is None
     assert len(choice.logprobs.token_logprobs) == n_prompt + 20
-    assert all(value < 0 for value in choice.logprobs.token_logprobs[1:])
+    scored = json.loads(succeed("score", "fable", "--ids", ",".join(map(str, greedy["prompt_ids"] + greedy["ids"])), "--json"))["logprobs"]
+    assert choice.logprobs.token_logprobs[1:] == pytest.approx(scored, abs=1e-6)
     assert choice.logprobs.text_offset[n_prompt] == len(PROMPT)
     assert complete(client, echo=True, logprobs=1, max_tokens=0).choices[0].text == PROMPT
 
 
 def test_models_are_listed_and_found(client):
-    assert [model.id for model in client.models.list()] == ["fable", "en-zh", "embedder", "listener", "talker"]
+    assert [model.id for model in client.models.list()] == ["fable", "en-zh", *NAMES]
     assert client.models.retrieve("fable").owned_by == "kvik"
     assert refused(lambda: client.models.retrieve("nothing"), 404).code == "model_not_found"
 
@@ -183,6 +185,8 @@ def test_errors_name_the_field(client):
     assert refused(lambda: chat(client, messages=[])).param == "messages"
     assert refused(lambda: chat(client, messages=[{"role": "user", "content": 5}])).param == "messages[0].content"
     assert refused(lambda: chat(client, extra_body={"top_p": "much"})).param == "top_p"
-    assert refused(lambda: complete(client, prompt="word " * 5000)).code == "context_length_exceeded"
+    long = "word " * 5000
+    for error, field in ((refused(lambda: complete(client, prompt=long)), "prompt"), (refused(lambda: chat(client, messages=[{"role": "user", "content": long}])), "messages")):
+        assert error.code == "context_length_exceeded" and error.param == field
     assert refused(lambda: complete(client, prompt=[5_000_000])).status_code == 400
     assert refused(lambda: client.completions.create(model="fable", prompt="x", extra_body={"prompt": {}})).param == "prompt"

@@ -35,6 +35,25 @@ TEST(Fields, WrongTypesAndRangesNameTheField) {
   EXPECT_EQ(body.integer("h", 0, 100), 16);
 }
 
+TEST(Fields, WholeNumbersAreReadUpToTheLastBit) {
+  const Json json = parse_body(
+      R"({"a": 9223372036854775807, "b": -9223372036854775808, "c": 9223372036854775808, "d": 9223372036854775808.0, "e": 18446744073709551615,
+          "f": -9223372036854775808.0, "g": 1e300, "h": true})");
+  const Fields body(json);
+  EXPECT_EQ(body.integer("a", INT64_MIN, INT64_MAX), INT64_MAX);
+  EXPECT_EQ(body.integer("b", INT64_MIN, INT64_MAX), INT64_MIN);
+  EXPECT_EQ(body.integer("f", INT64_MIN, INT64_MAX), INT64_MIN);
+  for (const char* name : {"c", "d", "e", "g", "h"})
+    EXPECT_THAT(refusal([&] { body.integer(name, INT64_MIN, INT64_MAX); }), HasSubstr("whole number")) << name;
+}
+
+TEST(OpenAi, ABiasIsANumber) {
+  for (const char* bias : {"null", "\"1\"", "[]", "1e9", "-101"}) {
+    const Json json = parse_body(R"({"model": "m", "logit_bias": {"7": )" + std::string(bias) + "}}");
+    EXPECT_THAT(refusal([&] { openai::read_text_request(Fields(json), {}); }), HasSubstr("logit_bias.7: 'logit_bias.7' is ")) << bias;
+  }
+}
+
 TEST(Fields, BodiesThatAreTooDeepOrWideAreRefused) {
   EXPECT_THAT(refusal([] { parse_body(std::string(1'000'000, '[')); }), HasSubstr("nested"));
   std::string wide = "{";

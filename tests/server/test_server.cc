@@ -1,13 +1,11 @@
 // The whole server in this process, so that sanitizers see its threads: requests, disconnects and shutdown at the same time.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
-#include <sys/socket.h>
 #include <thread>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "kvik/kvik.h"
 #include "kvik/serve.h"
+#include "server/raw_client.h"
 #include "support/paths.h"
 
 namespace kvik {
@@ -19,25 +17,11 @@ std::string fable() { return (testing_support::source_root() / "models" / "fable
 
 // Sends a request on a connection of its own and reads the answer, or its first `most` bytes.
 std::string ask(int port, const std::string& path, const std::string& body, size_t most = SIZE_MAX) {
-  const int connection = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::string answer;
-  if (connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
-    const std::string method = body.empty() ? "GET" : "POST";
-    const std::string request = method + " " + path +
-                                " HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: " + std::to_string(body.size()) +
-                                "\r\n\r\n" + body;
-    char buffer[4096];
-    if (write(connection, request.data(), request.size()) == static_cast<ssize_t>(request.size())) {
-      for (ssize_t n = 0; answer.size() < most && (n = read(connection, buffer, sizeof buffer)) > 0;)
-        answer.append(buffer, static_cast<size_t>(n));
-    }
-  }
-  close(connection);
-  return answer;
+  const RawClient client(port);
+  const std::string method = body.empty() ? "GET" : "POST";
+  client.send(method + " " + path + " HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: " + std::to_string(body.size()) +
+              "\r\n\r\n" + body);
+  return client.read(most);
 }
 
 std::string body_of(const std::string& answer) { return answer.substr(std::min(answer.size(), answer.find("\r\n\r\n") + 4)); }

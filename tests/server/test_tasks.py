@@ -7,8 +7,8 @@ import httpx
 import pytest
 from command_line import succeed
 from running_server import RunningServer
+from server_models import recording
 from test_load import metric, wait_for
-from test_tools import recording
 
 SENTENCES = ["Good morning.", "How are you today?", "The cat sat on the mat.", "I would like a cup of tea, please.", "It is raining again.",
              "We went to the market and bought some apples and a loaf of bread."]

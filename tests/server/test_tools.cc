@@ -126,5 +126,32 @@ TEST(ToolFormat, TheSchemaOfACallIsItsForm) {
   EXPECT_EQ(format_of(kList)->schema_of(functions)["type"], "array");
 }
 
+// Their place in the schema of a call is another one.
+TEST(ToolFormat, ReferencesOfArgumentsAreThoseOfTheirTool) {
+  const auto tool = [](const char* name, int value) {
+    return Json{{"name", name},
+                {"parameters",
+                 {{"type", "object"},
+                  {"properties", {{"x", {{"$ref", "#/$defs/x"}}}}},
+                  {"required", {"x"}},
+                  {"$defs", {{"x", {{"const", value}}}}}}}};
+  };
+  for (const char* chat_template : {kTagged, kBare, kList}) {
+    const std::optional<ToolFormat> format = format_of(chat_template);
+    const Json one = format->schema_of({tool("a", 1)}), two = format->schema_of({tool("a", 1), tool("b", 2)});
+    for (const Json* schema : {&one, &two}) {
+      int n_found = 0;
+      const Json flat = schema->flatten();
+      for (const auto& [place, value] : flat.items()) {
+        if (!place.ends_with("/$ref")) continue;
+        const Json target = schema->at(Json::json_pointer(value.get<std::string>().substr(1)));
+        EXPECT_EQ(target["const"], ++n_found);
+      }
+      EXPECT_EQ(n_found, schema == &one ? 1 : 2);
+      EXPECT_NO_THROW(Constraint::json_schema(dump(*schema)));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kvik::server

@@ -1,15 +1,11 @@
 """Tools, schemas, embeddings and recordings, through the client of OpenAI."""
 import json
-import struct
 
 import openai
 import pytest
 from command_line import succeed
+from server_models import WEATHER, recording
 
-WEATHER = {"type": "function", "function": {
-    "name": "get_weather", "description": "The weather of a city.",
-    "parameters": {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
-                   "required": ["city", "days"], "additionalProperties": False}}}
 TIME = {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}}
 MESSAGES = [{"role": "user", "content": "What is the weather?"}]
 
@@ -26,6 +22,20 @@ def test_a_chosen_tool_is_called_with_arguments_of_its_schema(client):
         choice = client.chat.completions.create(model="talker", messages=MESSAGES, tools=[WEATHER, TIME], tool_choice=chosen, temperature=1, seed=seed).choices[0]
         assert choice.finish_reason == "tool_calls" and choice.message.content is None
         check_weather(choice.message.tool_calls[0])
+
+
+def test_arguments_may_refer_to_definitions(client):
+    stop = {"type": "object", "properties": {"city": {"$ref": "#/$defs/city"}, "via": {"anyOf": [{"$ref": "#/$defs/city"}, {"type": "null"}]}}, "required": ["city", "via"],
+            "additionalProperties": False, "$defs": {"city": {"enum": ["Oslo", "Rome"]}}}
+    travel = {"type": "function", "function": {"name": "travel", "parameters": stop}}
+    call = client.chat.completions.create(model="talker", messages=MESSAGES, tools=[travel, TIME], tool_choice={"type": "function", "function": {"name": "travel"}}).choices[0].message.tool_calls[0]
+    arguments = json.loads(call.function.arguments)
+    assert arguments["city"] in ("Oslo", "Rome") and arguments["via"] in ("Oslo", "Rome", None)
+
+
+def test_a_call_needs_few_tokens(client):
+    answer = client.chat.completions.create(model="talker", messages=MESSAGES, tools=[WEATHER], tool_choice="required", max_tokens=64)
+    assert answer.choices[0].finish_reason == "tool_calls"
 
 
 def test_a_required_call_is_streamed(client):
@@ -88,12 +98,6 @@ def test_embeddings(client, models):
         client.embeddings.create(model="en-zh", input="Hello")
 
 
-def recording(seconds=0.5, rate=16000):
-    samples = [int(8000 * ((i * 440 // rate) % 2 * 2 - 1)) for i in range(int(seconds * rate))]
-    data = struct.pack(f"<{len(samples)}h", *samples)
-    return b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, rate, rate * 2, 2, 16) + b"data" + struct.pack("<I", len(data)) + data
-
-
 def test_transcriptions(client, models, tmp_path):
     (tmp_path / "a.wav").write_bytes(recording())
     alone = json.loads(succeed("transcribe", models / "listener", tmp_path / "a.wav", "--json"))
@@ -110,5 +114,24 @@ def test_transcriptions(client, models, tmp_path):
     for file, form in (((b"nothing"), "json"), (recording(), "xml")):
         with pytest.raises(openai.BadRequestError):
             client.audio.transcriptions.create(model="listener", file=("a.wav", file), response_format=form)
+    with pytest.raises(openai.BadRequestError) as bad:
+        client.audio.transcriptions.create(model="listener", file=("a.wav", b"nothing"))
+    assert bad.value.body["param"] == "file" and "/proc" not in bad.value.body["message"]
     with pytest.raises(openai.BadRequestError):
         client.audio.transcriptions.create(model="fable", file=("a.wav", recording()))
+
+
+def test_the_times_of_a_transcription_are_those_that_the_model_says(client, models, tmp_path):
+    (tmp_path / "a.wav").write_bytes(recording(2.5))
+    alone = json.loads(succeed("transcribe", models / "timed", tmp_path / "a.wav", "--timestamps", "--json"))
+
+    def transcribe(form, **more):
+        return client.audio.transcriptions.create(model="timed", file=("a.wav", recording(2.5)), response_format=form, **more)
+    verbose = transcribe("verbose_json", timestamp_granularities=["segment"])
+    assert [(segment.start, segment.end, segment.tokens) for segment in verbose.segments] == [(text["start_s"], text["end_s"], text["ids"]) for text in alone["segments"]]
+    assert [segment.end for segment in verbose.segments] != [window["end_s"] for window in alone["windows"]]
+    assert verbose.duration == 2.5
+    assert transcribe("srt").count(" --> ") == transcribe("vtt").count(" --> ") == len(alone["segments"])
+    with pytest.raises(openai.BadRequestError) as caught:
+        transcribe("verbose_json", timestamp_granularities=["word"])
+    assert "timestamp_granularities" in caught.value.param

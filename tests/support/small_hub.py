@@ -46,6 +46,7 @@ class Hub:
         self.statuses: dict[str, list[int]] = {}
         self.wrong: set[str] = set()
         self.ignores_ranges = False
+        self.storage_scheme = None  # of redirects to the large files, if it is not the hub's own
         self.wrong_ranges: dict[str, list[int]] = {}  # by path: how far off the next answers to a range are
         self.requests: list[tuple[str, str, dict]] = []  # host, path, headers
         self.lock = threading.Lock()
@@ -61,6 +62,7 @@ class Hub:
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub: Hub
+    scheme = "http"
 
     def log_message(self, *_):
         pass
@@ -116,7 +118,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(200, json.dumps({"sha": repository.commit, "id": name, "siblings": siblings}).encode())
         start = int(query.get("cursor", ["0"])[0])
         entries, end = repository.entries(), start + repository.page
-        more = {"Link": f'<http://{self.headers["Host"]}/api/models/{name}/tree/{revision}?recursive=true&cursor={end}>; rel="next"'}
+        more = {"Link": f'<{self.scheme}://{self.headers["Host"]}/api/models/{name}/tree/{revision}?recursive=true&cursor={end}>; rel="next"'}
         self.answer(200, json.dumps(entries[start:end]).encode(), **(more if end < len(entries) else {}))
 
     def resolve(self, name: str, path: str):
@@ -130,7 +132,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.file(repository, path, about)
         other = self.headers["Host"].replace("127.0.0.1", "localhost")  # another host, the same machine
         about |= {"X_Linked_ETag": about["ETag"], "X_Linked_Size": str(len(repository.files[path])), "ETag": '"of-the-pointer"'}
-        self.answer(302, b"", Location=f"http://{other}/storage/{name}/{urllib.parse.quote(path)}", **about)
+        self.answer(302, b"", Location=f"{self.hub.storage_scheme or self.scheme}://{other}/storage/{name}/{urllib.parse.quote(path)}", **about)
 
     def file(self, repository: Repository, path: str, about=None):
         if status := self.hub.next_of(self.hub.statuses, path):
@@ -164,14 +166,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving(hub: Hub):
-    handler = type("BoundHandler", (Handler,), {"hub": hub})
+def serving(hub: Hub, tls=None):
+    """`tls`: an ssl.SSLContext, for HTTPS."""
+    scheme = "https" if tls else "http"
+    handler = type("BoundHandler", (Handler,), {"hub": hub, "scheme": scheme})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
+    server.handle_error = lambda *_: None  # a client that does not trust the certificate goes
+    if tls:  # the handshake is for the thread of a connection
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield f"{scheme}://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()

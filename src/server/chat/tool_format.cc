@@ -1,6 +1,7 @@
 #include "server/chat/tool_format.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 #include "server/chat/json_extent.h"
 
@@ -78,6 +79,23 @@ bool read_shape(const Json& value, ToolFormat& format) {
   return false;
 }
 
+std::string pointer_to(const char* keyword, std::string name) {
+  for (size_t at = 0; (at = name.find_first_of("~/", at)) != std::string::npos; at += 2) name.replace(at, 1, name[at] == '~' ? "~0" : "~1");
+  return fmt::format("/{}/{}", keyword, name);
+}
+
+// References within a schema ("#/$defs/item"), which is now at this place of another.
+void move_references(Json& schema, const std::string& place) {
+  if (schema.is_object()) {
+    if (const auto reference = schema.find("$ref"); reference != schema.end() && reference->is_string()) {
+      const auto text = reference->get<std::string>();
+      if (text == "#" || text.starts_with("#/")) *reference = "#" + place + text.substr(1);
+    }
+  }
+  if (!schema.is_structured()) return;
+  for (auto& item : schema) move_references(item, place);
+}
+
 }  // namespace
 
 std::optional<ToolFormat> ToolFormat::derive(const ChatTemplate& chat_template) {
@@ -104,12 +122,15 @@ std::optional<ToolFormat> ToolFormat::derive(const ChatTemplate& chat_template) 
 }
 
 Json ToolFormat::schema_of(const std::vector<Json>& functions) const {
+  const std::string outer = outer_key.empty() ? "" : pointer_to("properties", outer_key);
   Json any = Json::array();
   for (const Json& function : functions) {
-    const Json arguments =
+    Json arguments =
         function.contains("parameters") && function["parameters"].is_object() ? function["parameters"] : Json{{"type", "object"}};
+    const std::string option = functions.size() == 1 ? "" : fmt::format("/anyOf/{}", any.size());
+    move_references(arguments, (is_list ? "/items" : "") + option + outer + pointer_to("properties", arguments_key));
     Json call = {{"type", "object"},
-                 {"properties", {{name_key, {{"const", function["name"]}}}, {arguments_key, arguments}}},
+                 {"properties", {{name_key, {{"const", function["name"]}}}, {arguments_key, std::move(arguments)}}},
                  {"required", {name_key, arguments_key}},
                  {"additionalProperties", false}};
     if (!outer_key.empty())

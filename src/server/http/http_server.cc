@@ -55,6 +55,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
         socket_(std::move(socket)),
         read_timer_(shared_.context),
         write_timer_(shared_.context),
+        end_timer_(shared_.context),
         reader_(shared_.limits) {
     Fault ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
@@ -72,6 +73,10 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     send(std::move(response));
   }
   void close();
+  void cut() {
+    if (socket_.is_open()) ++shared_.n_cut;  // two timers may have expired
+    close();
+  }
   void abandon() {
     if (!is_complete_) close();
   }
@@ -96,6 +101,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void fail(Response response);
   void wait_for_read(Milliseconds timeout);
   void flush();
+  void complete();
   void answered();
   void linger();
   void append_head(const Response& response, bool in_parts);
@@ -103,7 +109,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   const std::shared_ptr<Shared> shared_holder_;
   Shared& shared_;
   tcp::socket socket_;
-  asio::steady_timer read_timer_, write_timer_;
+  asio::steady_timer read_timer_, write_timer_, end_timer_;
   RequestReader reader_;
   char input_[kReadBytes];
   size_t counted_bytes_ = 0;  // of Shared::buffered_bytes
@@ -180,6 +186,7 @@ void Connection::close() {
   socket_.close(ignored);
   read_timer_.cancel();
   write_timer_.cancel();
+  end_timer_.cancel();
   shared_.buffered_bytes -= counted_bytes_;
   counted_bytes_ = 0;
   for (const std::function<void()>& call : std::exchange(on_disconnect_, {})) call();
@@ -255,6 +262,7 @@ void Connection::dispatch() {
 // An answer by the server itself; what else the client sends is not read.
 void Connection::fail(Response response) {
   ++n_requests_;
+  no_body_ = reader_.has_header() && reader_.request().method == "HEAD";
   refuse(std::move(response));
 }
 
@@ -276,8 +284,7 @@ void Connection::send(Response response) {
   if (in_parts_ || is_complete_) return;
   append_head(response, false);
   if (!no_body_) unsent_ += response.body;
-  is_complete_ = true;
-  flush();
+  complete();
 }
 
 void Connection::begin(Response head) {
@@ -289,10 +296,7 @@ void Connection::begin(Response head) {
 
 void Connection::write(std::string_view part) {
   if (!in_parts_ || is_complete_ || part.empty() || no_body_) return;
-  if (unsent_.size() > shared_.limits.max_unsent_bytes) {
-    ++shared_.n_cut;
-    return close();
-  }
+  if (unsent_.size() > shared_.limits.max_unsent_bytes) return cut();
   if (is_chunked_) unsent_ += fmt::format("{:x}\r\n", part.size());
   unsent_ += part;
   if (is_chunked_) unsent_ += "\r\n";
@@ -302,7 +306,19 @@ void Connection::write(std::string_view part) {
 void Connection::end() {
   if (!in_parts_ || is_complete_) return;
   if (is_chunked_ && !no_body_) unsent_ += "0\r\n\r\n";
+  complete();
+}
+
+// What is left is sent in a bounded time, so that a client which takes a byte now and then does not hold it for ever.
+void Connection::complete() {
   is_complete_ = true;
+  const size_t n_left = unsent_.size() + sending_.size() - n_sent_;
+  const auto seconds = std::chrono::seconds(n_left / std::max<size_t>(1, shared_.limits.slowest_bytes_per_s));
+  end_timer_.expires_after(shared_.limits.write_timeout + seconds);
+  end_timer_.async_wait([self = shared_from_this()](const Fault& fault) {
+    if (fault || !self->is_complete_ || self->end_timer_.expiry() > std::chrono::steady_clock::now()) return;
+    self->cut();
+  });
   flush();
 }
 
@@ -321,8 +337,7 @@ void Connection::flush() {
   write_timer_.expires_after(shared_.limits.write_timeout);
   write_timer_.async_wait([self = shared_from_this()](const Fault& fault) {
     if (fault || !self->is_sending_ || self->write_timer_.expiry() > std::chrono::steady_clock::now()) return;
-    ++self->shared_.n_cut;
-    self->close();
+    self->cut();
   });
   socket_.async_write_some(asio::buffer(sending_.data() + n_sent_, sending_.size() - n_sent_),
                            [self = shared_from_this()](const Fault& fault, size_t n) {
@@ -336,6 +351,7 @@ void Connection::flush() {
 // The answer is on its way: the next request, which may have arrived already.
 void Connection::answered() {
   write_timer_.cancel();
+  end_timer_.cancel();
   is_answering_ = is_complete_ = in_parts_ = no_body_ = false;
   on_disconnect_.clear();
   shared_.buffered_bytes -= counted_bytes_;

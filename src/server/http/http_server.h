@@ -20,6 +20,7 @@ struct HttpLimits {
   std::chrono::milliseconds header_timeout{10'000};  // from the first byte of a request to the end of its header
   std::chrono::milliseconds body_timeout{60'000};
   std::chrono::milliseconds write_timeout{30'000};  // in which a client takes nothing
+  size_t slowest_bytes_per_s = 16 << 10;            // at which a client takes the end of an answer, beside that time
 };
 
 // What the server asks. Both are called on its thread and must be short.

@@ -15,6 +15,16 @@ std::string shown(const Json& value) {
   return dump(value);
 }
 
+// Some clients write 16.0.
+std::optional<int64_t> whole_number(const Json& value) {
+  constexpr double kTooLarge = 0x1p63;
+  if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) return std::nullopt;
+  if (value.is_number_integer()) return value.get<int64_t>();
+  const double number = value.is_number_float() ? value.get<double>() : std::nan("");
+  if (number != std::floor(number) || number < -kTooLarge || number >= kTooLarge) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
 }  // namespace
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -91,10 +101,9 @@ std::optional<int64_t> Fields::integer(std::string_view name, int64_t lowest, in
   const Json* const value = find(name);
   if (value == nullptr) return std::nullopt;
   const std::string expected = fmt::format("a whole number from {} to {}", lowest, highest);
-  if (!value->is_number()) fail(name, expected);
-  const double number = value->get<double>();  // some clients write 16.0
-  if (number != std::floor(number) || number < static_cast<double>(lowest) || number > static_cast<double>(highest)) fail(name, expected);
-  return value->is_number_integer() ? value->get<int64_t>() : static_cast<int64_t>(number);
+  const std::optional<int64_t> integer = whole_number(*value);
+  if (!integer || *integer < lowest || *integer > highest) fail(name, expected);
+  return integer;
 }
 
 std::vector<std::string> Fields::texts(std::string_view name, size_t most) const {

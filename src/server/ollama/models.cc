@@ -7,13 +7,24 @@
 namespace kvik::server::ollama {
 namespace {
 
+// "7.0M", as Ollama writes it.
+std::string shown_count(int64_t n) {
+  if (n == 0) return "unknown";
+  return n >= 1'000'000'000 ? fmt::format("{:.1f}B", static_cast<double>(n) / 1e9) : fmt::format("{:.1f}M", static_cast<double>(n) / 1e6);
+}
+
+std::string upper_case(std::string text) {
+  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return text;
+}
+
 Json details_of(const ModelFacts& facts) {
   return {{"parent_model", ""},
           {"format", "onnx"},
           {"family", facts.kind},
           {"families", Json::array({facts.kind})},
-          {"parameter_size", fmt::format("{:.1f}M", static_cast<double>(facts.weights_bytes) / 4e6)},
-          {"quantization_level", "unknown"}};
+          {"parameter_size", shown_count(facts.n_parameters)},
+          {"quantization_level", upper_case(facts.weights_dtype)}};
 }
 
 Json listed(const ModelFacts& facts) {
@@ -69,7 +80,8 @@ void show(Service& service, const std::shared_ptr<Exchange>& exchange) {
                     {"details", details_of(facts)},
                     {"model_info",
                      {{"general.architecture", facts.kind},
-                      {"general.file_type", model->model.backend()},
+                      {"general.parameter_count", facts.n_parameters},
+                      {"kvik.backend", model->model.backend()},
                       {facts.kind + ".context_length", model->model.max_positions()},
                       {facts.kind + ".vocab_size", model->model.vocab_size()}}},
                     {"capabilities", capabilities_of(*model)}});

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "kvik/error.h"
 #include "server/ollama/ollama.h"
 #include "server/ollama/request.h"
 
@@ -65,9 +66,11 @@ void pull(Service& service, const std::shared_ptr<Exchange>& exchange) {
       service.options.pull(
           name, [&](std::string_view file, int64_t done, int64_t total) { report->progress(file, done, total); },
           [&] { return exchange->is_gone() || service.stopping; });
-      service.registry.add(name);
+      service.registry.add(name);  // unless another client has pulled it meanwhile
       report->success();
-    } catch (...) { report->fail(current_api_error()); }
+    } catch (const Error& e) { report->fail(e.code() == Code::kIo ? ApiError(502, "", e.what()) : current_api_error()); } catch (...) {
+      report->fail(current_api_error());
+    }
   });
   if (!posted) throw ApiError(429, "rate_limit_exceeded", "too many downloads wait already; try again");
 }

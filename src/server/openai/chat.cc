@@ -88,11 +88,13 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const R
       request.text.options.constraint = compile_schema(format->schema_of(request.forced), "tools", service.options);
     }
   }
-  GenerationRequest generation;
+  GenerationRequest generation{.prompt_field = "messages"};
   generation.prompts = {tokenize_prompt(*model, prompt, !model->has_chat_template(), service.options.max_prompt_bytes)};
   if (!request.text.options.max_tokens)
     request.text.options.max_tokens = room_behind(*model, generation.prompts[0].size(), service.options);
   generation.choices = request.text.choices();
+  const int n_new = std::min(*request.text.options.max_tokens, room_behind(*model, 0, service.options));
+  check_logprobs(request.text, generation.choices.size() * static_cast<size_t>(n_new));
   generate(service, exchange, model, std::move(generation), new_chat_writer(std::move(how)));
 }
 

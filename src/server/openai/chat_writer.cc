@@ -76,6 +76,8 @@ class ChatWholeWriter final : public AnswerWriter {
  public:
   explicit ChatWholeWriter(ChatAnswer answer) : answer_(std::move(answer)), choices_(static_cast<size_t>(answer_.request.n)) {}
 
+  bool is_whole() const override { return true; }
+
   void update(size_t choice, StreamUpdate update) override {
     Choice& to = choices_[choice];
     to.text += update.text;

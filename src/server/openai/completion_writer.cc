@@ -69,6 +69,8 @@ class CompletionWholeWriter final : public AnswerWriter {
  public:
   explicit CompletionWholeWriter(CompletionAnswer answer) : answer_(std::move(answer)), choices_(answer_.n_choices()) {}
 
+  bool is_whole() const override { return true; }
+
   void update(size_t choice, StreamUpdate update) override {
     Choice& to = choices_[choice];
     to.text += update.text;

@@ -92,18 +92,21 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const R
                                    new_completion_writer(std::move(how)));
   }
   if (!model->continues_prompts()) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name), "model");
-  GenerationRequest generation{{}, request.text.choices()};
-  size_t n_bytes = 0;
+  GenerationRequest generation{.choices = request.text.choices()};
+  const auto n_new = static_cast<size_t>(std::min(*request.text.options.max_tokens, room_behind(*model, 0, service.options)));
+  size_t n_bytes = 0, n_tokens = 0;
   for (const Prompt& prompt : request.prompts) {
     n_bytes += prompt.text.size();
     if (n_bytes > service.options.max_prompt_bytes) throw ApiError(413, "", "the prompts are too long together", "prompt");
     generation.prompts.push_back(prompt.ids.empty() ? tokenize_prompt(*model, prompt.text, true, service.options.max_prompt_bytes)
                                                     : prompt.ids);
+    n_tokens += n_new + (request.echo ? generation.prompts.back().size() : 0);
     if (!request.echo) continue;
     const std::vector<TokenId>& ids = generation.prompts.back();
     const bool has_text = !prompt.text.empty() || !model->model.has_tokenizer();
     how.echo.push_back({has_text ? prompt.text : model->model.detokenize(ids), {}});
   }
+  check_logprobs(request.text, n_tokens * generation.choices.size());
   score_and_generate(service, std::make_shared<Completion>(Completion{std::move(generation), std::move(how)}));
 }
 

@@ -8,6 +8,7 @@ namespace {
 
 constexpr size_t kMostStops = 16, kMostBiases = 1024;
 constexpr int kMostTopLogprobs = 20;
+constexpr size_t kMostLogprobs = size_t{1} << 19;  // of one answer: about 100 MB while it is written
 
 std::vector<std::pair<TokenId, double>> read_logit_bias(const Fields& bias) {
   std::vector<std::pair<TokenId, double>> biases;
@@ -17,7 +18,9 @@ std::vector<std::pair<TokenId, double>> read_logit_bias(const Fields& bias) {
     TokenId id = 0;
     const auto [end, fault] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (fault != std::errc() || end != key.data() + key.size() || id < 0) bias.fail(key, "a token id as its name");
-    biases.emplace_back(id, *bias.number(key, -100, 100));
+    const std::optional<double> number = bias.number(key, -100, 100);
+    if (!number) bias.fail(key, "a number from -100 to 100");
+    biases.emplace_back(id, *number);
   }
   return biases;
 }
@@ -70,9 +73,18 @@ TextRequest read_text_request(const Fields& body, const ServeOptions& limits) {
   if (const std::optional<Fields> stream = body.object("stream_options"))
     request.include_usage = stream->boolean("include_usage").value_or(false);
   if (request.stream && request.best_of > request.n)
-    body.fail("best_of", "no more than 'n' for a stream: which ones are best is known at the end");
+    body.fail("best_of", "a value equal to 'n' for a stream, because the best ones are known only at the end,");
   if (request.best_of > request.n && !options.logprobs) options.logprobs = 0;
   return request;
+}
+
+void check_logprobs(const TextRequest& request, size_t n_tokens) {
+  if (request.stream || !request.shows_logprobs) return;
+  const size_t n = n_tokens * (1 + static_cast<size_t>(*request.options.logprobs));
+  if (n > kMostLogprobs)
+    throw ApiError(400, "",
+                   fmt::format("this may give {} log-probabilities; at most {} were expected unless 'stream' is set", n, kMostLogprobs),
+                   "logprobs");
 }
 
 std::vector<GenerateOptions> TextRequest::choices() const {

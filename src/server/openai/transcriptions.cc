@@ -57,6 +57,8 @@ TranscriptionRequest read_transcription_request(const std::vector<FormPart>& for
     }
     if (part.name == "stream" && value == "true")
       throw ApiError(400, "unsupported_parameter", "'stream' is not supported for transcriptions", "stream");
+    if (part.name.starts_with("timestamp_granularities") && value != "segment")
+      throw ApiError(400, "unsupported_parameter", "'timestamp_granularities' other than \"segment\" are not supported", part.name);
     if (part.name == "prompt" && !value.empty())
       throw ApiError(400, "unsupported_parameter", "'prompt' is not supported for transcriptions", "prompt");
   }
@@ -79,30 +81,46 @@ std::string_view without_spaces(std::string_view text) {
   return text;
 }
 
-std::string subtitles(const Transcription& result, bool is_vtt) {
+// A text with its times, and the window it comes from.
+struct Line {
+  TimedText timed;
+  const Segment* window;
+};
+
+// As the decoder says; of a model without time tokens, one per window.
+std::vector<Line> lines_of(const Transcription& result, bool has_times) {
+  std::vector<Line> lines;
+  for (const Segment& window : result.segments) {
+    if (!has_times) lines.push_back({{window.start_s, window.end_s, window.text, window.ids}, &window});
+    for (const TimedText& timed : window.timed) lines.push_back({timed, &window});
+  }
+  return lines;
+}
+
+std::string subtitles(const std::vector<Line>& lines, bool is_vtt) {
   std::string text = is_vtt ? "WEBVTT\n\n" : "";
   int number = 0;
-  for (const Segment& segment : result.segments) {
+  for (const auto& [timed, window] : lines) {
     if (!is_vtt) text += fmt::format("{}\n", ++number);
     const char separator = is_vtt ? '.' : ',';
-    text +=
-        fmt::format("{} --> {}\n{}\n\n", clock(segment.start_s, separator), clock(segment.end_s, separator), without_spaces(segment.text));
+    text += fmt::format("{} --> {}\n{}\n\n", clock(timed.start_s, separator), clock(timed.end_s, separator), without_spaces(timed.text));
   }
   return text;
 }
 
-Json verbose_json(const Transcription& result) {
+Json verbose_json(const Transcription& result, const std::vector<Line>& lines, double temperature) {
+  constexpr double kFramesPerSecond = 100;
   Json segments = Json::array();
-  for (const Segment& segment : result.segments) {
+  for (const auto& [timed, window] : lines) {
     segments.push_back({{"id", segments.size()},
-                        {"seek", 0},
-                        {"start", segment.start_s},
-                        {"end", segment.end_s},
-                        {"text", segment.text},
-                        {"tokens", segment.ids},
-                        {"temperature", 0.0},
-                        {"avg_logprob", segment.score},
-                        {"compression_ratio", 1.0},
+                        {"seek", std::llround(window->start_s * kFramesPerSecond)},
+                        {"start", timed.start_s},
+                        {"end", timed.end_s},
+                        {"text", timed.text},
+                        {"tokens", timed.ids},
+                        {"temperature", temperature},
+                        {"avg_logprob", window->score},
+                        {"compression_ratio", 1.0},  // these two are not measured, but clients expect numbers
                         {"no_speech_prob", 0.0}});
   }
   return {{"task", "transcribe"},
@@ -112,11 +130,27 @@ Json verbose_json(const Transcription& result) {
           {"segments", std::move(segments)}};
 }
 
-Response written(const Transcription& result, const std::string& format) {
+// Errors of a recording name the field, not the file in memory.
+template <class Fn>
+auto with_field_name(const std::string& path, Fn read) {
+  try {
+    return read();
+  } catch (const Error& e) {
+    std::string text = e.what();
+    const size_t at = text.find(path);
+    if (at == std::string::npos) throw;
+    throw ApiError(400, "", text.replace(at, path.size(), "'file'"), "file");
+  }
+}
+
+bool needs_times(const std::string& format) { return format == "srt" || format == "vtt" || format == "verbose_json"; }
+
+Response written(const Transcription& result, const std::string& format, const TranscribeOptions& options) {
   if (format == "text") return {.body = std::string(without_spaces(result.text)) + "\n", .content_type = "text/plain; charset=utf-8"};
-  if (format == "srt") return {.body = subtitles(result, false), .content_type = "application/x-subrip; charset=utf-8"};
-  if (format == "vtt") return {.body = subtitles(result, true), .content_type = "text/vtt; charset=utf-8"};
-  if (format == "verbose_json") return {.body = dump(verbose_json(result))};
+  const std::vector<Line> lines = lines_of(result, options.timestamps);
+  if (format == "srt") return {.body = subtitles(lines, false), .content_type = "application/x-subrip; charset=utf-8"};
+  if (format == "vtt") return {.body = subtitles(lines, true), .content_type = "text/vtt; charset=utf-8"};
+  if (format == "verbose_json") return {.body = dump(verbose_json(result, lines, options.decoding.sampling.temperature.value_or(0)))};
   return {.body = dump({{"text", without_spaces(result.text)}})};
 }
 
@@ -130,14 +164,17 @@ void transcriptions(Service& service, const std::shared_ptr<Exchange>& exchange)
     if (!model->model.has_encoder() || model->model.feature_rank() == 0)
       throw ApiError(400, "", fmt::format("{} is no speech model", model->facts.name), "model");
     const MemoryFile file(recording);  // mapped from then on
+    TranscribeOptions options = request.options;
+    options.timestamps = needs_times(request.format) && model->model.has_timestamps();
     const auto submit = [&](Engine& engine, const RequestOptions& how) {
-      return engine.try_transcribe(std::filesystem::path(file.path()), request.options, how);
+      return with_field_name(file.path(), [&] { return engine.try_transcribe(std::filesystem::path(file.path()), options, how); });
     };
-    run_task<Transcription>(service, exchange, model, submit, [&service, exchange, format = request.format](const Transcription& result) {
-      exchange->counts.completion_tokens = static_cast<int>(result.ids.size());
-      service.metrics.add("kvik_generated_tokens_total", {{"model", exchange->model}}, static_cast<double>(result.ids.size()));
-      exchange->send(written(result, format));
-    });
+    run_task<Transcription>(
+        service, exchange, model, submit, [&service, exchange, options, format = request.format](const Transcription& result) {
+          exchange->counts.completion_tokens = static_cast<int>(result.ids.size());
+          service.metrics.add("kvik_generated_tokens_total", {{"model", exchange->model}}, static_cast<double>(result.ids.size()));
+          exchange->send(written(result, format, options));
+        });
   });
 }
 

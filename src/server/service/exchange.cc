@@ -25,6 +25,14 @@ std::string_view error_type(int status) {
   }
 }
 
+// A page of the allowed origin may read the answer, errors too.
+void add_origin(const Request& request, const ServeOptions& options, Headers& headers) {
+  if (options.cors_origin.empty() || request.header("origin").empty()) return;
+  headers.emplace_back("access-control-allow-origin", options.cors_origin);
+  headers.emplace_back("access-control-expose-headers", "x-request-id");
+  headers.emplace_back("vary", "origin");
+}
+
 std::string id_of(const Request& request) {
   const std::string_view given = request.header("x-request-id");
   return is_plain(given) ? std::string(given) : "req_" + random_id(24);
@@ -40,6 +48,7 @@ std::string timestamp(std::chrono::system_clock::time_point time) {
 void log_refusal(const Request& request, Response& response, const ServeOptions& options, MetricTable& metrics) {
   const std::string id = id_of(request);
   response.headers.emplace_back("x-request-id", id);
+  add_origin(request, options, response.headers);
   metrics.add("kvik_requests_total", {{"endpoint", "none"}, {"status", std::to_string(response.status)}});
   if (!options.log_request) return;
   options.log_request(dump(
@@ -85,11 +94,7 @@ void Exchange::on_disconnect(std::function<void()> call) {
 void Exchange::add_headers(Headers& headers) const {
   headers.emplace_back("x-request-id", id);
   if (const std::string_view trace = request.header("traceparent"); is_plain(trace)) headers.emplace_back("traceparent", trace);
-  if (!options_.cors_origin.empty() && !request.header("origin").empty()) {
-    headers.emplace_back("access-control-allow-origin", options_.cors_origin);
-    headers.emplace_back("access-control-expose-headers", "x-request-id");
-    headers.emplace_back("vary", "origin");
-  }
+  add_origin(request, options_, headers);
   headers.emplace_back("x-content-type-options", "nosniff");
 }
 

@@ -17,7 +17,14 @@ class Generation : public std::enable_shared_from_this<Generation> {
     load_ms_ = ms_since(exchange_->start);
     RequestOptions how{.user = exchange_->user, .timeout = service_.options.timeout};
     how.on_update = [self = shared_from_this()] { self->wake(); };
-    for (const std::vector<TokenId>& prompt : request.prompts) submit(prompt, request.choices, how);
+    for (const std::vector<TokenId>& prompt : request.prompts) {
+      try {
+        submit(prompt, request.choices, how);
+      } catch (const Error& e) {
+        if (e.code() != Code::kTooLarge) throw;
+        throw ApiError(400, "context_length_exceeded", e.what(), request.prompt_field);
+      }
+    }
     if (!exchange_->post([self = shared_from_this()] { self->begin(); })) choices_.clear();
   }
 
@@ -83,9 +90,10 @@ class Generation : public std::enable_shared_from_this<Generation> {
       if (!update.text.empty() || !update.tokens.empty() || update.finish) writer_->update(i, std::move(update));
     }
     if (!all_ended || writer_ == nullptr) return;
-    const std::unique_ptr<AnswerWriter> writer = std::move(writer_);
+    const std::shared_ptr<AnswerWriter> writer = std::move(writer_);
     finish();
-    writer->done(summary_);
+    const auto write = [exchange = exchange_, writer, summary = summary_] { answer_errors(*exchange, [&] { writer->done(summary); }); };
+    if (!writer->is_whole() || !service_.prepare.try_post(write)) write();
   }
 
   void fail(const std::exception_ptr& error) {

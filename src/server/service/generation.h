@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "server/service/service.h"
@@ -11,6 +12,7 @@ namespace kvik::server {
 struct GenerationRequest {
   std::vector<std::vector<TokenId>> prompts;
   std::vector<GenerateOptions> choices;
+  std::string_view prompt_field = "prompt";  // of the request, to be named if a prompt is too long
 };
 
 struct GenerationSummary {
@@ -24,6 +26,7 @@ struct GenerationSummary {
 class AnswerWriter {
  public:
   virtual ~AnswerWriter() = default;
+  virtual bool is_whole() const { return false; }  // done() writes all of it: it may take long, and is called on another thread
   virtual void update(size_t choice, StreamUpdate update) = 0;  // the last one of a choice has its finish
   virtual void done(const GenerationSummary& summary) = 0;      // all choices have ended
   virtual void failed(const ApiError& error) = 0;               // instead of done()

@@ -6,8 +6,8 @@
 namespace kvik::server {
 namespace {
 
-// Upper limits in seconds: from a token of a small model to a long prompt of a large one.
-constexpr double kBuckets[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
+// Upper limits in seconds: from a mask and a token of a small model to a long prompt of a large one.
+constexpr double kBuckets[] = {0.000001, 0.00001, 0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
 
 std::string written(const Labels& labels) {
   std::string text;
@@ -66,6 +66,11 @@ void MetricTable::observe(std::string_view name, const Labels& labels, double se
   if (bucket != std::end(kBuckets)) ++histogram.counts[static_cast<size_t>(bucket - std::begin(kBuckets))];
   ++histogram.n;
   histogram.sum += seconds;
+}
+
+void MetricTable::declare_histogram(std::string_view name, const Labels& labels) {
+  const std::lock_guard lock(mutex_);
+  family(name, Kind::kHistogram).histograms[written(labels)].counts.resize(std::size(kBuckets));
 }
 
 double MetricTable::value(std::string_view name, const Labels& labels) const {

@@ -17,6 +17,7 @@ class MetricTable {
   void add(std::string_view name, const Labels& labels, double value = 1);      // a counter
   void set(std::string_view name, const Labels& labels, double value);          // a gauge
   void observe(std::string_view name, const Labels& labels, double seconds);    // a histogram of times
+  void declare_histogram(std::string_view name, const Labels& labels);          // shown before the first observation
   void set_counter(std::string_view name, const Labels& labels, double value);  // that is counted elsewhere
   void describe(std::string_view name, std::string_view help);
 

@@ -6,49 +6,18 @@
 #include <future>
 #include <iterator>
 #include <list>
+#include <malloc.h>
 #include <mutex>
 #include <thread>
 
-#include "base/hash.h"
 #include "base/memory_info.h"
 #include "server/json/api_error.h"
 
 namespace kvik::server {
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using Ready = std::function<void(Registry::Handle, std::exception_ptr)>;
-
-// "org/name" stays; a path becomes its last part, without ".onnx".
-std::string name_of(const std::string& model) {
-  const fs::path path = fs::path(model).lexically_normal();
-  std::error_code fault;
-  if (!fs::exists(path, fault)) return model;
-  const fs::path last = path.has_filename() ? path.filename() : path.parent_path().filename();
-  return last.extension() == ".onnx" ? last.stem().string() : last.string();
-}
-
-ModelFacts read_facts(const std::string& model, const LoadOptions& load) {
-  const Inspection inspection = inspect(model, load);
-  ModelFacts facts{.name = name_of(model), .path = model, .kind = inspection.kind, .weights_bytes = inspection.weights_bytes()};
-  facts.max_positions = inspection.max_positions.value_or(0);
-  std::string identity = facts.name;
-  for (const FileInfo& file : inspection.files) {
-    std::error_code fault;
-    const fs::path path = inspection.folder / file.path;
-    facts.file_bytes += static_cast<int64_t>(fs::file_size(path, fault));
-    const auto modified = std::chrono::file_clock::to_sys(fs::last_write_time(path, fault));
-    facts.modified =
-        std::max(facts.modified, int64_t{std::chrono::duration_cast<std::chrono::seconds>(modified.time_since_epoch()).count()});
-    identity += fmt::format("|{} {} {}", file.path, file.weights_bytes, file.n_nodes);
-    for (const PortInfo& port : file.inputs) facts.reads_features |= port.role == "audio_features";
-  }
-  Hash hash;
-  hash.add(identity);
-  facts.digest = hash.hex();
-  return facts;
-}
 
 }  // namespace
 
@@ -151,9 +120,13 @@ void Registry::State::run() {
 
 void Registry::State::unload(Entry& entry, std::unique_lock<std::mutex>& lock) {
   std::unique_ptr<LoadedModel> old = std::move(entry.loaded);
+  entry.keep_alive.reset();
   ++n_unloads;
   lock.unlock();
   old = nullptr;
+#ifdef __GLIBC__
+  malloc_trim(0);  // what was freed between allocations that stay goes back to the system too
+#endif
   lock.lock();
 }
 
@@ -208,17 +181,20 @@ void Registry::State::load(Entry& entry, std::unique_lock<std::mutex>& lock) {
 }
 
 Registry::Registry(const std::vector<std::string>& models, const ServeOptions& options) : state_(std::make_shared<State>(options)) {
-  for (const std::string& model : models) add(model);
+  for (const std::string& model : models) {
+    if (!add(model))
+      throw Error(Code::kBadArgument, fmt::format("two models are called '{}'; requests could not tell them apart", model_name(model)));
+  }
   if (state_->entries.empty()) throw Error(Code::kBadArgument, "a server needs at least one model");
   state_->thread = std::thread([state = state_.get()] { state->run(); });
 }
 
-void Registry::add(const std::string& model) {
+bool Registry::add(const std::string& model) {
   ModelFacts facts = read_facts(model, state_->options.load);
   const std::lock_guard lock(state_->mutex);
   const bool twice = std::ranges::any_of(state_->entries, [&](const State::Entry& entry) { return entry.facts.name == facts.name; });
-  if (twice) throw Error(Code::kBadArgument, fmt::format("two models are called '{}'; requests could not tell them apart", facts.name));
-  state_->entries.emplace_back().facts = std::move(facts);
+  if (!twice) state_->entries.emplace_back().facts = std::move(facts);
+  return !twice;
 }
 
 bool Registry::has(std::string_view name) const {
@@ -265,6 +241,13 @@ Registry::Handle Registry::load_now(std::string_view name) {
 void Registry::set_keep_alive(std::string_view name, std::chrono::seconds time) {
   const std::lock_guard lock(state_->mutex);
   state_->find(name).keep_alive = time;
+  state_->changed.notify_all();
+}
+
+void Registry::unload(std::string_view name) {
+  const std::lock_guard lock(state_->mutex);
+  State::Entry& entry = state_->find(name);
+  if (entry.loaded != nullptr) entry.keep_alive = std::chrono::seconds(0);
   state_->changed.notify_all();
 }
 

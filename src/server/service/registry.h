@@ -9,24 +9,11 @@
 #include <vector>
 
 #include "kvik/engine.h"
-#include "kvik/inspect.h"
 #include "kvik/serve.h"
 #include "kvik/text.h"
+#include "server/service/model_facts.h"
 
 namespace kvik::server {
-
-// What the files of a model say, read when the server starts.
-struct ModelFacts {
-  std::string name;  // in requests
-  std::string path;  // as on the command line
-  std::string kind;  // "decoder", "encoder-decoder", "encoder"
-  int64_t weights_bytes = 0;
-  int64_t file_bytes = 0;
-  int64_t modified = 0;  // Unix time of its files
-  std::string digest;    // differs between models
-  int64_t max_positions = 0;
-  bool reads_features = false;  // speech
-};
 
 struct LoadedModel {
   ModelFacts facts;
@@ -56,8 +43,9 @@ class Registry {
   void acquire(std::string_view name, std::function<void(Handle, std::exception_ptr)> ready);
   Handle load_now(std::string_view name);  // waits
 
-  // How long a model stays loaded after its last use, instead of the server's own setting; a negative time: for good.
+  // How long a model stays loaded after its last use, instead of the server's own setting; a negative time: for good. Until it is unloaded.
   void set_keep_alive(std::string_view name, std::chrono::seconds time);
+  void unload(std::string_view name);  // once nobody uses it; nothing if it is not loaded
 
   struct Status {
     ModelFacts facts;
@@ -67,7 +55,7 @@ class Registry {
   std::vector<Status> list() const;                      // in the order of the command line
   const ModelFacts& facts(std::string_view name) const;  // throws ApiError(404)
   bool has(std::string_view name) const;
-  void add(const std::string& model);  // one more, as on the command line
+  bool add(const std::string& model);  // one more, as on the command line; false if there is one of this name
   int64_t n_loads() const;
   int64_t n_unloads() const;
 

@@ -1,5 +1,6 @@
 #include "support/host_device/host_device.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
@@ -49,12 +50,23 @@ void HostDevice::release(device::Address address) noexcept {
 }
 
 std::span<std::byte> HostDevice::pinned(size_t n_bytes) {
-  pinned_.push_back(std::make_unique<std::byte[]>(n_bytes));
-  return {pinned_.back().get(), n_bytes};
+  check_alive();
+  if (n_allocations_++ == options_.fail_allocation)
+    throw Error(Code::kTooLarge, fmt::format("no memory of the host: {} bytes needed", n_bytes));
+  return pinned_.emplace_back(n_bytes);
+}
+
+void HostDevice::release_pinned(std::span<std::byte> memory) noexcept {
+  pinned_.remove_if([&](const std::vector<std::byte>& one) { return one.data() == memory.data(); });
 }
 
 void HostDevice::check_range(device::Address address, size_t n_bytes) const {
   const auto value = static_cast<uint64_t>(address);
+  const auto is_in = [&](const std::vector<std::byte>& one) {
+    const auto begin = reinterpret_cast<uintptr_t>(one.data());
+    return value >= begin && value + n_bytes <= begin + one.size();
+  };
+  if (std::ranges::any_of(pinned_, is_in)) return;
   auto block = blocks_.upper_bound(value);
   if (n_bytes == 0) return;
   if (block == blocks_.begin() || value + n_bytes > (--block)->first + block->second)
@@ -68,6 +80,7 @@ void HostDevice::check_alive() const {
 void HostDevice::write(device::Address to, std::span<const std::byte> from) {
   check_alive();
   check_range(to, from.size());
+  ++calls_.writes;
   if (!from.empty()) std::memcpy(at(to), from.data(), from.size());
 }
 
@@ -75,10 +88,16 @@ void HostDevice::copy(device::Address to, device::Address from, size_t n_bytes) 
   check_alive();
   check_range(to, n_bytes);
   check_range(from, n_bytes);
+  ++calls_.copies;
   if (n_bytes > 0) std::memmove(at(to), at(from), n_bytes);
 }
 
 void HostDevice::run(const device::Step& step) {
+  ++calls_.runs;
+  execute_step(step);
+}
+
+void HostDevice::execute_step(const device::Step& step) {
   check_alive();
   if (n_steps_++ == options_.fail_step) {
     failed_ = true;
@@ -87,21 +106,31 @@ void HostDevice::run(const device::Step& step) {
   std::visit([](const auto& args) { execute(args); }, step);
 }
 
-std::unique_ptr<device::Recording> HostDevice::record(std::span<const device::Step> steps) {
+std::unique_ptr<device::Recording> HostDevice::record(std::span<const device::Step> steps, device::Replay /*how*/) {
   check_alive();
+  ++calls_.records;
   return std::make_unique<HostRecording>(steps);
 }
 
 void HostDevice::replay(const device::Recording& recording) {
-  for (const device::Step& step : static_cast<const HostRecording&>(recording).steps) run(step);
+  ++calls_.replays;
+  for (const device::Step& step : static_cast<const HostRecording&>(recording).steps) {
+    execute_step(step);
+    if (timer_) timer_(fmt::format("step {}", step.index()), 1e-6, 0);
+  }
 }
 
 void HostDevice::read(std::span<std::byte> to, device::Address from) {
   check_alive();
   check_range(from, to.size());
+  ++calls_.reads;
+  calls_.read_bytes += to.size();
   if (!to.empty()) std::memcpy(to.data(), at(from), to.size());
 }
 
-void HostDevice::wait() { check_alive(); }
+void HostDevice::wait() {
+  check_alive();
+  ++calls_.waits;
+}
 
 }  // namespace kvik::testing_support

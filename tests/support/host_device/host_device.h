@@ -1,5 +1,6 @@
 #pragma once
 
+#include <list>
 #include <map>
 #include <memory>
 #include <vector>
@@ -27,14 +28,23 @@ class HostDevice final : public device::Device {
   device::Address allocate(size_t n_bytes, std::string_view what) override;
   void release(device::Address address) noexcept override;
   std::span<std::byte> pinned(size_t n_bytes) override;
+  void release_pinned(std::span<std::byte> memory) noexcept override;
   void write(device::Address to, std::span<const std::byte> from) override;
   void copy(device::Address to, device::Address from, size_t n_bytes) override;
   void run(const device::Step& step) override;
-  std::unique_ptr<device::Recording> record(std::span<const device::Step> steps) override;
+  std::unique_ptr<device::Recording> record(std::span<const device::Step> steps, device::Replay how) override;
   void replay(const device::Recording& recording) override;
   void read(std::span<std::byte> to, device::Address from) override;
   void wait() override;
+  void set_timer(Timer timer) override { timer_ = std::move(timer); }  // every step takes a microsecond
 
+  // Calls since the device was made.
+  struct Calls {
+    int writes = 0, copies = 0, runs = 0, records = 0, replays = 0, reads = 0, waits = 0;
+    size_t read_bytes = 0;
+    friend bool operator==(const Calls&, const Calls&) = default;
+  };
+  const Calls& calls() const { return calls_; }
   int n_allocations() const { return n_allocations_; }
   int n_steps() const { return n_steps_; }
   size_t used_bytes() const { return used_bytes_; }
@@ -42,14 +52,17 @@ class HostDevice final : public device::Device {
  private:
   void check_range(device::Address address, size_t n_bytes) const;
   void check_alive() const;
+  void execute_step(const device::Step& step);
 
   Options options_;
   device::Facts facts_;
   std::map<uint64_t, size_t> blocks_;  // address to bytes
-  std::vector<std::unique_ptr<std::byte[]>> pinned_;
+  std::list<std::vector<std::byte>> pinned_;
   size_t used_bytes_ = 0;
+  Calls calls_;
   int n_allocations_ = 0, n_steps_ = 0;
   bool failed_ = false;
+  Timer timer_;
 };
 
 }  // namespace kvik::testing_support

@@ -48,6 +48,7 @@ float operand(const float* x, Spread spread, int64_t i, int64_t size) {
 }  // namespace
 
 void execute(const Begin& step) {
+  std::memcpy(at(step.to), at(step.from), static_cast<size_t>(step.n_bytes));
   for (int32_t i = 0; i < *at<int32_t>(step.n_patches); ++i) {
     const Patch& patch = at<Patch>(step.patches)[i];
     *at<uint64_t>(patch.at) = patch.value;
@@ -189,7 +190,5 @@ void execute(const Choose& step) {
 }
 
 void execute(const CopyBytes& step) { std::memmove(at(step.to), at(step.from), static_cast<size_t>(step.n_bytes)); }
-void execute(const WriteBytes& step) { std::memcpy(at(step.to), step.from, static_cast<size_t>(step.n_bytes)); }
-void execute(const ReadBytes& step) { std::memcpy(step.to, at(step.from), static_cast<size_t>(step.n_bytes)); }
 
 }  // namespace kvik::testing_support

@@ -53,8 +53,6 @@ void execute(const device::Register& step);
 void execute(const device::GatherRows& step);
 void execute(const device::Choose& step);
 void execute(const device::CopyBytes& step);
-void execute(const device::WriteBytes& step);
-void execute(const device::ReadBytes& step);
 
 // f32 as f16 with a power of two, in one plane or two, each of `padded` elements. Returns what undoes the power.
 float to_half(const float* x, int64_t n, int planes, int64_t padded, uint16_t* out);

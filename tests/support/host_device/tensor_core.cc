@@ -11,14 +11,14 @@ namespace {
 constexpr int kProducts = 16, kSmallest = -126;
 
 struct Parts {
-  int64_t mantissa;  // with 10 fractional bits
+  int mantissa;  // with 10 fractional bits
   int exponent;
 };
 
 Parts parts_of(uint16_t half) {
-  const int exponent = half >> 10 & 31;
-  const int64_t mantissa = (half & 1023) | (exponent != 0 ? 1024 : 0);
-  return {(half & 0x8000) != 0 ? -mantissa : mantissa, (exponent != 0 ? exponent : 1) - 15};
+  const int exponent = half >> 10 & 31, hidden = exponent != 0, sign = half >> 15;
+  const int mantissa = (half & 1023) | (hidden << 10);
+  return {(mantissa ^ -sign) + sign, exponent + 1 - hidden - 15};
 }
 
 bool is_special(uint16_t half) { return (half & 0x7c00) == 0x7c00; }
@@ -48,8 +48,7 @@ float tensor_core_sum(const uint16_t* a, const uint16_t* b, float sum) {
   for (int i = 0; i < kProducts; ++i) special = special || is_special(a[i]) || is_special(b[i]);
   if (special) return special_sum(a, b, sum);
 
-  int64_t products[kProducts];
-  int exponents[kProducts];
+  int products[kProducts], exponents[kProducts];
   const auto bits = std::bit_cast<uint32_t>(sum);
   const int biased = static_cast<int>(bits >> 23 & 255);
   const int64_t mantissa = (bits & 0x7fffff) | (biased != 0 ? 0x800000 : 0);
@@ -63,7 +62,7 @@ float tensor_core_sum(const uint16_t* a, const uint16_t* b, float sum) {
   }
   int64_t total = 0;
   for (int i = 0; i < kProducts; ++i) {
-    const int64_t v = shifted(std::abs(products[i]) << 5, largest - exponents[i]);
+    const int v = largest - exponents[i] > 30 ? 0 : (std::abs(products[i]) << 5) >> (largest - exponents[i]);
     total += products[i] < 0 ? -v : v;
   }
   const int64_t v = shifted(mantissa << 2, largest - exponent);
