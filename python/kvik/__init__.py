@@ -33,6 +33,7 @@ from .model import Model
 from .pipelines import pipeline
 from .serving import Server, serve
 from .session import Session, TreeLogits
+from .task import Task
 from .text import ChatTemplate, Constraint, Detokenizer, Tokenizer
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "Server",
     "Session",
     "Stream",
+    "Task",
     "TimedText",
     "TokenLogprob",
     "Tokenizer",

@@ -30,9 +30,19 @@ def _speed(result: dict[str, Any]) -> str:
     return f"{result['tokens_per_s']:>10.1f} tokens/s" if result.get("tokens_per_s") else f"{result['p50_ms']:>10.4f} ms"
 
 
-def bench(model: Path, *flags: str) -> Bench:
-    """Runs `kvik bench` with these flags, as a program of its own."""
+def bench(model: Path, *flags: str, **options: Any) -> Bench:
+    """Runs `kvik bench` as a program of its own, with flags, or with keyword options of the same names: weights="q8", batch=[1, 4], uncached=True."""
     with tempfile.TemporaryDirectory() as folder:
         plot = pathlib.Path(folder) / "plot.svg"
-        fields = command.run_json("bench", os.fspath(model), "--plot", str(plot), *flags)
+        fields = command.run_json("bench", os.fspath(model), "--plot", str(plot), *flags, *_flags_of(options))
         return Bench(fields, plot.read_text())
+
+
+def _flags_of(options: dict[str, Any]) -> list[str]:
+    flags = []
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
+        values = [] if value is True else value if isinstance(value, (list, tuple)) else [value]
+        flags += ["--" + name.replace("_", "-"), *map(str, values)]
+    return flags

@@ -28,9 +28,10 @@ def main() -> None:
 
 
 def run_json(*arguments: str) -> Any:
-    """Standard output of `kvik … --json`; messages and progress go to standard error."""
-    done = subprocess.run([str(path()), *arguments, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """Standard output of `kvik … --json`; if the program fails, the Error has its message."""
+    done = subprocess.run([str(path()), *arguments, "--json"], capture_output=True, text=True)
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
-        raise Error(lines[-1].removeprefix("kvik: ") if lines else f"kvik {arguments[0]} ended with status {done.returncode}", "io")
+        sentence = lines[-1].removeprefix("kvik: ") if lines else f"kvik {arguments[0]} ended with status {done.returncode}"
+        raise Error(sentence, "bad_argument" if done.returncode == 2 else "io")
     return json.loads(done.stdout)

@@ -1,62 +1,28 @@
-"""Continuous batching: many generations at once, each with the tokens it would have alone."""
+"""Continuous batching: many requests at once, each with the result it would have alone."""
 from __future__ import annotations
 
 import asyncio
 import atexit
-import itertools
+import os
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterator, Sequence, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _kvik
+from ._readers import Readers
 from .errors import Error
 from .ids import TokenIds
+from .inputs import Audio, Sources, Texts, recording_of, sources_of, texts_of
+from .task import FULL_QUEUE_S, Task
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .model import Model
-    from .options import EngineOptions, GenerateOptions
-
-_FULL_QUEUE_S = 0.005  # between two attempts
-
-
-class _Readers:
-    """Wakes the tasks of one event loop whose streams have news."""
-
-    _of_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Readers] = weakref.WeakKeyDictionary()
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.mailbox = _kvik.Mailbox()
-        self._events: dict[int, asyncio.Event] = {}
-        self._numbers = itertools.count()
-        loop.add_reader(self.mailbox.descriptor(), self._deliver)
-
-    @classmethod
-    def running(cls) -> _Readers:
-        loop = asyncio.get_running_loop()
-        readers = cls._of_loops.get(loop)
-        if readers is None:
-            readers = cls._of_loops[loop] = cls(loop)
-        return readers
-
-    def add(self, stream: _kvik.Stream) -> tuple[int, asyncio.Event]:
-        number, event = next(self._numbers), asyncio.Event()
-        self._events[number] = event
-        stream.send_news_to(self.mailbox, number)
-        return number, event
-
-    def remove(self, number: int) -> None:
-        self._events.pop(number, None)
-
-    def _deliver(self) -> None:
-        for number in self.mailbox.take():
-            event = self._events.get(number)
-            if event is not None:
-                event.set()
+    from .options import EmbedOptions, EngineOptions, GenerateOptions, TranscribeOptions, TranslateOptions
 
 
 class Stream:
@@ -67,6 +33,7 @@ class Stream:
         self._engine = engine  # lives as long as its streams
         self.tokens: list[_kvik.GeneratedToken] = []  # read so far; with log-probabilities if the option `logprobs` is given
         self.finish: str | None = None  # after the end: "stop", "length" or "cancelled"
+        self._has_reader = False  # an asyncio task
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -76,8 +43,8 @@ class Stream:
             text = self._poll()
             if text:
                 return text
-            while self.finish is None and not self._handle.wait(100):
-                pass  # signals are handled here
+            while self.finish is None and not self._handle.wait(100):  # signals are handled here
+                self._engine._check_process()
         raise StopIteration
 
     def text(self) -> str:
@@ -87,8 +54,10 @@ class Stream:
     async def __aiter__(self) -> AsyncIterator[str]:
         if self.finish is not None:
             return
-        readers = _Readers.running()
-        number, event = readers.add(self._handle)
+        self._check_reader()
+        self._engine._check_process()
+        self._has_reader = True
+        event = Readers.running().event_of(self._handle)
         try:
             while self.finish is None:
                 event.clear()
@@ -101,7 +70,7 @@ class Stream:
             self.cancel()
             raise
         finally:
-            readers.remove(number)
+            self._has_reader = False
             self._handle.send_news_to(None, 0)
 
     def cancel(self) -> None:
@@ -123,6 +92,13 @@ class Stream:
         """Times and counts, after the end."""
         return self._handle.metrics()
 
+    def __repr__(self) -> str:
+        return f"kvik.Stream({len(self.prompt_ids)} prompt tokens, {len(self.ids)} new, finish={self.finish!r})"
+
+    def _check_reader(self) -> None:
+        if self._has_reader:
+            raise Error("another task is reading the generation; read it once, or generate twice", "bad_argument")
+
     def _poll(self) -> str:
         try:
             text, tokens, finish, timed_out = self._handle.poll()
@@ -137,7 +113,7 @@ class Stream:
 
 
 class Engine:
-    """Runs generations of one model on a thread of its own: a new one joins between two steps and leaves when it is done.
+    """Runs requests of one model on a thread of its own: a new one joins between two steps and leaves when it is done.
 
     Asyncio tasks use the engine that every model has; make one of your own to set its limits, to name users or to set timeouts.
     """
@@ -146,13 +122,14 @@ class Engine:
 
     def __init__(self, model: Model, **options: Unpack[EngineOptions]) -> None:
         """
-        max_sequences (int): generations that run together; others wait (64)
-        max_queue (int): generations that wait (1024)
+        max_sequences (int): generations, sources and windows that run together; others wait (64)
+        max_queue (int): requests that wait (1024)
         kv_bytes (int): replaces the memory limit of the model's KV cache; 0: leaves it
-        max_step_ms (float): prompts are computed in smaller chunks while other generations wait longer for their next token (50)
+        max_step_ms (float): prompts, sources and texts are computed in smaller chunks while others wait longer for their next token (50)
         """
         self._model = model
         self._handle = _kvik.Engine(model._handle, **options)
+        self._is_lost = False  # its thread: the process is a fork of the one that made it
         Engine._all.add(self)
 
     def submit(self, prompt: str | TokenIds, *, user: str = "", timeout: float = 0, **options: Unpack[GenerateOptions]) -> Stream:
@@ -160,30 +137,79 @@ class Engine:
 
         Of those that wait, the first one of the `user` who has the fewest running is next. After `timeout` seconds it ends with Error("timeout").
         """
-        return self._submit(self._model._prompt(prompt), self._model._decoding(dict(options)), user, timeout)
+        ids = self._model._prompt(prompt)
+        return self._submit(ids, self._model._decoding(dict(options), np.size(ids)), user, timeout)
 
     async def submit_async(self, prompt: str | TokenIds, *, user: str = "", timeout: float = 0, **options: Unpack[GenerateOptions]) -> Stream:
         """The same from an asyncio task, which waits while the queue is full."""
-        return await self._submit_async(self._model._prompt(prompt), self._model._decoding(dict(options)), user, timeout)
+        ids = self._model._prompt(prompt)
+        return await self._submit_async(ids, self._model._decoding(dict(options), np.size(ids)), user, timeout)
+
+    @overload
+    def translate(
+        self, text: str, *, user: str = "", timeout: float = 0, **options: Unpack[TranslateOptions]
+    ) -> Task[_kvik.Translation]: ...
+
+    @overload
+    def translate(
+        self, text: Sequence[Any] | npt.NDArray[Any], *, user: str = "", timeout: float = 0, **options: Unpack[TranslateOptions]
+    ) -> Task[list[_kvik.Translation]]: ...
+
+    def translate(
+        self, text: Sources, *, user: str = "", timeout: float = 0, **options: Unpack[TranslateOptions]
+    ) -> Task[_kvik.Translation] | Task[list[_kvik.Translation]]:
+        """`Model.translate` as a task; `user` and `timeout` as in `submit`. Sources run beside each other, `batch` of them at most."""
+        sources, more = sources_of(text), self._model._decoding(dict(options))
+        return Task(self, lambda left: self._handle.translate(sources, user, left, **more), timeout, _one_or_all(text))
+
+    def transcribe(
+        self, audio: Audio, sample_rate: int = 16000, *, user: str = "", timeout: float = 0, **options: Unpack[TranscribeOptions]
+    ) -> Task[_kvik.Transcription]:
+        """`Model.transcribe` as a task; `user` and `timeout` as in `submit`. A file stays as it is until the task is done."""
+        recording, more = recording_of(audio), self._model._decoding(dict(options))
+        return Task(self, lambda left: self._handle.transcribe(recording, sample_rate, user, left, **more), timeout)
+
+    def embed(
+        self, texts: Texts, *, user: str = "", timeout: float = 0, **options: Unpack[EmbedOptions]
+    ) -> Task[npt.NDArray[np.float32]]:
+        """`Model.embed` as a task; `user` and `timeout` as in `submit`."""
+        given = texts_of(texts)
+        return Task(self, lambda left: self._handle.embed(given, user, left, **options), timeout, _one_or_all(texts))
+
+    def score(self, text: str | TokenIds, *, window: int = 0, user: str = "", timeout: float = 0) -> Task[_kvik.Score]:
+        """`Model.score` as a task; `user` and `timeout` as in `submit`."""
+        ids = self._model._prompt(text)
+        return Task(self, lambda left: self._handle.score(ids, user, left, window=window), timeout)
+
+    def _check_process(self) -> None:
+        if self._is_lost:
+            raise Error("the engine was made before the process forked, and its thread is in the other process; make an engine in this one", "bad_argument")
 
     def _submit(self, ids: TokenIds, options: dict[str, Any], user: str = "", timeout: float = 0) -> Stream:
+        self._check_process()
         while (handle := self._handle.submit(ids, user, timeout, **options)) is None:
-            time.sleep(_FULL_QUEUE_S)
+            while self._handle.is_full():
+                time.sleep(FULL_QUEUE_S)
         return Stream(handle, self)
 
     async def _submit_async(self, ids: TokenIds, options: dict[str, Any], user: str = "", timeout: float = 0) -> Stream:
+        self._check_process()
         while (handle := self._handle.submit(ids, user, timeout, **options)) is None:
-            await asyncio.sleep(_FULL_QUEUE_S)
+            while self._handle.is_full():
+                await asyncio.sleep(FULL_QUEUE_S)
         return Stream(handle, self)
 
     @property
     def load(self) -> dict[str, int]:
-        """How many generations are running, are waiting, and were preempted so far."""
+        """How many generations, sources and windows are running, how many requests are waiting, and how many were preempted so far."""
         return dict(zip(("running", "waiting", "preempted"), self._handle.load()))
 
     def close(self) -> None:
         """Cancels what runs and ends the thread."""
         self._handle.close()
+
+    def __repr__(self) -> str:
+        return f"kvik.Engine({self._model!r})"
 
     def __enter__(self) -> Engine:
         return self
@@ -192,8 +218,22 @@ class Engine:
         self.close()
 
 
+# A text has one result, a list has a list.
+def _one_or_all(given: object) -> Callable[[Any], Any]:
+    return (lambda results: results[0]) if isinstance(given, str) else (lambda results: results)
+
+
 @atexit.register
 def _close_all() -> None:
     for engine in list(Engine._all):
         engine.close()
     _kvik.shut_down()
+
+
+def _abandon_all() -> None:
+    for engine in list(Engine._all):
+        engine._is_lost = True
+        engine._handle.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)

@@ -16,6 +16,7 @@ class Code(str, enum.Enum):
     CONTEXT_FULL = "context_full"  # a session has no room for so many tokens; nothing was appended
     NO_MEMORY = "no_memory"  # the memory of the KV cache (kv_bytes) is in use; nothing was appended
     TIMEOUT = "timeout"  # the timeout of a request ended it
+    CANCELLED = "cancelled"  # a task was cancelled, by its caller or because its engine was closed
 
 
 class Error(RuntimeError):

@@ -122,6 +122,7 @@ class Generation:
             return
         if self._stream is None:
             self._stream = await self._model._engine()._submit_async(self._prompt_ids, self._options)
+        self._stream._check_reader()
         try:
             async for piece in self._stream:
                 yield piece

@@ -1,11 +1,12 @@
 """A loaded model."""
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Sequence, overload
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Sequence, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,11 @@ from .engine import Engine
 from .errors import Error
 from .generation import Generation
 from .ids import Message, Path, Progress, TokenIds
+from .inputs import Audio, Sources, Texts, recording_of, sources_of, texts_of
 from .inspection import Inspection, inspect
 from .options import describe_sampling
 from .session import Session
+from .task import Result, Task
 from .text import ChatTemplate, Constraint
 
 if TYPE_CHECKING:
@@ -68,7 +71,7 @@ class Model:
         self._handle = _kvik.Model(self.name, **load_options(options))
         self._lock = threading.Lock()
         self._own_engine: Engine | None = None
-        self._config: dict[str, Any] | None = None
+        self._files: dict[str, dict[str, Any]] = {}  # of its folder, as far as they were read
 
     # ---- generating
 
@@ -80,17 +83,18 @@ class Model:
         With a session, leading tokens of the prompt that it holds already are not computed again, and it holds the answer afterwards.
         Options that are not given come from the model's generation_config.json; without one, decoding is greedy:
 
-          max_tokens or max_new_tokens (int): new tokens
+          max_tokens or max_new_tokens (int): new tokens; or max_length (int): the prompt's tokens too
           do_sample (bool): False: greedy, whatever the files say; True: with the files' temperature, else 1
           beams or num_beams (int), length_penalty (float), early_stopping (bool or "never"): beam search; the text comes as one piece
           stop or stop_strings (str or list): texts that end the answer and are not part of it
-          stop_ids (list of int), ignore_eos (bool): end tokens
+          stop_ids (list of int): more end tokens; eos_token_id (int or list of int): instead of the model's; ignore_eos (bool): without the model's
           json_schema (dict or str), regex (str), grammar (str) or constraint (Constraint): what the text must match
-          speculate ("lookup"), draft (Model): propose tokens; the output is the same
+          speculate ("lookup"), draft or assistant_model (Model): propose tokens; the output is the same
           logprobs (int): log-probabilities, in `Generation.tokens`
           use_cache (bool): False recomputes everything at every step, for comparison
         """
-        return Generation(self, self._prompt(prompt), session, progress, self._decoding(dict(options)))
+        ids = self._prompt(prompt)
+        return Generation(self, ids, session, progress, self._decoding(dict(options), np.size(ids)))
 
     def chat(
         self,
@@ -107,7 +111,8 @@ class Model:
         With a session, only what is new since the last turn is computed.
         """
         text = self.apply_chat_template(messages, tools=tools, **(template or {}))
-        return Generation(self, self.tokenize(text, add_special=False), session, progress, self._decoding(dict(options)))
+        ids = self.tokenize(text, add_special=False)
+        return Generation(self, ids, session, progress, self._decoding(dict(options), len(ids)))
 
     def session(self) -> Session:
         """A new context."""
@@ -141,64 +146,73 @@ class Model:
     ) -> list[_kvik.Translation]: ...
 
     def translate(
-        self, text: str | Sequence[Any] | npt.NDArray[Any], *, progress: Progress = None, **options: Unpack[TranslateOptions]
+        self, text: Sources, *, progress: Progress = None, **options: Unpack[TranslateOptions]
     ) -> _kvik.Translation | list[_kvik.Translation]:
         """Encoder-decoder models: the translation of a text, or a list of them for a list of texts, of lists of token ids or of features.
 
         Options as in `generate`, and: language, source_language (str), num_return_sequences, decoder_start_token_id, batch (int), truncate (bool).
         """
-        more = self._decoding(dict(options))
+        sources, more = sources_of(text), self._decoding(dict(options))
         with reporting(progress, "translate", "source") as report:
-            if isinstance(text, str):
-                return self._handle.translate([text], report, **more)[0]
-            sources = list(text)
-            if all(isinstance(source, str) for source in sources):
-                return self._handle.translate(sources, report, **more)
-            if any(_is_float_array(source) for source in sources):
-                return self._handle.translate_features([np.ascontiguousarray(source, np.float32) for source in sources], report, **more)
-            return self._handle.translate_ids(sources, report, **more)
+            results = self._handle.translate(sources, report, **more)
+        return results[0] if isinstance(text, str) else results
 
     def transcribe(
-        self,
-        audio: Path | npt.NDArray[Any] | Sequence[float] | Sequence[npt.NDArray[Any]],
-        sample_rate: int = 16000,
-        *,
-        progress: Progress = None,
-        **options: Unpack[TranscribeOptions],
+        self, audio: Audio, sample_rate: int = 16000, *, progress: Progress = None, **options: Unpack[TranscribeOptions]
     ) -> _kvik.Transcription:
         """Speech models: the text of a WAVE file, of samples (one channel, full scale 1, any length and rate) or of windows of features.
 
         Options as in `generate`, and: language (str), task ("transcribe" or "translate"), timestamps (bool), batch (int).
         """
-        more = self._decoding(dict(options))
+        recording, more = recording_of(audio), self._decoding(dict(options))
         with reporting(progress, "transcribe", "window") as report:
-            if isinstance(audio, (str, os.PathLike)):
-                return self._handle.transcribe_file(audio, report, **more)
-            if isinstance(audio, (list, tuple)) and len(audio) > 0 and all(isinstance(part, np.ndarray) and part.ndim > 1 for part in audio):
-                return self._handle.transcribe_features([np.ascontiguousarray(part, np.float32) for part in audio], report, **more)
-            samples = np.ascontiguousarray(audio, np.float32)
-            if samples.ndim != 1:
-                raise Error(f"samples of shape {samples.shape}; expected one channel: [n]", "bad_argument")
-            return self._handle.transcribe(samples, sample_rate, report, **more)
+            return self._handle.transcribe(recording, sample_rate, report, **more)
 
-    def embed(self, texts: str | Sequence[Any], *, progress: Progress = None, **options: Unpack[EmbedOptions]) -> npt.NDArray[np.float32]:
+    def embed(self, texts: Texts, *, progress: Progress = None, **options: Unpack[EmbedOptions]) -> npt.NDArray[np.float32]:
         """The vector of a text: [dimensions]; or of a list of texts or of lists of token ids: [texts, dimensions].
 
         pooling, normalize, prompt (or prompt_name), dimensions, truncate: as the flags of `kvik embed`; by default as the model's folder says.
         """
         with reporting(progress, "embed", "text") as report:
-            if isinstance(texts, str):
-                vector: npt.NDArray[np.float32] = self._handle.embed([texts], report, **options)[0]
-                return vector
-            if all(isinstance(text, str) for text in texts):
-                return self._handle.embed(list(texts), report, **options)
-            return self._handle.embed_ids(texts, report, **options)
+            vectors = self._handle.embed(texts_of(texts), report, **options)
+        if not isinstance(texts, str):
+            return vectors
+        vector: npt.NDArray[np.float32] = vectors[0]
+        return vector
 
     def hidden_states(self, texts: str | Sequence[Any]) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
         """What `embed` pools: [tokens, size] of a text, or a list of them for a list of texts or of lists of token ids. Views without a copy."""
         if isinstance(texts, str):
             return self._handle.hidden_states([self.tokenize(texts)])[0]
         return self._handle.hidden_states([self.tokenize(text) if isinstance(text, str) else text for text in texts])
+
+    # ---- the same in asyncio tasks: the model's engine computes, for all of them
+
+    async def score_async(self, text: str | TokenIds, *, window: int = 0) -> _kvik.Score:
+        """`score` for an asyncio task: tasks share runs of the model, and the event loop goes on."""
+        return await _submitted(lambda: self._engine().score(text, window=window))
+
+    @overload
+    async def translate_async(self, text: str, **options: Unpack[TranslateOptions]) -> _kvik.Translation: ...
+
+    @overload
+    async def translate_async(self, text: Sequence[Any] | npt.NDArray[Any], **options: Unpack[TranslateOptions]) -> list[_kvik.Translation]: ...
+
+    async def translate_async(self, text: Sources, **options: Unpack[TranslateOptions]) -> _kvik.Translation | list[_kvik.Translation]:
+        """`translate` for an asyncio task."""
+        submit: Callable[[], Task[Any]] = lambda: self._engine().translate(text, **options)
+        result: _kvik.Translation | list[_kvik.Translation] = await _submitted(submit)
+        return result
+
+    async def transcribe_async(self, audio: Audio, sample_rate: int = 16000, **options: Unpack[TranscribeOptions]) -> _kvik.Transcription:
+        """`transcribe` for an asyncio task."""
+        return await _submitted(lambda: self._engine().transcribe(audio, sample_rate, **options))
+
+    async def embed_async(self, texts: Texts, **options: Unpack[EmbedOptions]) -> npt.NDArray[np.float32]:
+        """`embed` for an asyncio task."""
+        return await _submitted(lambda: self._engine().embed(texts, **options))
+
+    # ---- what it is
 
     def verify(
         self, ids: TokenIds | None = None, *, compare: bool = True, tolerance: float = 0.0, progress: Progress = None
@@ -280,10 +294,12 @@ class Model:
 
     @property
     def has_tokenizer(self) -> bool:
+        """Whether texts can be passed, and not only token ids."""
         return self._handle.has_tokenizer()
 
     @property
     def has_chat_template(self) -> bool:
+        """Whether `chat` works."""
         return self._handle.has_chat_template()
 
     @property
@@ -293,6 +309,7 @@ class Model:
 
     @property
     def can_embed(self) -> bool:
+        """Whether `embed` and `hidden_states` work."""
         return self._handle.can_embed()
 
     @property
@@ -317,6 +334,9 @@ class Model:
     def __repr__(self) -> str:
         return f"kvik.Model({self.name!r}, {self.backend} on {self.device}, {self.weights_bytes / 1e6:.1f} MB)"
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a kvik.Model cannot be pickled or copied; threads can share it, and another process loads it by its name")
+
     # ---- for the other classes
 
     def _prompt(self, prompt: str | TokenIds) -> TokenIds:
@@ -326,13 +346,20 @@ class Model:
             raise TypeError("a prompt must be a str or token ids, not None")
         return prompt
 
-    # Options of Hugging Face that stand for others, and Python objects that stand for handles.
-    def _decoding(self, options: dict[str, Any]) -> dict[str, Any]:
+    # Options of Hugging Face that stand for others, and Python objects that stand for handles. `max_length` counts `n_before` tokens.
+    def _decoding(self, options: dict[str, Any], n_before: int = 1) -> dict[str, Any]:
+        options.pop("pad_token_id", None)  # nothing is padded
+        _replace_end_tokens(options)
+        _limit_length(options, n_before)
         do_sample = options.pop("do_sample", None)
         if do_sample is not None and options.get("temperature") is None:
-            options["temperature"] = self._file_temperature() if do_sample else 0.0
+            options["temperature"] = float(self._file_options().get("temperature") or 1.0) if do_sample else 0.0
         elif do_sample is False:
             options["temperature"] = 0.0
+        if (assistant := options.pop("assistant_model", None)) is not None:
+            if options.get("draft") is not None:
+                raise TypeError("generate() got both 'draft' and 'assistant_model', which are names of the same option")
+            options["draft"] = assistant
         constraints = {name: options.pop(name, None) for name in ("constraint", "json_schema", "regex", "grammar")}
         given = {name: value for name, value in constraints.items() if value is not None}
         if len(given) > 1:
@@ -344,27 +371,49 @@ class Model:
             options["draft"] = _handle_of("draft", options["draft"], Model)
         return options
 
-    def _file_temperature(self) -> float:
-        if self._config is None:
-            file = _kvik.folder_of(self.name) / "generation_config.json"
-            self._config = json.loads(file.read_text()) if file.is_file() else {}
-        return float(self._config.get("temperature") or 1.0)
+    def _file_options(self, name: str = "generation_config.json") -> dict[str, Any]:
+        if name not in self._files:
+            file = _kvik.folder_of(self.name) / name
+            self._files[name] = json.loads(file.read_text()) if file.is_file() else {}
+        return self._files[name]
 
     def _engine(self) -> Engine:
         with self._lock:
-            if self._own_engine is None:
+            if self._own_engine is None or self._own_engine._is_lost:
                 self._own_engine = Engine(self)
             return self._own_engine
+
+
+# Reading and tokenizing what was given takes time too: another thread does it.
+async def _submitted(submit: Callable[[], Task[Result]]) -> Result:
+    return await (await asyncio.to_thread(submit))
+
+
+# eos_token_id replaces the model's end tokens; stop_ids adds to them.
+def _replace_end_tokens(options: dict[str, Any]) -> None:
+    ids = options.pop("eos_token_id", None)
+    if ids is not None:
+        added = options.get("stop_ids")
+        options["stop_ids"] = np.concatenate([np.atleast_1d(each) for each in (ids, added) if each is not None])
+        options["ignore_eos"] = True
+
+
+# As in Hugging Face, max_new_tokens decides if both are given.
+def _limit_length(options: dict[str, Any], n_before: int) -> None:
+    max_length = options.pop("max_length", None)
+    if max_length is None or options.get("max_tokens") is not None or options.get("max_new_tokens") is not None:
+        return
+    if not isinstance(max_length, (int, np.integer)):
+        raise TypeError(f"max_length is {max_length!r}; expected an int")
+    if max_length <= n_before:
+        raise Error(f"max_length is {max_length}, and {n_before} tokens come before the first new one; set max_new_tokens", "bad_argument")
+    options["max_tokens"] = int(max_length) - n_before
 
 
 def _handle_of(name: str, value: Any, kind: type[Any]) -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"{name} is {value!r}; expected a kvik.{kind.__name__}")
     return value._handle
-
-
-def _is_float_array(source: object) -> bool:
-    return isinstance(source, np.ndarray) and source.dtype.kind == "f"
 
 
 if Model.generate.__doc__:

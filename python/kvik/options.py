@@ -38,6 +38,7 @@ class DecodingOptions(SamplingOptions, total=False):
 
     max_tokens: int | None
     max_new_tokens: int | None  # the same
+    max_length: int | None  # the prompt's tokens too
     do_sample: bool | None  # False: greedy, whatever the model's files say
     beams: int | None
     num_beams: int | None  # the same
@@ -45,14 +46,17 @@ class DecodingOptions(SamplingOptions, total=False):
     early_stopping: Union[bool, Literal["never"], None]
     stop: Union[str, Sequence[str], None]  # texts that end the answer and are not part of it
     stop_strings: Union[str, Sequence[str], None]  # the same
-    stop_ids: TokenIds | None
+    stop_ids: TokenIds | None  # in addition to the model's own end tokens
+    eos_token_id: TokenIds | None  # instead of the model's own end tokens
     ignore_eos: bool
+    pad_token_id: int | None  # without effect: nothing is padded
 
 
 class GenerateOptions(DecodingOptions, total=False):
     logprobs: int | None  # so many of the likeliest tokens with every token; 0: its own logprob alone
     speculate: Literal["off", "lookup"]
     draft: Model | None  # a smaller model with the same vocabulary that proposes tokens
+    assistant_model: Model | None  # the same
     use_cache: bool
     constraint: Constraint | None  # what the text must match
     json_schema: Union[str, Mapping[str, Any], None]  # the same, as a JSON schema …
@@ -97,13 +101,15 @@ class EmbedOptions(TypedDict, total=False):
 
 
 class EngineOptions(TypedDict, total=False):
-    max_sequences: int  # generations that run together; others wait
-    max_queue: int  # generations that wait
+    max_sequences: int  # generations, sources and windows that run together; others wait
+    max_queue: int  # requests that wait
     kv_bytes: int  # replaces the model's; 0: leaves it
     max_step_ms: float
 
 
-class ServeOptions(TypedDict, total=False):
+class ServeOptions(LoadOptions, total=False):
+    """Of the server, and of the models that it loads."""
+
     host: str
     port: int  # 0: a free one
     api_key: str

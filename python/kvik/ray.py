@@ -122,6 +122,7 @@ def app(args: dict[str, Any]) -> serve.Application:
 
     model: name or folder; several are separated by commas
     min_replicas (1), max_replicas (1): replicas; more are started while each has more than target_requests (16) at a time
+    upscale_delay_s (30), downscale_delay_s (600): how long that must be so before Ray starts or stops replicas
     max_requests (64): that a replica runs at a time; others wait
     num_cpus (1): processors of a replica; also the number of its threads
     max_ongoing_ingress (1000): requests that the ingress handles at a time
@@ -131,13 +132,20 @@ def app(args: dict[str, Any]) -> serve.Application:
     models = [name.strip() for name in str(args.pop("model")).split(",")]
     n_min, n_max = int(args.pop("min_replicas", 1)), int(args.pop("max_replicas", 1))
     target, most = float(args.pop("target_requests", 16)), int(args.pop("max_requests", 64))
+    up, down = float(args.pop("upscale_delay_s", 30)), float(args.pop("downscale_delay_s", 600))
     num_cpus = float(args.pop("num_cpus", 1))
     ongoing = int(args.pop("max_ongoing_ingress", 1000))
     load = {"threads": max(int(num_cpus), 1), **args}
     replicas = serve.deployment(
         Replica,
         name="KvikReplica",
-        autoscaling_config=AutoscalingConfig(min_replicas=n_min, max_replicas=max(n_max, n_min), target_ongoing_requests=target),
+        autoscaling_config=AutoscalingConfig(
+            min_replicas=n_min,
+            max_replicas=max(n_max, n_min),
+            target_ongoing_requests=target,
+            upscale_delay_s=up,
+            downscale_delay_s=down,
+        ),
         max_ongoing_requests=most,
         ray_actor_options={"num_cpus": num_cpus},
         request_router_config=RequestRouterConfig(request_router_class="kvik.ray:PrefixRouter"),

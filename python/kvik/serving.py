@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from . import _kvik
 from .ids import Path
 from .model import load_options
+from .options import LoadOptions, ServeOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from .options import LoadOptions, ServeOptions
 
 
 class Server:
@@ -57,10 +56,12 @@ class Server:
 def serve(*models: Path, load: LoadOptions | None = None, **options: Unpack[ServeOptions]) -> Server:
     """Serves models to OpenAI's and Ollama's clients, in threads of this process, and returns at once; `.wait()` blocks.
 
-    >>> server = kvik.serve("fable", port=0)
+    >>> server = kvik.serve("fable", port=0, weights="q8")
     >>> server.url
 
     Options as those of `kvik serve`: host, port (8080; 0: a free one), api_key, insecure, cors, max_sequences, queue, memory_bytes, idle_unload,
-    timeout, grace, max_connections, max_tokens, max_body_bytes. `load`: options of `Model`.
+    timeout, grace, max_connections, max_tokens, max_body_bytes, and the options of `Model`, which may also come as a dict `load`.
     """
-    return Server([os.fspath(model) for model in models], dict(options), load or {})
+    of_server: dict[str, Any] = dict(options)
+    of_models: Any = {name: of_server.pop(name) for name in LoadOptions.__annotations__ if name in of_server}
+    return Server([os.fspath(model) for model in models], of_server, {**(load or {}), **of_models})

@@ -1,7 +1,7 @@
 """One context of a model."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,9 @@ class TreeLogits:
 
     def __getitem__(self, node: int) -> npt.NDArray[np.float32]:
         return self._rows[node]
+
+    def __repr__(self) -> str:
+        return f"kvik.TreeLogits({len(self)} nodes)"
 
 
 class Session:
@@ -87,7 +90,8 @@ class Session:
         if isinstance(prompt, str):
             prompt = self._model.tokenize(prompt, add_special=len(held) == 0)
         new = np.atleast_1d(np.asarray(prompt, dtype=np.int32 if np.size(prompt) == 0 else None))
-        return Generation(self._model, np.concatenate([held, new]) if len(new) else held, self, progress, self._model._decoding(dict(options)))
+        ids = np.concatenate([held, new]) if len(new) else held
+        return Generation(self._model, ids, self, progress, self._model._decoding(dict(options), len(ids)))
 
     def fork(self) -> Session:
         """A second session with the same past; takes microseconds and shares memory."""
@@ -133,3 +137,6 @@ class Session:
 
     def __repr__(self) -> str:
         return f"kvik.Session({self.length} tokens of {self._model.name!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a kvik.Session cannot be pickled or copied; use fork, or save and Model.load_session")

@@ -13,7 +13,8 @@ class Tokenizer:
     """A tokenizer without its model: a folder with tokenizer files is enough."""
 
     def __init__(self, path_or_name: Path) -> None:
-        self._handle = _kvik.Tokenizer.load(os.fspath(path_or_name))
+        self._name = os.fspath(path_or_name)
+        self._handle = _kvik.Tokenizer.load(self._name)
 
     def encode(self, text: str, *, add_special: bool = True, target: bool = False, language: str = "") -> list[int]:
         """Token ids of a text. `target`, `language`: of translation models."""
@@ -29,6 +30,12 @@ class Tokenizer:
 
     def __len__(self) -> int:
         return self._handle.end_id()
+
+    def __repr__(self) -> str:
+        return f"kvik.Tokenizer({self._name!r}, {len(self)} tokens)"
+
+    def __reduce__(self) -> tuple[type[Tokenizer], tuple[str]]:
+        return Tokenizer, (self._name,)
 
 
 class Detokenizer:
@@ -51,6 +58,7 @@ class ChatTemplate:
 
     def __init__(self, path_or_name: Path = "", *, file: Path | None = None) -> None:
         name = os.fspath(path_or_name)
+        self._source = name if file is None else os.fspath(file)
         self._handle = _kvik.ChatTemplate.load(name) if file is None else _kvik.ChatTemplate.from_file(file, name)
 
     def __bool__(self) -> bool:
@@ -65,29 +73,38 @@ class ChatTemplate:
         """The prompt of a conversation; `tools` and other variables go to the template."""
         return self._handle.render(json.dumps({"messages": list(messages), "add_generation_prompt": add_generation_prompt, **variables}))
 
+    def __repr__(self) -> str:
+        return f"kvik.ChatTemplate({self._source!r}{'' if self else ', empty'})"
+
 
 class Constraint:
     """What a generated text must match. Compiled once, for any number of generations of any model."""
 
-    def __init__(self, handle: _kvik.Constraint) -> None:
+    def __init__(self, handle: _kvik.Constraint, kind: str, notation: str = "") -> None:
         self._handle = handle
+        self._kind = kind
+        self._notation = notation
 
     @staticmethod
     def json_schema(schema: str | Mapping[str, Any]) -> Constraint:
         """JSON that a schema describes."""
-        return Constraint(_kvik.Constraint.json_schema(schema if isinstance(schema, str) else json.dumps(schema)))
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        return Constraint(_kvik.Constraint.json_schema(text), "json_schema", text)
 
     @staticmethod
     def json_object() -> Constraint:
         """Any JSON object."""
-        return Constraint(_kvik.Constraint.json_object())
+        return Constraint(_kvik.Constraint.json_object(), "json_object")
 
     @staticmethod
     def regex(pattern: str) -> Constraint:
         """A regular expression in ECMAScript's notation, which the whole text matches."""
-        return Constraint(_kvik.Constraint.regex(pattern))
+        return Constraint(_kvik.Constraint.regex(pattern), "regex", pattern)
 
     @staticmethod
     def grammar(gbnf: str) -> Constraint:
         """A grammar in GBNF, whose rule `root` the whole text matches."""
-        return Constraint(_kvik.Constraint.grammar(gbnf))
+        return Constraint(_kvik.Constraint.grammar(gbnf), "grammar", gbnf)
+
+    def __repr__(self) -> str:
+        return f"kvik.Constraint.{self._kind}({repr(self._notation)[:80] if self._notation else ''})"

@@ -7,10 +7,13 @@
 namespace kvik::python {
 namespace {
 
+[[noreturn]] void refuse_type(const char* expected, nb::handle found) {
+  const nb::str type = nb::str(found.type().attr("__name__"));
+  throw nb::type_error((std::string(expected) + ", not " + type.c_str()).c_str());
+}
+
 [[noreturn]] void refuse_ids(nb::handle found) {
-  const nb::str type = nb::str(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(found.ptr()))).attr("__name__"));
-  throw nb::type_error(
-      (std::string("token ids must be an int, a sequence of ints or a one-dimensional array of integers, not ") + type.c_str()).c_str());
+  refuse_type("token ids must be an int, a sequence of ints or a one-dimensional array of integers", found);
 }
 
 TokenId token_id(long long id) {
@@ -61,6 +64,14 @@ auto array_over(std::vector<T> values) {
 
 }  // namespace
 
+std::string utf8_of(nb::handle text) {
+  if (!PyUnicode_Check(text.ptr())) refuse_type("a text must be a str", text);
+  Py_ssize_t n_bytes = 0;
+  const char* const bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &n_bytes);
+  if (bytes == nullptr) throw nb::python_error();
+  return {bytes, static_cast<size_t>(n_bytes)};
+}
+
 nb::str text_of(std::string_view utf8) {
   PyObject* text = PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "surrogatepass");
   if (text == nullptr) {
@@ -107,5 +118,14 @@ FloatVector array_of(std::shared_ptr<const float[]> values, size_t n) {
 
 FloatVector array_of(std::vector<float> values) { return array_over(std::move(values)); }
 IdVector array_of(std::vector<TokenId> ids) { return array_over(std::move(ids)); }
+
+Matrix matrix_of(const std::vector<Embedding>& embeddings) {
+  auto values = std::make_unique<std::vector<float>>();
+  const size_t width = embeddings.empty() ? 0 : embeddings.front().values.size();
+  values->reserve(width * embeddings.size());
+  for (const Embedding& embedding : embeddings) values->insert(values->end(), embedding.values.begin(), embedding.values.end());
+  float* const first = values->data();
+  return {first, {embeddings.size(), width}, owner_of(std::move(values))};
+}
 
 }  // namespace kvik::python

@@ -1,4 +1,4 @@
-#include "kvik/engine.h"
+#include "engine.h"
 
 #include <cmath>
 #include <nanobind/stl/string.h>
@@ -6,78 +6,34 @@
 
 #include "bindings.h"
 #include "convert.h"
-#include "mailbox.h"
-#include "model.h"
 #include "options.h"
 
 namespace kvik::python {
 namespace {
 
-// Shared with what the engine calls, which needs no GIL then.
-struct MailboxHandle {
-  std::shared_ptr<Mailbox> mailbox = std::make_shared<Mailbox>();
-};
-
-class EngineHandle {
- public:
-  EngineHandle(const ModelHandle& model, const EngineOptions& options)
-      : engine_(Call().run([&] { return std::make_shared<Engine>(model.model(), options); })) {}
-  ~EngineHandle() { close(); }
-
-  // Cancels what runs. Streams can still be read afterwards.
-  void close() { drop(engine_); }
-  const std::shared_ptr<Engine>& engine() const {
-    if (engine_ == nullptr) throw Error(Code::kBadArgument, "the engine was closed");
-    return engine_;
-  }
-
- private:
-  std::shared_ptr<Engine> engine_;
-};
-
-// A generation of an engine.
-class StreamHandle {
- public:
-  StreamHandle(Stream stream, std::shared_ptr<News> news) : stream_(std::move(stream)), news_(std::move(news)) {}
-  StreamHandle(StreamHandle&&) = default;
-  StreamHandle& operator=(StreamHandle&&) = delete;
-  ~StreamHandle() {
-    const ReleasedGil released;
-    stream_.reset();
-    news_.reset();
-  }
-  Stream& stream() { return *stream_; }
-  News& news() { return *news_; }
-
- private:
-  std::optional<Stream> stream_;
-  std::shared_ptr<News> news_;  // shared with what the engine calls
-};
+using StreamHandle = RequestHandle<Stream>;
 
 std::chrono::milliseconds timeout_of(double seconds) {
   if (!(seconds >= 0)) throw Error(Code::kBadArgument, "timeout must be 0 (none) or a positive number of seconds");
   return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(std::min(seconds, 1e9) * 1e3)));
 }
 
-// The queue is bounded: None if it is full.
 nb::object submit(const EngineHandle& self, nb::handle prompt, const std::string& user, double timeout_s, const nb::kwargs& given) {
   const std::vector<TokenId> ids = token_ids(prompt);
   GenerateOptions options = generate_options(given, Call());
   options.cancelled = nullptr;
   options.progress = nullptr;
-  const auto news = std::make_shared<News>();
-  const RequestOptions request{.user = user, .timeout = timeout_of(timeout_s), .on_update = [news] { news->put(); }};
-  const std::shared_ptr<Engine> engine = self.engine();
-  std::optional<Stream> stream = Call().run([&] { return engine->try_submit(ids, options, request); });
-  if (!stream) return nb::none();
-  if (stream->finish()) news->put();  // it ended before it began
-  return nb::cast(StreamHandle(std::move(*stream), news));
+  return submit_request(self, user, timeout_s, [&](Engine& engine, const RequestOptions& request) {
+    std::optional<Stream> stream = engine.try_submit(ids, options, request);
+    if (stream && stream->finish()) request.on_update();  // it ended before it began
+    return stream;
+  });
 }
 
 // (text, tokens, finish or None, timed_out); raises what ended the stream.
 nb::tuple poll(StreamHandle& self) {
   self.news().seen();
-  StreamUpdate update = self.stream().poll();
+  StreamUpdate update = self.request().poll();
   if (update.error) std::rethrow_exception(update.error);
   nb::list tokens;
   for (GeneratedToken& token : update.tokens) tokens.append(nb::cast(std::move(token)));
@@ -87,28 +43,24 @@ nb::tuple poll(StreamHandle& self) {
 
 }  // namespace
 
+RequestOptions request_options(const std::string& user, double timeout_s, const std::shared_ptr<News>& news) {
+  return {.user = user, .timeout = timeout_of(timeout_s), .on_update = [news] { news->put(); }};
+}
+
 void bind_engine(nb::module_& module) {
   nb::class_<MailboxHandle>(module, "Mailbox")
       .def(nb::init<>())
       .def("descriptor", [](const MailboxHandle& self) { return self.mailbox->descriptor(); })
       .def(
-          "take", [](const MailboxHandle& self) { return self.mailbox->take(); }, "The numbers of streams that have news.");
-  nb::class_<StreamHandle>(module, "Stream")
-      .def("poll", poll, nb::sig("def poll(self) -> tuple[str, list[GeneratedToken], str | None, bool]"))
-      .def(
-          "wait", [](StreamHandle& self, int ms) { return Call().run([&] { return self.news().wait(std::chrono::milliseconds(ms)); }); },
-          nb::arg("ms"), "Whether there is news after at most so many milliseconds.")
-      .def(
-          "send_news_to",
-          [](StreamHandle& self, const MailboxHandle* box, int64_t number) {
-            self.news().send_to(box == nullptr ? nullptr : box->mailbox, number);
-          },
-          nb::arg("mailbox").none(), nb::arg("number"))
-      .def("cancel", [](StreamHandle& self) { self.stream().cancel(); })
-      .def("prompt_ids", [](StreamHandle& self) { return array_of(self.stream().prompt_ids()); })
-      .def("ids", [](StreamHandle& self) { return array_of(self.stream().ids()); })
-      .def("metrics", [](StreamHandle& self) { return self.stream().metrics(); });
-  nb::class_<EngineHandle>(module, "Engine")
+          "take", [](const MailboxHandle& self) { return self.mailbox->take(); }, "The numbers of requests that have news.");
+  auto stream = nb::class_<StreamHandle>(module, "Stream");
+  stream.def("poll", poll, nb::sig("def poll(self) -> tuple[str, list[GeneratedToken], str | None, bool]"))
+      .def("prompt_ids", [](StreamHandle& self) { return array_of(self.request().prompt_ids()); })
+      .def("ids", [](StreamHandle& self) { return array_of(self.request().ids()); })
+      .def("metrics", [](StreamHandle& self) { return self.request().metrics(); });
+  bind_news(stream);
+  auto engine = nb::class_<EngineHandle>(module, "Engine");
+  engine
       .def(
           "__init__",
           [](EngineHandle* self, const ModelHandle& model, const nb::kwargs& options) {
@@ -117,7 +69,9 @@ void bind_engine(nb::module_& module) {
           nb::arg("model"), nb::arg("options"))
       .def("submit", submit, nb::arg("ids"), nb::arg("user"), nb::arg("timeout"), nb::arg("options"),
            nb::sig("def submit(self, ids: object, user: str, timeout: float, **options: object) -> Stream | None"))
+      .def("is_full", &EngineHandle::is_full)
       .def("close", &EngineHandle::close)
+      .def("abandon", &EngineHandle::abandon)
       .def(
           "load",
           [](const EngineHandle& self) {
@@ -125,6 +79,7 @@ void bind_engine(nb::module_& module) {
             return nb::make_tuple(load.running, load.waiting, load.preempted);
           },
           nb::sig("def load(self) -> tuple[int, int, int]"));
+  bind_tasks(module, engine);
 }
 
 }  // namespace kvik::python

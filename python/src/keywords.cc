@@ -1,5 +1,7 @@
 #include "keywords.h"
 
+#include <string_view>
+
 #include "kvik/error.h"
 
 namespace kvik::python {
@@ -8,10 +10,27 @@ namespace {
 // Pairs of a dict or of a sequence of pairs.
 nb::object pairs_of(nb::handle value) { return PyDict_Check(value.ptr()) ? nb::steal(PyDict_Items(value.ptr())) : nb::borrow(value); }
 
+// Options of Hugging Face's generate() without a counterpart here, and what to do instead.
+constexpr std::pair<std::string_view, const char*> kInstead[] = {
+    {"streamer", "iterate over the result"},
+    {"num_return_sequences", "call it once per result, each with its own seed, or use kvik.pipeline"},
+    {"return_dict_in_generate", "the result has ids, tokens, finish and metrics"},
+    {"output_scores", "set logprobs, or use Session.logits"},
+    {"output_logits", "use Session.logits"},
+    {"output_hidden_states", "use Model.hidden_states"},
+    {"logits_processor", "use a Session and its logits, or json_schema, regex or grammar"},
+    {"stopping_criteria", "leave the loop over the result"},
+    {"attention_mask", "nothing is padded"},
+    {"max_time", "use Engine.submit with a timeout"},
+    {"prompt_lookup_num_tokens", "set speculate='lookup'"},
+    {"generation_config", "pass its fields as keyword arguments"},
+};
+
 }  // namespace
 
 nb::object Keywords::take(const char* name) {
   const nb::str key(name);
+  known_.append(key);
   if (!left_.contains(key)) return nb::none();
   nb::object value = left_[key];
   nb::del(left_[key]);
@@ -23,9 +42,20 @@ void Keywords::take_sampling(Sampling& sampling) {
     std::visit([&](auto member) { take(std::string(field.name).c_str(), sampling.*member); }, field.member);
 }
 
+void Keywords::know(std::initializer_list<const char*> names) {
+  for (const char* const name : names) known_.append(nb::str(name));
+}
+
 void Keywords::finish() const {
   for (const auto& [name, value] : left_)
-    throw nb::type_error((call_ + "() got an unexpected keyword argument '" + nb::str(name).c_str() + "'").c_str());
+    throw nb::type_error((call_ + "() got an unexpected keyword argument '" + nb::str(name).c_str() + "'" + suggest(name)).c_str());
+}
+
+std::string Keywords::suggest(nb::handle unknown) const {
+  for (const auto& [name, instead] : kInstead)
+    if (name == nb::str(unknown).c_str()) return std::string("; ") + instead;
+  const nb::object close = nb::module_::import_("difflib").attr("get_close_matches")(unknown, known_, 1);
+  return nb::len(close) == 0 ? "" : std::string("; did you mean '") + nb::str(nb::object(close[0])).c_str() + "'?";
 }
 
 void Keywords::read_list(const char* name, nb::handle value, std::vector<TokenId>& target) const {
@@ -73,7 +103,8 @@ void Keywords::read_list(const char* name, nb::handle value, DecayLengthPenalty&
     refuse(name, value, "(start, factor)");
 }
 
-const char* Keywords::one_of(std::initializer_list<const char*> names) const {
+const char* Keywords::one_of(std::initializer_list<const char*> names) {
+  know(names);
   const char* found = *names.begin();
   int n_found = 0;
   for (const char* const name : names) {

@@ -17,7 +17,7 @@
 namespace kvik::python {
 
 // Keyword arguments of one call, taken by name into option structs. None means "not given". Throws TypeError for values of another type
-// and, at finish(), for names that nothing took.
+// and, at finish(), for names that nothing took; the message suggests what was probably meant.
 class Keywords {
  public:
   Keywords(std::string call, const nb::kwargs& given) : call_(std::move(call)), left_(nb::steal<nb::dict>(PyDict_Copy(given.ptr()))) {}
@@ -56,7 +56,8 @@ class Keywords {
     refuse_choice(name, *word, known);
   }
 
-  void take_sampling(Sampling& sampling);  // every line of sampling_fields()
+  void take_sampling(Sampling& sampling);               // every line of sampling_fields()
+  void know(std::initializer_list<const char*> names);  // names that the Python code takes before, for suggestions
   void finish() const;
 
  private:
@@ -85,7 +86,8 @@ class Keywords {
   void read_list(const char* name, nb::handle value, std::vector<std::pair<TokenId, double>>& target) const;
   void read_list(const char* name, nb::handle value, DecayLengthPenalty& target) const;
 
-  const char* one_of(std::initializer_list<const char*> names) const;
+  const char* one_of(std::initializer_list<const char*> names);
+  std::string suggest(nb::handle unknown) const;
   [[noreturn]] void refuse(const char* name, nb::handle value, const char* expected) const;
   template <class T>
   [[noreturn]] void refuse_int(const char* name, nb::handle value, T lowest, T highest) const {
@@ -95,6 +97,7 @@ class Keywords {
 
   std::string call_;
   nb::dict left_;
+  nb::list known_;  // names that the call takes
 };
 
 }  // namespace kvik::python

@@ -10,16 +10,14 @@
 #include "convert.h"
 #include "errors.h"
 #include "generation.h"
+#include "inputs.h"
 #include "kvik/verify.h"
 #include "options.h"
 
 namespace kvik::python {
 namespace {
 
-using Samples = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using FloatArray = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
 using States = nb::ndarray<nb::numpy, const float, nb::ndim<2>>;
-using Matrix = nb::ndarray<nb::numpy, float, nb::ndim<2>>;
 
 std::unique_ptr<GenerationHandle> generate(const ModelHandle& self, nb::handle prompt, const SessionHandle* session, nb::object progress,
                                            const nb::kwargs& options) {
@@ -39,30 +37,6 @@ void step(const ModelHandle& self, const std::vector<const SessionHandle*>& hand
     }
     return self.model().step(sessions, ids);
   }));
-}
-
-Features features_of(const FloatArray& array) {
-  Features features;
-  for (size_t axis = 0; axis < array.ndim(); ++axis) features.shape.push_back(static_cast<int64_t>(array.shape(axis)));
-  features.values.assign(array.data(), array.data() + array.size());
-  return features;
-}
-
-std::vector<Features> features_of(const std::vector<FloatArray>& arrays) {
-  std::vector<Features> all;
-  for (const FloatArray& array : arrays) all.push_back(features_of(array));
-  return all;
-}
-
-// One matrix: [texts, dimensions].
-Matrix matrix_of(const std::vector<Embedding>& embeddings) {
-  auto values = std::make_unique<std::vector<float>>();
-  const size_t width = embeddings.empty() ? 0 : embeddings.front().values.size();
-  values->reserve(width * embeddings.size());
-  for (const Embedding& embedding : embeddings) values->insert(values->end(), embedding.values.begin(), embedding.values.end());
-  float* const first = values->data();
-  const nb::capsule owner(values.release(), [](void* kept) noexcept { delete static_cast<std::vector<float>*>(kept); });
-  return {first, {embeddings.size(), width}, owner};
 }
 
 // [tokens, size] of each text, without a copy.
@@ -91,70 +65,43 @@ void bind_calls(nb::class_<ModelHandle>& type) {
           nb::arg("ids"), nb::arg("progress").none(), nb::arg("options"))
       .def(
           "embed",
-          [](const ModelHandle& self, const std::vector<std::string>& texts, nb::object progress, const nb::kwargs& options) {
-            const Call call(std::move(progress));
-            return matrix_of(call.run([&, embed = embed_options(options, call)] { return self.model().embed(texts, embed); }));
-          },
-          nb::arg("texts"), nb::arg("progress").none(), nb::arg("options"))
-      .def(
-          "embed_ids",
           [](const ModelHandle& self, nb::handle given, nb::object progress, const nb::kwargs& options) {
-            const std::vector<std::vector<TokenId>> texts = token_id_lists(given);
+            const Texts texts = texts_of(given);
             const Call call(std::move(progress));
-            return matrix_of(call.run([&, embed = embed_options(options, call)] { return self.model().embed(texts, embed); }));
+            return matrix_of(call.run([&, embed = embed_options(options, call)] {
+              return std::visit([&](const auto& list) { return self.model().embed(list, embed); }, texts);
+            }));
           },
           nb::arg("texts"), nb::arg("progress").none(), nb::arg("options"))
       .def("hidden_states", hidden_states, nb::arg("texts"));
 }
 
+Transcription transcribe(const Model& model, const Recording& recording, const TranscribeOptions& options) {
+  if (const Samples* const samples = std::get_if<Samples>(&recording)) return model.transcribe(samples->values, samples->rate, options);
+  if (const auto* const file = std::get_if<std::filesystem::path>(&recording)) return model.transcribe(*file, options);
+  return model.transcribe(std::get<std::vector<Features>>(recording), options);
+}
+
 void bind_sources(nb::class_<ModelHandle>& type) {
   type.def(
           "translate",
-          [](const ModelHandle& self, const std::vector<std::string>& texts, nb::object progress, const nb::kwargs& options) {
-            const Call call(std::move(progress));
-            return call.run([&, translate = translate_options(options, call)] { return self.model().translate(texts, translate); });
-          },
-          nb::arg("texts"), nb::arg("progress").none(), nb::arg("options"))
-      .def(
-          "translate_ids",
           [](const ModelHandle& self, nb::handle given, nb::object progress, const nb::kwargs& options) {
-            const std::vector<std::vector<TokenId>> sources = token_id_lists(given);
+            const Sources sources = sources_of(given);
             const Call call(std::move(progress));
-            return call.run([&, translate = translate_options(options, call)] { return self.model().translate(sources, translate); });
-          },
-          nb::arg("sources"), nb::arg("progress").none(), nb::arg("options"))
-      .def(
-          "translate_features",
-          [](const ModelHandle& self, const std::vector<FloatArray>& arrays, nb::object progress, const nb::kwargs& options) {
-            const std::vector<Features> sources = features_of(arrays);
-            const Call call(std::move(progress));
-            return call.run([&, translate = translate_options(options, call)] { return self.model().translate(sources, translate); });
+            return call.run([&, translate = translate_options(options, call)] {
+              return std::visit([&](const auto& list) { return self.model().translate(list, translate); }, sources);
+            });
           },
           nb::arg("sources"), nb::arg("progress").none(), nb::arg("options"))
       .def(
           "transcribe",
-          [](const ModelHandle& self, const Samples& samples, int sample_rate, nb::object progress, const nb::kwargs& options) {
+          [](const ModelHandle& self, nb::handle given, int sample_rate, nb::object progress, const nb::kwargs& options) {
+            const Recording recording = recording_of(given, sample_rate);
             const Call call(std::move(progress));
-            return call.run([&, transcribe = transcribe_options(options, call)] {
-              return self.model().transcribe(std::span(samples.data(), samples.size()), sample_rate, transcribe);
-            });
+            return call.run(
+                [&, given_options = transcribe_options(options, call)] { return transcribe(self.model(), recording, given_options); });
           },
-          nb::arg("samples"), nb::arg("sample_rate"), nb::arg("progress").none(), nb::arg("options"))
-      .def(
-          "transcribe_file",
-          [](const ModelHandle& self, const std::filesystem::path& file, nb::object progress, const nb::kwargs& options) {
-            const Call call(std::move(progress));
-            return call.run([&, transcribe = transcribe_options(options, call)] { return self.model().transcribe(file, transcribe); });
-          },
-          nb::arg("file"), nb::arg("progress").none(), nb::arg("options"))
-      .def(
-          "transcribe_features",
-          [](const ModelHandle& self, const std::vector<FloatArray>& arrays, nb::object progress, const nb::kwargs& options) {
-            const std::vector<Features> windows = features_of(arrays);
-            const Call call(std::move(progress));
-            return call.run([&, transcribe = transcribe_options(options, call)] { return self.model().transcribe(windows, transcribe); });
-          },
-          nb::arg("windows"), nb::arg("progress").none(), nb::arg("options"));
+          nb::arg("audio"), nb::arg("sample_rate"), nb::arg("progress").none(), nb::arg("options"));
 }
 
 template <class Read>
@@ -188,8 +135,8 @@ void bind_facts(nb::class_<ModelHandle>& type) {
 void bind_model_text(nb::class_<ModelHandle>& type) {
   type.def(
           "tokenize",
-          [](const ModelHandle& self, const std::string& text, bool add_special) {
-            return Call().run([&] { return self.model().tokenize(text, add_special); });
+          [](const ModelHandle& self, nb::handle given, bool add_special) {
+            return Call().run([&, text = utf8_of(given)] { return self.model().tokenize(text, add_special); });
           },
           nb::arg("text"), nb::arg("add_special"))
       .def(

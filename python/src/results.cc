@@ -9,7 +9,7 @@
 #include "kvik/kvik.h"
 #include "kvik/verify.h"
 
-// What calls return. The classes are plain data; python/kvik/results.py gives them their names.
+// What calls return. The classes are plain data; python/kvik/__init__.py exports them.
 namespace kvik::python {
 namespace {
 
@@ -103,7 +103,12 @@ void bind_numbers(nb::module_& module) {
       .def_ro("allocated_bytes", &CacheUse::allocated_bytes)
       .def_ro("limit_bytes", &CacheUse::limit_bytes)
       .def_ro("reused_positions", &CacheUse::reused_positions)
-      .def_ro("evicted_positions", &CacheUse::evicted_positions);
+      .def_ro("evicted_positions", &CacheUse::evicted_positions)
+      .def("__repr__", [](const CacheUse& self) {
+        return nb::str("kvik.CacheUse({:.1f} of {:.1f} MB, {:.1f} MB of it known prefixes, {} positions reused)")
+            .format(static_cast<double>(self.used_bytes) / 1e6, static_cast<double>(self.allocated_bytes) / 1e6,
+                    static_cast<double>(self.prefix_bytes) / 1e6, self.reused_positions);
+      });
 }
 
 void bind_laws(nb::module_& module) {

@@ -14,7 +14,7 @@ namespace {
 
 template <class Make>
 auto compiling(const Make& make) {
-  return [=](const std::string& notation) { return Call().run([&] { return make(notation); }); };
+  return [=](nb::handle notation) { return Call().run([&, text = utf8_of(notation)] { return make(text); }); };
 }
 
 }  // namespace
@@ -25,8 +25,8 @@ void bind_text(nb::module_& module) {
           "load", [](const std::string& path) { return Call().run([&] { return Tokenizer::load(path); }); }, nb::arg("path_or_name"))
       .def(
           "encode",
-          [](const Tokenizer& self, const std::string& text, bool add_special, bool target, const std::string& language) {
-            return Call().run([&] { return self.encode(text, {add_special, target, language}); });
+          [](const Tokenizer& self, nb::handle given, bool add_special, bool target, const std::string& language) {
+            return Call().run([&, text = utf8_of(given)] { return self.encode(text, {add_special, target, language}); });
           },
           nb::arg("text"), nb::arg("add_special"), nb::arg("target"), nb::arg("language"))
       .def(

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import threading
 import time
 
 import httpx
@@ -125,3 +126,35 @@ def test_a_lost_replica_disturbs_no_stream_of_the_other(url, model):
         time.sleep(0.5)
     assert [text for text, _, _ in streams(url, 20)] == [model.generate(prompt(i), max_tokens=24, do_sample=False).text() for i in range(20)]
     print(f"{sum(lost for _, _, lost in found)} of {N_STREAMS} streams had begun on the lost replica and ended with an error")
+
+
+def test_replicas_are_added_under_load_and_removed_after_it(url, model):
+    scaling = {"model": "fable", "min_replicas": 1, "max_replicas": 3, "target_requests": 2, "num_cpus": 1, "upscale_delay_s": 1, "downscale_delay_s": 2}
+    serve.run(kvik.ray.app(scaling), name="kvik")
+    wait_for(lambda: len(replicas()) == 1, "one replica without load")
+    done = threading.Event()
+    texts = {}
+
+    def load(i):
+        while not done.is_set():
+            texts[i], ended, lost = stream(client, url, i, n_tokens=100)
+            assert ended and not lost
+
+    with httpx.Client(timeout=300, limits=httpx.Limits(max_connections=None)) as client, concurrent.futures.ThreadPoolExecutor(12) as pool:
+        loads = [pool.submit(load, i) for i in range(12)]
+        try:
+            wait_for(lambda: len(replicas()) == 3, "three replicas under load")
+        finally:
+            done.set()
+        for each in loads:
+            each.result()
+    assert texts == {i: model.generate(prompt(i), max_tokens=100, do_sample=False).text() for i in texts}
+    wait_for(lambda: len(replicas()) == 1, "one replica after it")
+    assert stream(httpx.Client(timeout=60), url, 0)[0] == model.generate(prompt(0), max_tokens=24, do_sample=False).text()
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + 180
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: there are {len(replicas())}"
+        time.sleep(0.5)

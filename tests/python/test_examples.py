@@ -2,6 +2,7 @@
 import importlib.util
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 
@@ -21,13 +22,19 @@ def example(name):
     return module
 
 
-def run(name, *arguments):
-    done = subprocess.run([sys.executable, EXAMPLES / f"{name}.py", *map(str, arguments)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """What a program prints. It runs in this process, which has the package and its kernels already."""
+
+    def run(name, *arguments):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
 
 
-def test_tree_search_finds_the_likeliest_texts(fable):
+def test_tree_search_finds_the_likeliest_texts(fable, run):
     tree_search = example("tree_search")
     found = tree_search.search(fable, "Once upon a time", 2, n_best=5, width=6)
     context = fable.tokenize("Once upon a time")
@@ -46,12 +53,12 @@ def test_tree_search_finds_the_likeliest_texts(fable):
     assert len(run("tree_search", FABLE).splitlines()) == 3
 
 
-def test_a_python_function_decides_among_logits():
+def test_a_python_function_decides_among_logits(run):
     words = run("constrained", FABLE, "The king said to his", "s").removeprefix("The king said to his").split()
     assert words and all(word.lower().startswith("s") for word in words)
 
 
-def test_contrastive_decoding_without_plausibility_is_greedy(fable):
+def test_contrastive_decoding_without_plausibility_is_greedy(fable, run):
     contrastive = example("contrastive")
     ids = fable.tokenize("Once upon a time")
     expected = fable.generate(ids, max_tokens=8)
@@ -61,7 +68,7 @@ def test_contrastive_decoding_without_plausibility_is_greedy(fable):
     assert run("contrastive", FABLE).startswith("Once upon a time")
 
 
-def test_perplexity_of_many_texts_is_that_of_all_their_tokens(fable, tmp_path):
+def test_perplexity_of_many_texts_is_that_of_all_their_tokens(fable, tmp_path, run):
     texts = [f"Once upon a time there was a {word} who lived in a wood." for word in ("king", "fox", "boy", "cat", "hen")]
     scores = [fable.score(text) for text in texts]
     expected = np.exp(-sum(score.sum_logprob for score in scores) / sum(len(score.logprobs) for score in scores))

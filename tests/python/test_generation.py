@@ -2,6 +2,8 @@
 import asyncio
 import gc
 import json
+import subprocess
+import sys
 import threading
 
 import kvik
@@ -103,6 +105,46 @@ def test_a_cancelled_task_frees_its_place_and_disturbs_no_other(fable):
 
 async def _text(generation):
     return await generation
+
+
+def test_two_tasks_that_read_one_generation_are_an_error_and_not_a_deadlock(fable):
+    async def run():
+        generation = fable.generate(PROMPT, max_tokens=30)
+        return await asyncio.gather(_text(generation), _text(generation), return_exceptions=True)
+
+    results = asyncio.run(run())
+    texts, errors = [each for each in results if isinstance(each, str)], [each for each in results if isinstance(each, kvik.Error)]
+    assert texts == [fable.generate(PROMPT, max_tokens=30).text()] and "another task is reading" in str(errors[0])
+
+
+def test_a_forked_process_generates_with_the_models_of_its_parent():
+    """Threads stay in the parent: the model gets an engine of its own in the child, and other engines are an error there and not a deadlock."""
+    program = f"""
+import asyncio, os, signal, kvik
+model = kvik.Model({str(FABLE)!r}, threads=2)
+async def text():
+    return await model.generate({PROMPT!r}, max_tokens=8)
+expected = asyncio.run(text())
+engine = kvik.Engine(model)
+engine.submit({PROMPT!r}, max_tokens=8).text()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(30)
+    assert asyncio.run(text()) == model.generate({PROMPT!r}, max_tokens=8).text() == expected
+    for call in (lambda: engine.submit("x"), lambda: engine.score("x")):
+        try:
+            call()
+        except kvik.Error as error:
+            assert "before the process forked" in str(error)
+        else:
+            raise AssertionError("no error")
+else:
+    assert os.waitpid(pid, 0)[1] == 0
+    assert asyncio.run(text()) == expected
+print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "done\ndone\n"), done.stderr
 
 
 def test_engines_of_two_event_loops_after_one_another(fable):

@@ -13,6 +13,7 @@ CALLS = {
     "stream": "[engine.submit('Once', max_tokens=900, ignore_eos=True).text() for _ in range(10**6)]",
     # These take many minutes in one call: only the call itself can notice the signal.
     "score": "model.score(ids)",
+    "task": "engine.score(ids).result()",
     "translate": "model.translate(['How are you today?'] * 100_000, beams=4)",
 }
 
