@@ -35,6 +35,8 @@ def print_figures(work, found: list[dict], bandwidth: float) -> None:
             line += f" {figure['ms']:9.2f} ms with the cache, {figure['uncached_ms']:9.2f} without: {figure['ratio']:.1f} times"
         else:
             line += f" {figure['rate']:10.1f} {'sentences' if work.kind == 'translate' else 'tokens'}/s"
+        if work.kind == "prefill":
+            line += f" {figure['ms']:9.2f} ms"
         if "gb_per_s" in figure:
             line += f" {figure['bytes_per_token'] / 1e6:9.1f} MB/token {figure['gb_per_s']:7.1f} GB/s {figure['share_of_bandwidth']:6.0%}"
         if figure is not found[0] and "rate" in figure and found[0]["name"] == "Kvik":
@@ -49,7 +51,7 @@ def peers_of(options) -> list:
     for name in options.peers.split(","):
         if name not in PEERS:
             raise SystemExit(f"--peers: '{name}' is not known; known are {', '.join(PEERS)}")
-        found.append(PEERS[name]())
+        found.append(Llama(options.device) if name == "llama" else PEERS[name]())
     usable = []
     for peer in found:
         reason = peer.missing()
@@ -65,6 +67,8 @@ def peers_of(options) -> list:
 
 def estimate_s(work, n_contenders: int, options) -> float:
     """From what a core does: 50 GFLOP/s in prompts, 12 GB/s in steps; good to a factor of two."""
+    if options.device != "cpu":
+        return n_contenders * (options.rounds + 1)
     if work.kind == "translate":
         return n_contenders * (options.rounds + 1) * 400 / 300 / 2
     shape = SHAPES[work.shape]
@@ -77,22 +81,24 @@ def estimate_s(work, n_contenders: int, options) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: a 1.5B shape beside llama.cpp's CUDA build, 1 to 256 streams")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", action="append", default=[], metavar="WORDS", help="works whose name has all these words, with commas between them (repeatable); --list prints the names")
     parser.add_argument("--long", action="store_true", help="also a depth of 32,000 tokens, whose prompts take minutes")
-    parser.add_argument("--peers", default=",".join(PEERS), help="with commas between them")
+    parser.add_argument("--peers", help="with commas between them (default: all; on a GPU llama)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="results, written after each work; bench/peers/report turns them into docs/benchmarks.md")
     parser.add_argument("--list", action="store_true", help="print the works and end")
     options = parser.parse_args()
     options.skipped = []
-    works = all_works.chosen(options.only, options.long)
+    options.peers = options.peers or (",".join(PEERS) if options.device == "cpu" else "llama")
+    works = all_works.chosen(options.only, options.long, options.device)
     if options.list:
         print("\n".join(work.name for work in works))
         return
     if not works:
         raise SystemExit("--only chooses no work; --list prints their names")
     peers = peers_of(options)
-    report = {"machine": machine.describe(options.threads), "rounds": options.rounds, "versions": {peer.name: peer.version() for peer in peers}, "results": [], "skipped": options.skipped}
+    report = {"machine": machine.describe(options.threads, options.device), "rounds": options.rounds, "versions": {peer.name: peer.version() for peer in peers}, "results": [], "skipped": options.skipped}
     left = sum(estimate_s(work, len(peers), options) for work in works)
     say(f"{len(works)} works, {options.threads} threads, {options.rounds} rounds, {', '.join(peer.name for peer in peers)}; about {max(1, round(left / 60))} minutes")
     begin = time.monotonic()

@@ -13,7 +13,7 @@ namespace {
 
 class Kvik : public peers::Contender {
  public:
-  explicit Kvik(const kvik::Model& model) : model_(model) {}
+  explicit Kvik(const kvik::Model& model) : model_(model) { greedy_.temperature = 0; }
 
   void fill(int n_sequences, int depth) override {
     sessions_.clear();
@@ -37,6 +37,8 @@ class Kvik : public peers::Contender {
       sessions.push_back(&session);
     }
     check(model_.step(sessions, tokens));
+    if (model_.device() == "cpu") return;
+    for (kvik::Session& session : sessions_) session.sample(greedy_);  // what a GPU chooses is read instead of its logits
   }
 
  private:
@@ -45,6 +47,7 @@ class Kvik : public peers::Contender {
   }
 
   const kvik::Model& model_;
+  kvik::Sampling greedy_;
   std::vector<kvik::Session> sessions_;
 };
 
@@ -58,9 +61,9 @@ int main(int argc, char** argv) {
         argc, argv, [&](const auto& option, const auto& value) { return kvik::bench::set_load_option(load, option, value); });
     const kvik::Model model = kvik::Model::load(folder, load);
     Kvik contender(model);
-    peers::CommandLoop(contender).run(fmt::format(R"({{"weights_bytes": {}, "cache_bytes": {}, "bandwidth": {:.2f}}})",
-                                                  model.weights_bytes_per_token(), model.cache_bytes_per_token(),
-                                                  kvik::measure_read_bandwidth_gb_per_s(load.threads)));
+    peers::CommandLoop(contender).run(fmt::format(R"({{"device": "{}", "weights_bytes": {}, "cache_bytes": {}, "bandwidth": {:.2f}}})",
+                                                  model.device(), model.weights_bytes_per_token(), model.cache_bytes_per_token(),
+                                                  kvik::measure_bandwidth_gb_per_s(model, load.threads)));
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "bench-peers: {}\n", error.what());

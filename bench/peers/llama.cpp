@@ -98,7 +98,9 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
   llama_backend_init();
-  llama_model* model = llama_model_load_from_file(argv[1], llama_model_default_params());
+  llama_model_params params = llama_model_default_params();
+  params.n_gpu_layers = 999;  // all, if it was built for a GPU
+  llama_model* model = llama_model_load_from_file(argv[1], params);
   if (model == nullptr) {
     std::fprintf(stderr, "llama.cpp cannot load %s\n", argv[1]);
     return 1;

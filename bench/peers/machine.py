@@ -3,6 +3,7 @@ import datetime
 import os
 import pathlib
 import platform
+import subprocess
 
 
 def processor() -> str:
@@ -17,5 +18,12 @@ def instruction_sets() -> list[str]:
     return [name for name, flag in (("AVX2", "avx2"), ("AVX-512", "avx512f"), ("VNNI", "avx512_vnni"), ("AMX", "amx_int8")) if flag in flags]
 
 
-def describe(threads: int) -> dict:
-    return {"processor": processor(), "cores": os.cpu_count(), "instruction_sets": instruction_sets(), "threads": threads, "date": datetime.date.today().isoformat()}
+def gpu() -> str:
+    try:
+        return subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SystemExit(f"--device cuda: no NVIDIA GPU was found ({error})") from error
+
+
+def describe(threads: int, device: str = "cpu") -> dict:
+    return ({} if device == "cpu" else {"gpu": gpu()}) | {"processor": processor(), "cores": os.cpu_count(), "instruction_sets": instruction_sets(), "threads": threads, "date": datetime.date.today().isoformat()}

@@ -31,17 +31,17 @@ class Entry:
             self.threads = n
 
 
-def start(peers: list[Peer], works: list[Work], threads: int, skipped: list[str]) -> list[Entry]:
+def start(peers: list[Peer], works: list[Work], options) -> list[Entry]:
     shape, form = SHAPES[works[0].shape], works[0].form
     entries = []
     for peer in peers:
         for own in peer.formats.get(form, []):
-            load = Load(shape, own, threads)
+            load = Load(shape, own, options.threads, options.device)
             try:
                 peer.write(load)
-                entries.append(Entry(peer, load, peer.start(load), threads))
+                entries.append(Entry(peer, load, peer.start(load), options.threads))
             except (Unsupported, NotImplementedError) as error:
-                skip(skipped, f"{peer.name} {own}, {shape.name}: {error}")
+                skip(options.skipped, f"{peer.name} {own}, {shape.name}: {error}")
     return entries
 
 
@@ -107,7 +107,7 @@ def figures(work: Work, entries: list[Entry], times: dict[str, list], bandwidth:
 
 def measure_group(works: list[Work], peers: list[Peer], options, done) -> None:
     """Calls done(work, figures, bandwidth) after each work."""
-    entries = start(peers, works, options.threads, options.skipped)
+    entries = start(peers, works, options)
     try:
         bandwidth = next((entry.process.facts["bandwidth"] for entry in entries if "bandwidth" in entry.process.facts), float("nan"))
         for work in works:

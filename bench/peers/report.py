@@ -125,7 +125,8 @@ def summary(machines: dict[tuple, list[dict]]) -> str:
              "settings; `bench/peers/run` repeats them on yours.", "", "| | Kvik | best peer at as many bits | times as fast |", "|---|---|---|---|"]
     for (processor, threads), reports in machines.items():
         found = pairs([result for report in reports for result in report.get("results", [])])
-        lines += [f"| {title(result)}; {threads} threads | {number(kvik['rate'])} | {number(peer['rate'])} ({peer['name']} {peer['format']}) | {kvik['rate'] / peer['rate']:.2f} |"
+        where = ", ".join([f"{threads} threads", *reports[0]["machine"]["instruction_sets"][-1:]])  # the widest set tells machines apart
+        lines += [f"| {title(result)}; {where} | {number(kvik['rate'])} | {number(peer['rate'])} ({peer['name']} {peer['format']}) | {kvik['rate'] / peer['rate']:.2f} |"
                   for result, kvik, peer in (found[work] for work in SUMMARY if work in found) if peer]
     return "\n".join(lines) + "\n"
 
@@ -137,8 +138,8 @@ def update_readme(machines: dict[tuple, list[dict]]) -> None:
 
 
 def main(files: list[str]) -> None:
-    if not files:
-        raise SystemExit("usage: bench/peers/report FILE.json…")
+    if not files or files[0].startswith("-"):
+        raise SystemExit("usage: bench/peers/report FILE.json…   (what bench/peers/run and bench/serve/compare wrote with --json)")
     machines: dict[tuple, list[dict]] = {}
     for file in files:
         report = json.loads(pathlib.Path(file).read_text())

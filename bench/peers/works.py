@@ -57,9 +57,17 @@ def all_works() -> list[Work]:
     return large("0.5b") + small("15m") + small("small") + translations() + [Work("uncached", "narrow", "f32", 1, 19, 50)] + decode_1_5b
 
 
-def chosen(only: list[str], long: bool) -> list[Work]:
+def on_gpu(shape: str = "1.5b") -> list[Work]:
+    """Decoding alone and together, prompts, and depths; of several streams in f16."""
+    works = [Work("decode", shape, "f16", streams, 512, 48 if streams < 64 else 24) for streams in (1, 8, 32, 64, 256)]
+    works += [Work("prefill", shape, "f16", 1, 512), Work("prefill", shape, "f16", 1, 4096)]
+    works += [Work("decode", shape, "f16", 1, depth, 32) for depth in (4096, 32000)]
+    return works + [Work("decode", shape, form, 1, 512, 48) for form in ("q8", "q4")]
+
+
+def chosen(only: list[str], long: bool, device: str = "cpu") -> list[Work]:
     """Works whose name has every comma-separated word of one of `only`, such as 'decode,0.5b'. In the order of `only`, else of all_works."""
-    works = [work for work in all_works() if long or not work.long or any("32000" in words for words in only)]
+    works = on_gpu() if device != "cpu" else [work for work in all_works() if long or not work.long or any("32000" in words for words in only)]
     if not only:
         return works
     found = [work for words in only for work in works if all(word in work.name for word in words.split(","))]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Encode throughput of Kvik beside the tokenizers package from PyPI: one thread each, the same files, the same run, turn by turn;
-processor time, so that a busy neighbour does not count.
+processor time, so that a busy neighbor does not count.
 
 usage: bench/text/compare.py BENCH_TEXT [--passes N] [--tokenizers FOLDER…]
 BENCH_TEXT is the program built from bench/text/encode.cc. Prints a table of medians and of their ratio, and the time to load.

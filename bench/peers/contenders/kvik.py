@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 
 from contenders.peer import MODELS, ROOT, Load, Peer
-from contenders.process import Process
+from contenders.process import Process, Unsupported
 from models import onnx_file
 
 BUILD = pathlib.Path(os.environ.get("KVIK_BINARY_DIR", ROOT / "build"))
@@ -31,8 +31,12 @@ class Kvik(Peer):
         onnx_file.write(load.shape, MODELS / load.shape.name, {"f16"})
 
     def start(self, load: Load) -> Process:
-        process = Process([str(BUILD / "bench-peers"), str(MODELS / load.shape.name), "--weights", load.form, "--threads", str(load.threads), "--backend", self.backend],
+        process = Process([str(BUILD / "bench-peers"), str(MODELS / load.shape.name), "--weights", load.form, "--threads", str(load.threads), "--backend", self.backend,
+                           "--device", load.device] + (["--kv", "f16"] if load.device != "cpu" else []),
                           {"KVIK_ORT_LIB": ort_library()})
+        if process.facts["device"] != load.device:
+            process.close()
+            raise Unsupported(f"it runs on {process.facts['device']} and not on {load.device}; kvik run --device {load.device} says why")
         self.facts = process.facts
         return process
 

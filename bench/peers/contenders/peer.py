@@ -1,5 +1,6 @@
 """What the runner needs to know about a contender."""
 import dataclasses
+import os
 import pathlib
 import sys
 
@@ -7,7 +8,7 @@ from contenders.process import Process
 from models.shapes import Shape
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-HOME = ROOT / ".dev" / "peers"
+HOME = pathlib.Path(os.environ.get("KVIK_PEERS_HOME", ROOT / ".dev" / "peers"))
 MODELS = HOME / "models"
 
 
@@ -17,6 +18,7 @@ class Load:
     shape: Shape
     form: str
     threads: int
+    device: str = "cpu"  # or cuda
 
 
 class Peer:

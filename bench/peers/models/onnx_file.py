@@ -1,7 +1,7 @@
 """Writes a shape as ONNX files that Kvik, ONNX Runtime and onnxruntime-genai read, with the operators that onnxruntime-genai's own exporter uses.
 
 model.onnx has f16 weights, each followed by a Cast, and logits for every position; f32.onnx, int8.onnx and int4.onnx compute the last position's only,
-which is what ONNX Runtime needs to be fast, the last two with MatMulNBits in blocks of 32. Matrices of all layers are equal in content and stored apart.
+which is what ONNX Runtime needs to be fast, the last two with MatMulNBits in blocks of 32. Matrices of a layer are those of the first, rotated: no two are equal.
 """
 import json
 import pathlib
@@ -56,8 +56,13 @@ class Matrices:
             quantized = quantized[..., 0::2] | quantized[..., 1::2] << 4
         return [quantized, scales.astype(np.float32).reshape(-1)]
 
+    def rotated(self, array: np.ndarray, layer: int, rows: int) -> np.ndarray:
+        """By so many outputs."""
+        return np.roll(array, layer, axis=1) if self.bits == 16 else np.roll(array, layer * array.size // rows)
+
     def product(self, graph: "Graph", out: str, x: str, kind: str, rows: int, columns: int) -> str:
-        tensors = [self.data.tensor(f"{out}.{i}", array) for i, array in enumerate(self.content(kind, rows, columns))]
+        layer = int(out.split(".")[0]) if "." in out else 0
+        tensors = [self.data.tensor(f"{out}.{i}", self.rotated(array, layer, rows)) for i, array in enumerate(self.content(kind, rows, columns))]
         graph.initializers += tensors
         names = [tensor.name for tensor in tensors]
         if self.bits < 16:
