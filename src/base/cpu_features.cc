@@ -37,6 +37,13 @@ uint64_t enabled_states(const CpuidLeaf& leaf1) {
   return (static_cast<uint64_t>(high) << 32) | low;
 }
 
+bool is_zen4(const CpuidLeaf& leaf1) {
+  const CpuidLeaf vendor = cpuid(0, 0);
+  const bool is_amd = vendor.ebx == 0x68747541 && vendor.edx == 0x69746e65 && vendor.ecx == 0x444d4163;  // "AuthenticAMD"
+  const uint32_t family = (leaf1.eax >> 8 & 0xf) + (leaf1.eax >> 20 & 0xff), model = (leaf1.eax >> 4 & 0xf) | (leaf1.eax >> 12 & 0xf0);
+  return is_amd && family == 0x19 && ((model >= 0x10 && model < 0x20) || model >= 0x60);
+}
+
 CpuFeatures detect() {
   const CpuidLeaf leaf1 = cpuid(1, 0), leaf7 = cpuid(7, 0), leaf7_1 = cpuid(7, 1);
   const uint64_t states = enabled_states(leaf1);
@@ -49,6 +56,7 @@ CpuFeatures detect() {
   f.amx_tile = tiles && bit(leaf7.edx, 24);
   f.amx_int8 = f.amx_tile && bit(leaf7.edx, 25);
   f.amx_bf16 = f.amx_tile && bit(leaf7.edx, 22);
+  f.reads_ahead = is_zen4(leaf1);
   return f;
 }
 

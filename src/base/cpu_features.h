@@ -14,6 +14,7 @@ struct CpuFeatures {
   bool amx_int8 = false;
   bool amx_bf16 = false;
   bool neon = false;
+  bool reads_ahead = false;  // prefetches one ascending stream at the full bandwidth of memory by itself (AMD Zen 4)
 };
 
 // Queries the processor; cheap enough at startup, not in a loop.

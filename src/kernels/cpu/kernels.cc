@@ -22,6 +22,7 @@ extern const CpuKernels kernels;
 }
 #if defined(KVIK_HAS_AVX512)
 namespace amx {
+void matmul_quantized(const PackedWeights& weights, const QuantizedRows& x, const MatmulOut& out, PanelRange range);
 void matmul(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
 void matmul_tiles(const PackedWeights& weights, const QuantizedRows& x, const MatmulOut& out, PanelRange range);
 void matmul_byte_tiles(const PackedWeights& weights, const ByteRows& x, const MatmulOut& out, PanelRange range);
@@ -39,6 +40,17 @@ struct Found {
 };
 
 #if defined(KVIK_HAS_AVX512)
+// Most processors read one stream of weights too slowly unless the products ask for them ahead of time, as those in amx/ do.
+const CpuKernels* avx512_kernels(const CpuFeatures& features) {
+  static const CpuKernels fetching = [] {
+    CpuKernels kernels = avx512::kernels;
+    kernels.matmul = amx::matmul;
+    kernels.matmul_quantized = amx::matmul_quantized;
+    return kernels;
+  }();
+  return features.reads_ahead ? &avx512::kernels : &fetching;
+}
+
 // Products of several quantized rows use tiles, everything else is that of AVX-512.
 const CpuKernels* amx_kernels() {
   static const CpuKernels table = [] {
@@ -62,7 +74,7 @@ Found find_tables() {
 #elif defined(__x86_64__)
 #if defined(KVIK_HAS_AVX512)
   if (features.avx512_vnni && features.amx_int8 && enable_amx()) found.tables[found.count++] = amx_kernels();
-  if (features.avx512_vnni) found.tables[found.count++] = &avx512::kernels;
+  if (features.avx512_vnni) found.tables[found.count++] = avx512_kernels(features);
 #endif
   if (features.avx2) found.tables[found.count++] = &avx2::kernels;
 #elif defined(__aarch64__)

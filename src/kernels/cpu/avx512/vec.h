@@ -9,7 +9,7 @@
 
 namespace kvik::cpu::avx512 {
 
-constexpr int kFloatRows = 6, kFloatVectors = 4, kBlockRows = 4, kBlockPanels = 4, kScoreHeads = 7, kScoreSums = 14, kValueHeads = 4,
+constexpr int kFloatRows = 6, kFloatVectors = 4, kBlockRows = 8, kBlockPanels = 2, kScoreHeads = 7, kScoreSums = 14, kValueHeads = 4,
               kValueSums = 16;
 constexpr int kPrefetchBytes = 0;  // the processor prefetches weights well by itself
 
@@ -116,22 +116,32 @@ KVIK_INLINE A8 bcast_a8(const int8_t* p) {
   memcpy(&four, p, sizeof four);
   return _mm512_set1_epi32(four);
 }
-KVIK_INLINE I start_w8(int32_t sum) { return _mm512_set1_epi32(-128 * sum); }
+// -2^n sum in every lane: a broadcast from a general register would take longer.
+template <int n>
+KVIK_INLINE I less_sums(const int32_t& sum) {
+  __m512i sums = _mm512_set1_epi32(sum);
+  asm("" : "+v"(sums));
+  return _mm512_slli_epi32(_mm512_sub_epi32(_mm512_setzero_si512(), sums), n);
+}
+KVIK_INLINE I start_w8(const int32_t& sum) { return less_sums<7>(sum); }
 KVIK_INLINE I start_w8(int32_t sum, I zero_points) { return _mm512_madd_epi16(zero_points, _mm512_set1_epi32(-sum & 0xffff)); }
-KVIK_INLINE I dot_w8(I c, W8 w, A8 a) { return _mm512_dpbusd_epi32(c, w, a); }
-KVIK_INLINE I dot_w8_full(I c, W8 w, A8 a) { return _mm512_dpbusd_epi32(c, w, a); }
+// GCC would otherwise compute several products before it adds them up, and spill.
+KVIK_INLINE I keep_order(I c) {
+  asm("" : "+v"(c));
+  return c;
+}
+KVIK_INLINE I dot_w8(I c, W8 w, A8 a) { return keep_order(_mm512_dpbusd_epi32(c, w, a)); }
+KVIK_INLINE I dot_w8_full(I c, W8 w, A8 a) { return dot_w8(c, w, a); }
 KVIK_INLINE W4 load_w4(const uint8_t* p) {
   const __m512i x = _mm512_loadu_si512(p), nibble = _mm512_set1_epi8(15);
   return {_mm512_and_si512(x, nibble), _mm512_and_si512(_mm512_srli_epi16(x, 4), nibble)};
 }
-KVIK_INLINE Acc4 start_w4(int32_t sum) { return _mm512_set1_epi32(-8 * sum); }
+KVIK_INLINE Acc4 start_w4(const int32_t& sum) { return less_sums<3>(sum); }
 KVIK_INLINE Acc4 start_w4(int32_t sum, I zero_points) { return start_w8(sum, zero_points); }
-KVIK_INLINE Acc4 dot_w4(Acc4 c, W4 w, A8 low, A8 high) { return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(c, w.low, low), w.high, high); }
+KVIK_INLINE Acc4 dot_w4(Acc4 c, W4 w, A8 low, A8 high) { return dot_w8(dot_w8(c, w.low, low), w.high, high); }
 KVIK_INLINE I sum_w4(Acc4 c) { return c; }
 KVIK_INLINE Acc4 widen_w4(Acc4 c) { return c; }
-KVIK_INLINE I dot_w6(I c, I w_low, A8 low, I w_high, A8 high) {
-  return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(c, w_low, low), w_high, high);
-}
+KVIK_INLINE I dot_w6(I c, I w_low, A8 low, I w_high, A8 high) { return dot_w8(dot_w8(c, w_low, low), w_high, high); }
 KVIK_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 KVIK_INLINE void prefetch_second_level(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 

@@ -9,8 +9,10 @@
 //   f = fma(float(sum) * row_scale, weight_scale, f)
 namespace kvik::cpu::KVIK_ISA {
 
+// One panel at a time comes from memory; of several, all but the first tile read what is in the cache (see Ahead).
+template <int P>
 KVIK_INLINE void prefetch_line(const uint8_t* p) {
-  if constexpr (kPrefetchBytes > 0) prefetch(p + kPrefetchBytes);
+  if constexpr (kPrefetchBytes > 0 && P == 1) prefetch(p + kPrefetchBytes);
 }
 
 // The byte products of a format, over the primitives of the instruction set.
@@ -25,11 +27,12 @@ struct Eight {
   KVIK_INLINE Activations activations(const int8_t* q, int64_t line) {
     return {bcast_a8(q + line * 4)};
   }
+  template <int P>
   KVIK_INLINE Weights load(const uint8_t* step, int line) {
-    prefetch_line(step + line * 64);
+    prefetch_line<P>(step + line * 64);
     return load_w8(step + line * 64);
   }
-  KVIK_INLINE Acc start(int32_t sum) { return start_w8(sum); }
+  KVIK_INLINE Acc start(const int32_t& sum) { return start_w8(sum); }
   KVIK_INLINE Acc start(int32_t sum, I zero_points) { return start_w8(sum, zero_points); }
   KVIK_INLINE Acc dot(Acc c, const Weights& w, const Activations& a) { return dot_w8(c, w, a.four); }
   KVIK_INLINE Acc widen(Acc c) { return c; }
@@ -47,11 +50,12 @@ struct Four {
   KVIK_INLINE Activations activations(const int8_t* q, int64_t line) {
     return {bcast_a8(q + line * 4), bcast_a8(q + kStep / 2 + line * 4)};
   }
+  template <int P>
   KVIK_INLINE Weights load(const uint8_t* step, int line) {
-    prefetch_line(step + line * 64);
+    prefetch_line<P>(step + line * 64);
     return load_w4(step + line * 64);
   }
-  KVIK_INLINE Acc start(int32_t sum) { return start_w4(sum); }
+  KVIK_INLINE Acc start(const int32_t& sum) { return start_w4(sum); }
   KVIK_INLINE Acc start(int32_t sum, I zero_points) { return start_w4(sum, zero_points); }
   KVIK_INLINE Acc dot(Acc c, const Weights& w, const Activations& a) { return dot_w4(c, w, a.low, a.high); }
   KVIK_INLINE Acc widen(Acc c) { return widen_w4(c); }  // between two steps
@@ -67,12 +71,13 @@ struct Six {
   KVIK_INLINE Activations activations(const int8_t* q, int64_t line) {
     return Four::activations<kStep>(q, line);
   }
+  template <int P>
   KVIK_INLINE Weights load(const uint8_t* step, int line) {
-    prefetch_line(step + line * 64);
-    if (line % 2 == 0) prefetch_line(step + 256 + line * 32);
+    prefetch_line<P>(step + line * 64);
+    if (line % 2 == 0) prefetch_line<P>(step + 256 + line * 32);
     return six_bits(step, line);
   }
-  KVIK_INLINE Acc start(int32_t sum) { return ibcast(-32 * sum); }
+  KVIK_INLINE Acc start(const int32_t& sum) { return ibcast(-32 * sum); }
   KVIK_INLINE Acc dot(Acc c, const Weights& w, const Activations& a) { return dot_w6(c, w.low, a.low, w.high, a.high); }
   KVIK_INLINE Acc widen(Acc c) { return c; }
   KVIK_INLINE I sum(Acc c) { return c; }
@@ -102,7 +107,7 @@ KVIK_INLINE void add_step(typename Kind::Bytes::Acc (&acc)[R][P], const uint8_t*
   KVIK_UNROLL
   for (int line = 0; line < Kind::kLines; ++line) {
     typename Bytes::Weights w[P];
-    for (int i = 0; i < P; ++i) w[i] = Bytes::load(lines[i], line);
+    for (int i = 0; i < P; ++i) w[i] = Bytes::template load<P>(lines[i], line);
     for (int r = 0; r < R; ++r) {
       const auto a = Bytes::template activations<Kind::kStep>(rows.q + r * rows.q_stride, line);
       for (int i = 0; i < P; ++i) acc[r][i] = Bytes::dot(acc[r][i], w[i], a);
@@ -110,11 +115,23 @@ KVIK_INLINE void add_step(typename Kind::Bytes::Acc (&acc)[R][P], const uint8_t*
   }
 }
 
+// Bytes that a tile fetches into the second-level cache, spread over its work.
+struct Ahead {
+  const uint8_t* at;
+  int64_t bytes;
+  int64_t bytes_per_step;
+};
+
+KVIK_INLINE void fetch_step(Ahead& ahead) {
+  const int64_t end = ahead.bytes - ahead.bytes_per_step;
+  for (; ahead.bytes > 0 && ahead.bytes > end; ahead.bytes -= 64, ahead.at += 64) prefetch_second_level(ahead.at);
+}
+
 // One block of the rows, of n_steps steps. lines: the weights of its first step in each panel; they and the rows go on to the next block.
 // scale, zero_points: of the weights' block in each panel.
 template <class Kind, int R, int P>
 KVIK_INLINE void row_block(F (&f)[R][P], const F (&scale)[P], const I (&zero_points)[P], const uint8_t* (&lines)[P], BlockRows& rows,
-                           int64_t n_steps) {
+                           Ahead& ahead, int64_t n_steps) {
   using Bytes = typename Kind::Bytes;
   typename Bytes::Acc acc[R][P];
   for (int r = 0; r < R; ++r)
@@ -125,6 +142,7 @@ KVIK_INLINE void row_block(F (&f)[R][P], const F (&scale)[P], const I (&zero_poi
         acc[r][i] = Bytes::start(rows.sum[r * rows.n_blocks]);
     }
   for (int64_t s = 0;;) {
+    if constexpr (P > 1) fetch_step(ahead);
     add_step<Kind>(acc, lines, rows);
     for (int i = 0; i < P; ++i) lines[i] += Kind::kStepBytes;
     rows.q += 32;
@@ -140,25 +158,16 @@ KVIK_INLINE void row_block(F (&f)[R][P], const F (&scale)[P], const I (&zero_poi
   ++rows.sum;
 }
 
-// Bytes that a tile fetches into the second-level cache, spread over its work.
-struct Ahead {
-  const uint8_t* at;
-  int64_t bytes;
-};
-
 // What the tile at `row` fetches of the panels after those from `panel` on: all tiles together fetch all of it.
 template <int P>
 KVIK_INLINE Ahead ahead_of_tile(const PackedWeights& m, int64_t n_rows, int64_t row, int64_t panel) {
   const int64_t left = m.layout.n_panels - panel - P, n_panels = left < P ? left : P;
-  if (P == 1 || left <= 0) return {nullptr, 0};
+  if (P == 1 || left <= 0) return {};
   const int64_t n_tiles = (n_rows + kBlockRows - 1) / kBlockRows, total = n_panels * m.layout.panel_bytes;
   const int64_t share = (total / n_tiles + 63) / 64 * 64, first = row / kBlockRows * share;
   const uint8_t* next = reinterpret_cast<const uint8_t*>(m.data) + (panel + P) * m.layout.panel_bytes;
-  return {next + first, total - first < share ? total - first : share};
-}
-
-KVIK_INLINE void fetch(Ahead& ahead, int64_t bytes) {
-  for (; bytes > 0 && ahead.bytes > 0; bytes -= 64, ahead.bytes -= 64, ahead.at += 64) prefetch_second_level(ahead.at);
+  const int64_t n_steps = (m.layout.k + 31) / 32;
+  return {next + first, total - first < share ? total - first : share, (share / n_steps + 63) / 64 * 64};
 }
 
 // kBlockSteps: those of the rows, or 0 if they are known only at run time.
@@ -175,14 +184,12 @@ KVIK_INLINE void block_tile(const PackedWeights& m, const QuantizedRows& x, cons
   const int64_t block_steps = kBlockSteps > 0 ? kBlockSteps : x.block_steps;
   BlockRows rows{x.q + row * x.n_steps * 32, x.scale + row * x.n_blocks, x.sum + row * x.n_blocks, x.n_steps * 32, x.n_blocks};
   int64_t steps_left = x.n_steps;  // padding beyond the rows' own is skipped
-  [[maybe_unused]] const int64_t fetched_per_unit = ahead.bytes * Kind::kUnitBlocks / layout.n_blocks + 64;
   F f[R][P];
   for (int r = 0; r < R; ++r)
     for (int i = 0; i < P; ++i) f[r][i] = zero();
   for (int64_t unit = 0; unit < layout.n_blocks; unit += Kind::kUnitBlocks) {
     const uint8_t* lines[P];
     for (int i = 0; i < P; ++i) lines[i] = at[i] + 64;
-    if constexpr (P > 1) fetch(ahead, fetched_per_unit);
     KVIK_UNROLL
     for (int b = 0; b < Kind::kUnitBlocks; ++b) {
       F scale[P];
@@ -194,7 +201,7 @@ KVIK_INLINE void block_tile(const PackedWeights& m, const QuantizedRows& x, cons
       const int64_t steps = steps_per_block < steps_left ? steps_per_block : steps_left;
       for (int64_t s = 0; s < steps; s += block_steps) {
         const int64_t n_steps = kBlockSteps == 1 ? 1 : block_steps < steps - s ? block_steps : steps - s;
-        row_block<Kind>(f, scale, zero_points, lines, rows, n_steps);
+        row_block<Kind>(f, scale, zero_points, lines, rows, ahead, n_steps);
       }
       for (int i = 0; i < P; ++i) lines[i] += (steps_per_block - steps) * Kind::kStepBytes;
       steps_left -= steps;
@@ -226,7 +233,8 @@ KVIK_INLINE void block16_tile(const PackedWeights& m, const QuantizedRows& x, co
       F one[1][1] = {{f[r][0]}};
       const uint8_t* lines[1] = {at + 64};
       BlockRows rows{x.q + (row + r) * x.n_steps * 32 + b * 16, x.scale + (row + r) * x.n_blocks + step, &sum[r], 0, 0};
-      row_block<Kind>(one, scale, zero_points, lines, rows, 1);
+      Ahead nothing{};
+      row_block<Kind>(one, scale, zero_points, lines, rows, nothing, 1);
       f[r][0] = one[0][0];
     }
     at += 64 + Kind::kStepBytes;
@@ -240,7 +248,7 @@ void matmul_blocks(const PackedWeights& m, const QuantizedRows& x, const MatmulO
     for (int64_t p = range.begin; p < range.end; ++p) block_tile<Kind, kBlockSteps, 1, 1>(m, x, out, 0, p, {});
     return;
   }
-  const bool wide = x.n_rows > (Kind::Bytes::kBits == 8 ? 4 : 8);
+  const bool wide = x.n_rows > kBlockRows;
   panel_groups<kBlockPanels>(range, wide, [&](auto panels, int64_t p) {
     row_tiles<kBlockRows>(x.n_rows, [&](auto rows, int64_t row) {
       const Ahead ahead = ahead_of_tile<panels.value>(m, x.n_rows, row, p);

@@ -12,7 +12,7 @@ struct Const {
   static constexpr int value = n;
 };
 
-// tile(Const<R>{}, row) for R rows at a time, then once for the rest.
+// tile(Const<R>{}, row) for R rows at a time, then once for the rest, or twice if R is large: every size is code of its own.
 template <int kMost, class Tile>
 KVIK_INLINE void rest_of_rows(int64_t left, int64_t row, Tile tile) {
   if constexpr (kMost > 0) {
@@ -26,6 +26,13 @@ template <int kRows, class Tile>
 KVIK_INLINE void row_tiles(int64_t n_rows, Tile tile) {
   int64_t row = 0;
   for (; row + kRows <= n_rows; row += kRows) tile(Const<kRows>{}, row);
+  if constexpr (kRows >= 8) {
+    if (row + 4 <= n_rows) {
+      tile(Const<4>{}, row);
+      row += 4;
+    }
+    return rest_of_rows<3>(n_rows - row, row, tile);
+  }
   rest_of_rows<kRows - 1>(n_rows - row, row, tile);
 }
 
