@@ -1,5 +1,6 @@
 #include "kernels/cpu/weights.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fmt/core.h>
 #include <limits>
@@ -46,13 +47,38 @@ void unpack_float_column(const PackedWeights& w, int64_t column, float* out) {
   }
 }
 
+// The codes of one column in one step of a block, as block_code() has them.
+void step_codes(const WeightLayout& layout, const std::byte* step, int64_t lane, int64_t n, int* codes) {
+  const std::byte* at = step + lane * 4;
+  if (layout.format == WeightFormat::kBlocks8) {
+    for (int64_t i = 0; i < n; ++i) codes[i] = static_cast<int8_t>(at[i / 4 * 64 + i % 4]);
+    return;
+  }
+  for (int64_t i = 0; i < n / 2; ++i) {
+    const int two = std::to_integer<int>(at[i / 4 * 64 + i % 4]);
+    codes[i] = two & 15;
+    codes[i + n / 2] = two >> 4;
+  }
+  if (layout.format == WeightFormat::kBlocks4) return;
+  for (int64_t i = 0; i < n; ++i) {
+    const CodePlace upper = upper_place(layout, lane, i);
+    codes[i] |= (std::to_integer<int>(step[upper.byte] >> upper.shift) & 3) << 4;
+  }
+}
+
 void unpack_block_column(const PackedWeights& w, int64_t column, float* out) {
   const WeightLayout& layout = w.layout;
+  const int64_t step = std::min(layout.block, 32), step_bytes = layout.block_bytes / (layout.block / step);
+  int codes[32];
   for (int64_t b = 0; b < layout.n_blocks; ++b) {
     const float scale = block_scale(w, column, b);
     const int zero_point = block_zero_point(w, column, b);
-    for (int64_t k = b * layout.block; k < std::min((b + 1) * layout.block, layout.k); ++k)
-      out[k] = static_cast<float>(block_code(w, column, k) - zero_point) * scale;
+    const std::byte* at = w.data + block_place(layout, column / 16, b).bytes_offset;
+    for (int64_t k = b * layout.block; k < std::min((b + 1) * layout.block, layout.k); k += step, at += step_bytes) {
+      step_codes(layout, at, column % 16, step, codes);
+      const int64_t n = std::min(step, layout.k - k);
+      for (int64_t i = 0; i < n; ++i) out[k + i] = static_cast<float>(codes[i] - zero_point) * scale;
+    }
   }
 }
 
