@@ -1,6 +1,8 @@
 #include "sample/log_softmax.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <limits>
 
 #include "base/deterministic_math.h"
@@ -30,19 +32,38 @@ KVIK_VECTOR_CLONES void exponentials(const float* logits, double largest, double
   for (size_t i = 0; i < n; ++i) weights[i] = exponential(logits[i], largest);
 }
 
-// In lanes, so that no addition waits for the one before: one order on every instruction set.
-KVIK_VECTOR_CLONES double sum_of_exponentials(const float* logits, double largest, size_t n) {
-  constexpr size_t kLanes = 16;
-  double sums[kLanes] = {};
-  size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += exponential(logits[i + lane], largest);
+// exp(x) for x <= 0, within 3e-7 of it; 0 below -87 and for NaN. Single precision, because only the sum of many is wanted.
+inline float quick_exponential(float x) {
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  const float clamped = x > -87.0f ? x : -87.0f, rounded = clamped * 1.44269504f + kMagic, n = rounded - kMagic;
+  const float r = clamped - n * 0.693359375f - n * -2.12194440e-4f;  // n ln 2 in two parts; the first product is exact
+  float y = 1.9875691500e-4f;
+  y = y * r + 1.3981999507e-3f;
+  y = y * r + 8.3334519073e-3f;
+  y = y * r + 4.1665795894e-2f;
+  y = y * r + 1.6666665459e-1f;
+  y = y * r + 5.0000001201e-1f;
+  y = y * (r * r) + r + 1.0f;
+  const float scaled = std::bit_cast<float>(std::bit_cast<uint32_t>(y) + (std::bit_cast<uint32_t>(rounded) << 23));
+  return x > -87.0f ? scaled : 0.0f;
+}
+
+// In lanes, so that no addition waits for the one before: one order on every instruction set. A few vectors are summed in single
+// precision, so that errors do not add up.
+KVIK_VECTOR_CLONES double sum_of_exponentials(const float* logits, float largest, size_t n) {
+  constexpr size_t kLanes = 16, kFew = 16 * kLanes;
+  double sum = 0.0;
+  for (size_t first = 0; first < n; first += kFew) {
+    const size_t end = first + kFew < n ? first + kFew : n;
+    float lanes[kLanes] = {};
+    size_t i = first;
+    for (; i + kLanes <= end; i += kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += quick_exponential(logits[i + lane] - largest);
+    }
+    for (; i < end; ++i) lanes[0] += quick_exponential(logits[i] - largest);
+    for (const float lane : lanes) sum += static_cast<double>(lane);
   }
-  for (size_t lane = 0; i + lane < n; ++lane) sums[lane] += exponential(logits[i + lane], largest);
-  for (size_t half = kLanes / 2; half > 0; half /= 2) {
-    for (size_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
-  }
-  return sums[0];
+  return sum;
 }
 
 constexpr size_t kMaxima = 32;  // independent, which the compiler keeps in vector registers
@@ -78,7 +99,7 @@ Normalizer normalizer_of(std::span<const float> logits) {
   const float largest = largest_of(logits);
   if (largest == kMinusInfinity) return {largest, deterministic_log(0.0)};
   const double sum = largest == -kMinusInfinity ? static_cast<double>(std::ranges::count(logits, largest))
-                                                : sum_of_exponentials(logits.data(), static_cast<double>(largest), logits.size());
+                                                : sum_of_exponentials(logits.data(), largest, logits.size());
   return {largest, deterministic_log(sum)};
 }
 

@@ -6,7 +6,7 @@
 
 namespace kvik::sample {
 
-// Log-probabilities of a row of logits: summed in double in the order of the ids with our own exp and log, so the same everywhere.
+// Log-probabilities of a row of logits, within 1e-6: our own exp and log, summed in double in a fixed order, so the same everywhere.
 // -inf stays -inf; NaN counts as -inf. If some logits are +inf, they share the whole probability. A row without a logit above -inf
 // becomes all -inf. `log_probs` has the size of `logits` and may be the same memory.
 void log_softmax(std::span<const float> logits, std::span<float> log_probs);
