@@ -5,6 +5,7 @@ import socket
 import httpx
 import openai
 import pytest
+from command_line import succeed
 from server_models import WEATHER
 
 PROMPT = "Once upon a time"
@@ -198,3 +199,46 @@ def test_messages_as_other_clients_write_them(client):
         assert client.chat.completions.create(**{**CHAT, "messages": [message]}).choices[0].message.content == greedy
     with pytest.raises(openai.BadRequestError):
         client.chat.completions.create(**{**CHAT, "messages": []})
+
+
+def test_limits_of_new_tokens_by_every_name(client):
+    assert client.completions.create(model="fable", prompt=PROMPT, temperature=0, extra_body={"ignore_eos": True}).usage.completion_tokens == 16
+    for limits, n in (({"max_completion_tokens": 5}, 5), ({"max_tokens": 3}, 3)):
+        assert client.chat.completions.create(model="fable", messages=MESSAGES, temperature=0, **limits).usage.completion_tokens == n
+
+
+def test_options_of_other_servers_are_those_of_the_command_line(client):
+    def alone(*options):
+        return json.loads(succeed("run", "fable", PROMPT, "-n", 12, "--temperature", 1.2, "--seed", 4, "--json", *options))["text"]
+    texts = {alone()}
+    for options, fields in ((("--top-k", 3), {"top_k": 3}), (("--min-p", 0.2), {"min_p": 0.2}), (("--repetition-penalty", 1.8), {"repetition_penalty": 1.8})):
+        expected = alone(*options)
+        assert client.completions.create(model="fable", prompt=PROMPT, max_tokens=12, temperature=1.2, seed=4, extra_body=fields).choices[0].text == expected
+        texts.add(expected)
+    assert len(texts) == 4  # each of them changes the text
+
+
+def test_the_end_token_can_be_ignored(client):
+    def story(seed, **more):
+        return client.completions.create(model="fable", prompt=PROMPT, temperature=1, seed=seed, **more)
+    ended, seed = next((answer, seed) for seed in range(30) for answer in [story(seed, max_tokens=300)] if answer.choices[0].finish_reason == "stop")
+    n = ended.usage.completion_tokens
+    more = story(seed, max_tokens=n + 5, extra_body={"ignore_eos": True})
+    assert more.choices[0].finish_reason == "length" and more.usage.completion_tokens == n + 5
+
+
+def test_a_forced_call_begins_in_the_prompt(client):
+    def prompt_tokens(choice):
+        return client.chat.completions.create(model="talker", messages=MESSAGES, tools=[WEATHER], tool_choice=choice, max_tokens=1).usage.prompt_tokens
+    prefix = json.loads(succeed("tokenize", "fable", "--json-lines", text=json.dumps({"text": "<|assistant|><tool_call>", "special": False}) + "\n"))["ids"]
+    assert prompt_tokens("auto") < prompt_tokens("required") <= prompt_tokens("auto") + len(prefix)
+
+
+def test_the_length_penalty_of_a_translation_is_that_of_the_command_line(http):
+    text = "We went to the market and bought some apples and a loaf of bread."
+    answers = {}
+    for penalty in (-3, 0, 3):
+        [found] = answered(http.post("/v1/translations", json={"model": "en-zh", "input": text, "beams": 4, "length_penalty": penalty}))["data"]
+        assert found["text"] == succeed("translate", "en-zh", text, "--beams", 4, "--length-penalty", penalty).strip()
+        answers[penalty] = found["score"]
+    assert len(set(answers.values())) == 3
