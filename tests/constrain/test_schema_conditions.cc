@@ -91,19 +91,18 @@ TEST(Schema, WhatIsEvaluatedElsewhereIsNotUnevaluated) {
 
 TEST(Schema, MultiplesOfFractions) {
   EXPECT_THAT(
-      mistakes_in(
-          {{R"({"type": "number", "multipleOf": 0.5})", {"0", "1", "-1.5", "12.0", "7"}, {"0.25", "1.", "01.5", "0.55", "1.5e0"}},
-           {R"({"type": "number", "multipleOf": 0.25, "minimum": -1, "exclusiveMaximum": 2.5})",
-            {"-1", "-0.75", "0", "2.25", "1.50"},
-            {"-1.25", "2.5", "0.3", "2.75"}},
-           {R"({"type": "number", "multipleOf": 2.5})", {"2.5", "5", "10.0", "-7.5"}, {"1", "2", "2.55"}},
-           {R"({"type": "number", "multipleOf": 0.01, "minimum": 0, "maximum": 100})",
-            {"0", "0.01", "99.99", "100", "12.5", "3"},
-            {"100.01", "0.001", "-1", "0.50001"}},
-           {R"({"type": "integer", "multipleOf": 0.01})", {"0", "7", "-123"}, {"0.5"}},
-           {R"({"type": "integer", "multipleOf": 1.5})", {"0", "3", "-9"}, {"1", "2"}},
-           {R"({"type": "number", "allOf": [{"multipleOf": 0.5}, {"multipleOf": 0.75}]})", {"1.5", "0", "3"}, {"0.5", "0.75", "1"}},
-           {R"({"enum": [0.5, 0.75], "multipleOf": 0.5})", {"0.5"}, {"0.75"}}}),
+      mistakes_in({{R"({"type": "number", "multipleOf": 0.5})", {"0", "1", "-1.5", "12.0", "7"}, {"0.25", "1.", "01.5", "0.55", "1.5e0"}},
+                   {R"({"type": "number", "multipleOf": 0.25, "minimum": -1, "exclusiveMaximum": 2.5})",
+                    {"-1", "-0.75", "0", "2.25", "1.50"},
+                    {"-1.25", "2.5", "0.3", "2.75"}},
+                   {R"({"type": "number", "multipleOf": 2.5})", {"2.5", "5", "10.0", "-7.5"}, {"1", "2", "2.55"}},
+                   {R"({"type": "number", "multipleOf": 0.01, "minimum": 0, "maximum": 100})",
+                    {"0", "0.01", "99.99", "100", "12.5", "3"},
+                    {"100.01", "0.001", "-1", "0.50001"}},
+                   {R"({"type": "integer", "multipleOf": 0.01})", {"0", "7", "-123"}, {"0.5"}},
+                   {R"({"type": "integer", "multipleOf": 1.5})", {"0", "3", "-9"}, {"1", "2"}},
+                   {R"({"type": "number", "allOf": [{"multipleOf": 0.5}, {"multipleOf": 0.75}]})", {"1.5", "0", "3"}, {"0.5", "0.75", "1"}},
+                   {R"({"enum": [0.5, 0.75], "multipleOf": 0.5})", {"0.5"}, {"0.75"}}}),
       IsEmpty());
   // 0.07 / 0.01 is not a whole number in binary arithmetic, which most validators use: it is left out.
   EXPECT_THAT(mistakes_in({{R"({"type": "number", "multipleOf": 0.01, "minimum": 0, "maximum": 1})", {"0.06", "0.08"}, {"0.07", "0.29"}}}),
