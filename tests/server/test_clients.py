@@ -242,3 +242,17 @@ def test_the_length_penalty_of_a_translation_is_that_of_the_command_line(http):
         assert found["text"] == succeed("translate", "en-zh", text, "--beams", 4, "--length-penalty", penalty).strip()
         answers[penalty] = found["score"]
     assert len(set(answers.values())) == 3
+
+
+def test_streams_are_not_to_be_cached_or_buffered(http):
+    for path, more in (("/v1/completions", {"stream": True}), ("/api/generate", {"options": {"num_predict": 2}})):
+        with http.stream("POST", path, json={**TEXT, **more}) as stream:
+            assert stream.headers["cache-control"] == "no-cache" and stream.headers["x-accel-buffering"] == "no"
+            stream.read()
+
+
+def test_offsets_of_a_text_count_characters(client):
+    logprobs = client.completions.create(model="fable", prompt="\u65e5\u672c \u00e9t\u00e9", max_tokens=3, temperature=0, echo=True, logprobs=0).choices[0].logprobs
+    assert any(len(token.encode()) > len(token) for token in logprobs.tokens)
+    for token, begin, end in zip(logprobs.tokens, logprobs.text_offset, logprobs.text_offset[1:]):
+        assert end - begin == len(token)
