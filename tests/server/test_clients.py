@@ -135,11 +135,15 @@ def test_ollama_takes_options_that_it_does_not_know_and_empty_lists(http):
     assert answered(http.post("/api/embed", json={"model": "embedder", "input": []}))["embeddings"] == []
 
 
-def test_one_call_at_a_time_if_the_client_wants_no_more(client):
-    """With a call required there is never more than one; the field is taken either way."""
-    for parallel in (True, False):
-        message = client.chat.completions.create(model="talker", messages=MESSAGES, tools=[WEATHER], tool_choice="required", parallel_tool_calls=parallel).choices[0].message
-        assert len(message.tool_calls) == 1
+def test_several_calls_are_numbered_and_only_one_comes_if_the_client_wants_no_more(client):
+    call = {"type": "object", "properties": {"name": {"const": "get_weather"}, "arguments": WEATHER["function"]["parameters"]}, "required": ["name", "arguments"], "additionalProperties": False}
+    two = {"type": "json_schema", "json_schema": {"name": "calls", "schema": {"type": "array", "items": call, "minItems": 2, "maxItems": 2}}}  # what the model is made to write
+    body = {"model": "talker", "messages": MESSAGES, "tools": [WEATHER], "response_format": two, "temperature": 1, "seed": 1}
+    for parallel, n in ((True, 2), (False, 1)):
+        message = client.chat.completions.create(**body, parallel_tool_calls=parallel).choices[0].message
+        assert [found.function.name for found in message.tool_calls] == ["get_weather"] * n
+        chunks = client.chat.completions.create(**body, parallel_tool_calls=parallel, stream=True)
+        assert [found.index for chunk in chunks for found in chunk.choices[0].delta.tool_calls or []] == list(range(n))
 
 
 def test_arguments_without_a_schema_are_an_object(client):

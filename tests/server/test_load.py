@@ -142,6 +142,13 @@ def test_metrics_count_what_was_done(server, client):
     assert metric(server.url, "kvik_requests_total", '{endpoint="/v1/completions",status="200"}') > 0
 
 
+def test_choices_of_one_request_compute_their_prompt_once(server, client):
+    prompt = "There was a tailor who sewed coats for foxes, hares and owls. " * 8
+    computed = metric(server.url, "kvik_prompt_tokens_total")
+    answer = client.completions.create(model="fable", prompt=prompt, n=6, max_tokens=2, temperature=1)
+    assert metric(server.url, "kvik_prompt_tokens_total") - computed < 2 * answer.usage.prompt_tokens
+
+
 def test_a_user_with_fewer_running_requests_is_next():
     """One user has all places and waits for more; another's request is next all the same, whichever interface says who it is."""
     endless = {"model": "fable", "max_tokens": 900, "ignore_eos": True, "user": "greedy", "stream": True, "use_cache": False}  # every token takes longer
