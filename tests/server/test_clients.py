@@ -260,3 +260,25 @@ def test_offsets_of_a_text_count_characters(client):
     assert any(len(token.encode()) > len(token) for token in logprobs.tokens)
     for token, begin, end in zip(logprobs.tokens, logprobs.text_offset, logprobs.text_offset[1:]):
         assert end - begin == len(token)
+
+
+def test_roles_and_arguments_reach_the_template_in_one_form(http):
+    def first_logprob(messages):
+        """Equal for equal prompts, bit for bit."""
+        body = {"model": "talker", "messages": [*messages, *MESSAGES], "max_tokens": 1, "temperature": 0, "logprobs": True}
+        return answered(http.post("/v1/chat/completions", json=body))["choices"][0]["logprobs"]["content"][0]["logprob"]
+
+    def said_by(role):
+        return first_logprob([{"role": role, "content": "Be brief."}])
+    assert said_by("developer") == said_by("system") != said_by("narrator")
+
+    def called(arguments):
+        return first_logprob([{"role": "assistant", "content": None, "tool_calls": [{"id": "abcdefghi", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}]}])
+    assert called('{"city": "Oslo", "days": 2}') == called({"city": "Oslo", "days": 2}) != called("no JSON")
+
+
+def test_ollama_cuts_long_texts_unless_it_must_not(http):
+    body = {"model": "embedder", "input": "one two three " * 200}
+    assert len(answered(http.post("/api/embed", json=body))["embeddings"]) == 1
+    refused = http.post("/api/embed", json={**body, "truncate": False})
+    assert refused.status_code == 400 and "error" in refused.json()

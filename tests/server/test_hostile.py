@@ -144,6 +144,12 @@ def test_texts_to_translate_or_embed_are_bounded(http):
         assert http.post(path, json=body).status_code == 413, path
 
 
+def test_no_length_penalty_makes_scores_overflow(http):
+    body = {"model": "en-zh", "input": "How are you?", "beams": 4, "max_tokens": 500}
+    for penalty, expected in ((-10, 200), (10, 200), (-100, 400), (10.5, 400)):
+        assert http.post("/v1/translations", json={**body, "length_penalty": penalty}).status_code == expected, penalty
+
+
 def test_a_client_that_is_too_slow_is_cut(tmp_path):
     with RunningServer("fable", "--header-timeout-ms", 300, "--body-timeout-ms", 300) as server:
         assert status(send(server, b"GET /health HT")) == 408

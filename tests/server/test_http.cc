@@ -205,7 +205,7 @@ TEST_F(HttpTest, AStreamThatNobodyReadsIsCutAndItsEndIsTold) {
           written.add();
         });
       },
-      {.write_timeout = std::chrono::hours(1), .max_unsent_bytes = 100'000});
+      {.max_unsent_bytes = 100'000, .write_timeout = std::chrono::hours(1)});
   const RawClient silent = client(4096);
   ASSERT_TRUE(silent.send(get("/", "connection: close\r\n")));
   written.wait_for(1);
