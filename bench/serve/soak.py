@@ -1,5 +1,5 @@
 """Ten minutes of everything at once against `kvik serve`: text, chat, tools, schemas, translations, recordings and embeddings, cancels, disconnects,
-malformed requests, full queues, clients that read slowly or not at all, models that are loaded and unloaded.
+malformed requests, full queues, clients that send or read slowly or not at all, models that are loaded and unloaded.
 
 Answers that are determined by their request must be the same each time. At the end nothing may run or wait, all pages but those of known prefixes must be
 free, memory at rest, with every model loaded, must be within 5 % of its level after the warm-up, and there must be as many threads.
@@ -13,6 +13,7 @@ import os
 import pathlib
 import random
 import re
+import socket
 import sys
 import tempfile
 import time
@@ -55,7 +56,8 @@ class Client:
         self.port = httpx.URL(base).port
         self.counts, self.answers = counts, answers
         self.kinds = {self.completion: 20, self.stream: 10, self.leaves: 8, self.raw_bytes: 6, self.malformed: 4, self.translation: 8, self.transcription: 6, self.embedding: 6,
-                      self.ollama_chat: 6, self.tool_call: 6, self.constrained: 6, self.echo: 4, self.unload: 2, self.slow_reader: 2, self.flood: 2, self.look: 3}
+                      self.ollama_chat: 6, self.tool_call: 6, self.constrained: 6, self.echo: 4, self.unload: 2, self.slow_reader: 2, self.flood: 2, self.look: 3, self.leaves_waiting: 4, self.slow_writer: 2,
+                      self.cut_call: 3}
 
     async def run(self, end, least):
         async with self.http:
@@ -105,6 +107,30 @@ class Client:
                     break
         return "gone"
 
+    async def leaves_waiting(self):
+        """Does not wait for an answer that comes in one piece."""
+        path, body = random.choice([("/v1/completions", {**self.text_body(), "max_tokens": 500, "n": 2, "temperature": 1, "ignore_eos": True}),
+                                    ("/v1/translations", {"model": "en-zh", "input": SENTENCES * 8, "beams": 4}), ("/v1/embeddings", {"model": "embedder", "input": SENTENCES * 40})])
+        try:
+            await self.http.post(path, json=body, timeout=httpx.Timeout(60, read=random.random() / 2))
+        except httpx.ReadTimeout:
+            return "gone"
+        return "was faster"
+
+    async def slow_writer(self):
+        """Sends its request so slowly that the server does not wait for it."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        request = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n{"
+        request = request[:random.choice([20, len(request)])]
+        writer.write(request[:-1])
+        answer = asyncio.ensure_future(reader.read())
+        while not answer.done():
+            await asyncio.sleep(0.3)
+            if not writer.is_closing():
+                writer.write(b" ")
+        writer.close()
+        return int((await answer)[9:12])
+
     async def raw_bytes(self):
         """Not HTTP, or half a request, and slowly."""
         _, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -139,6 +165,11 @@ class Client:
         body = {"model": "talker", "messages": [{"role": "user", "content": "What is the weather?"}], "tools": [WEATHER], "tool_choice": "required", "temperature": 1, "seed": random.randrange(4)}
         return await self.ask("/v1/chat/completions", body, lambda answer: answer.json()["choices"][0]["message"]["tool_calls"][0]["function"])
 
+    async def cut_call(self):
+        body = {"model": "talker", "messages": [{"role": "user", "content": "What is the weather?"}], "tools": [WEATHER], "tool_choice": {"type": "function", "function": {"name": "get_weather"}},
+                "max_tokens": random.randrange(1, 20), "temperature": 0}
+        return await self.ask("/v1/chat/completions", body, lambda answer: answer.json()["choices"][0]["message"]["tool_calls"][0]["function"])
+
     async def constrained(self):
         form = random.choice([json_schema(SCHEMA), {"type": "json_object"}])
         body = {"model": "fable", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 60, "temperature": 1, "seed": random.randrange(4), "response_format": form}
@@ -152,15 +183,29 @@ class Client:
         return (await self.http.post("/api/generate", json={"model": random.choice(["en-zh", "talker", "fable"]), "keep_alive": 0})).status_code
 
     async def slow_reader(self):
-        """Asks for a lot and takes almost nothing of it."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1024)
+        """Asks for a lot and takes almost nothing of it; later whatever is left."""
+        taker = socket.socket()
+        taker.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        taker.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(taker, ("127.0.0.1", self.port))
+        reader, writer = await asyncio.open_connection(sock=taker, limit=1024)
         body = json.dumps({**self.text_body(), "max_tokens": 400, "n": 8, "temperature": 1, "logprobs": 5, "stream": True, "ignore_eos": True}).encode()
         writer.write(b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
-        for _ in range(random.randrange(20)):
-            await reader.read(100)
-            await asyncio.sleep(0.1)
-        writer.close()
-        return "gone"
+        last = b""
+        try:
+            for _ in range(random.randrange(20)):
+                last += await reader.read(100)
+                await asyncio.sleep(0.1)
+            if b" 429 " in last:
+                return 429
+            await asyncio.sleep(random.uniform(5, 35))
+            while part := await reader.read(1 << 16):
+                last = (last + part)[-200:]
+        except ConnectionResetError:
+            pass
+        finally:
+            writer.close()
+        return "took all" if b"[DONE]" in last else "cut"
 
     async def flood(self):
         """More than the queue holds."""
@@ -185,6 +230,14 @@ async def load(base, process, seconds, answers, least=0):
     return counts, memory
 
 
+def events(metrics):
+    """How often there was what this is about."""
+    def total(name):
+        return sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", metrics, re.M))
+    return {what: total(name) for what, name in (("cancelled", "kvik_cancelled_total"), ("rejected", "kvik_rejections_total"), ("cut", "kvik_connections_cut_total"),
+                                                 ("loaded", "kvik_model_loads_total"), ("unloaded", "kvik_model_unloads_total"), ("preempted", "kvik_preempted_total"))}
+
+
 def pages_in_use(metrics):
     """Bytes of pages that are neither free nor kept as a known prefix, by model."""
     values = {(name, model): float(value) for name, model, value in re.findall(r'^(kvik_cache_\w+_bytes)\{model="([^"]+)"\} (\S+)$', metrics, re.M)}
@@ -204,7 +257,8 @@ async def measured(base, process):
             health = (await http.get("/health")).json()
             if health["running"] == health["waiting"] == health["models_loaded"] == 0:
                 await keep(600)
-                found = {"memory": process_memory(process), "threads": n_threads(process), "pages": pages_in_use((await http.get("/metrics")).text)}
+                metrics = (await http.get("/metrics")).text
+                found = {"memory": process_memory(process), "threads": n_threads(process), "pages": pages_in_use(metrics), "events": events(metrics)}
                 await keep(0)
                 return found
             await asyncio.sleep(0.1)
@@ -213,7 +267,7 @@ async def measured(base, process):
 
 async def main(seconds, folder):
     command = [KVIK, "serve", "fable", "en-zh", *(folder / name for name in NAMES), "--port", "0", "--json", "--quiet", "--max-sequences", "16", "--queue", "12", "--idle-unload", "5",
-               "--kv-bytes", "64MB"]
+               "--kv-bytes", "6MB", "--header-timeout-ms", "1000", "--body-timeout-ms", "1000"]
     server = await asyncio.create_subprocess_exec(*map(str, command), stdout=asyncio.subprocess.PIPE, env={**os.environ, "KVIK_CACHE_BYTES": "0"})
     base = f"http://127.0.0.1:{json.loads(await server.stdout.readline())['port']}"
     answers = {}
@@ -223,9 +277,11 @@ async def main(seconds, folder):
     end = await measured(base, server.pid)
     server.terminate()
     status = await server.wait()
-    bad = [key for key in counts if re.search(r"\b50[0-2]\b|mixed|error in stream|ConnectError", key)]
+    bad = [key for key in counts if re.search(r"\b50[0-2]\b|mixed|error in stream|[A-Z]\w+(Error|Timeout|Exception)", key)]
     faults = {"did not come to rest": not (warm and end), "answers": bad, "exit status": status}
     if warm and end:
+        faults["did not happen"] = [what for what, n in end["events"].items() if n <= warm["events"][what]]
+        faults["did not happen"] += [] if counts["slow_reader cut"] else ["slow readers cut"]
         faults |= {"memory": end["memory"] > warm["memory"] * 1.05, "threads": end["threads"] != warm["threads"], "pages": {model: used for model, used in end["pages"].items() if used}}
     print(json.dumps({"seconds": seconds, "requests": sum(counts.values()), "outcomes": dict(sorted(counts.items())), "memory_under_load_mb": {"warm-up": str(warming), "after": str(memory)},
                       "after_warm_up": warm, "at_the_end": end, "faults": faults}, indent=2))

@@ -14,6 +14,8 @@ template <class... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
 };
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;  // clang 16 does not find it
 
 std::unique_ptr<api::Call<std::vector<Translation>>> translation_of(const Model& model, Sources sources, const TranslateOptions& options) {
   auto call = std::make_unique<api::Translator>(model.state(), options);

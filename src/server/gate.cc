@@ -1,5 +1,6 @@
 #include "server/gate.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 
@@ -41,11 +42,18 @@ void check_body(const Route& route, const Request& request, const ServeOptions& 
     throw ApiError(413, "", fmt::format("the body has {} bytes; this server takes {}", n_bytes, options.max_body_bytes / 4));
 }
 
-// Behind what every answer to an allowed origin has.
-Response preflight() {
+bool is_header_list(std::string_view text) {
+  return !text.empty() && text.size() <= 1024 && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == ',' || c == ' ';
+  });
+}
+
+// Behind what every answer to an allowed origin has. OpenAI's client in a browser sends a dozen headers of its own, so all may be sent.
+Response preflight(const Request& request) {
+  const std::string_view wanted = request.header("access-control-request-headers");
   return {.status = 204,
-          .headers = {{"access-control-allow-methods", "GET, POST, OPTIONS"},
-                      {"access-control-allow-headers", "authorization, content-type, x-api-key, x-request-id, traceparent"},
+          .headers = {{"access-control-allow-methods", "GET, HEAD, POST, OPTIONS"},
+                      {"access-control-allow-headers", is_header_list(wanted) ? std::string(wanted) : "authorization, content-type"},
                       {"access-control-max-age", "600"}}};
 }
 
@@ -90,7 +98,7 @@ std::optional<Response> Gate::refusal(const Request& request) const {
   try {
     if (!is_own_host(request.header("host"))) throw ApiError(421, "", "this server answers only under the names of this machine");
     if (!allows_origin(request)) throw ApiError(403, "", "pages of this origin may not use the server; see --cors");
-    if (request.method == "OPTIONS" && !options_.cors_origin.empty()) return preflight();
+    if (request.method == "OPTIONS" && !options_.cors_origin.empty()) return preflight(request);
     const Route& route = find_route(request.method, request.path);
     if (!route.is_public && !has_key(request))
       throw ApiError(401, "invalid_api_key", "the API key is missing or wrong; send it as 'Authorization: Bearer KEY'");

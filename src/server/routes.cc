@@ -75,7 +75,8 @@ const Route& find_route(std::string_view method, std::string_view path) {
 std::string allowed_methods(std::string_view path) {
   std::string methods;
   for (const Route& route : routes()) {
-    if (matches(route, path)) methods += fmt::format("{}{}", methods.empty() ? "" : ", ", route.method);
+    if (matches(route, path))
+      methods += fmt::format("{}{}{}", methods.empty() ? "" : ", ", route.method, route.method == "GET" ? ", HEAD" : "");
   }
   return methods;
 }

@@ -123,4 +123,15 @@ FILES = [
     {"type": "string", "minLength": 2, "maxLength": 6, "pattern": "^[\\w.-]+$", "$comment": "a name"},
 ]
 
-ALL = EVENTS + RESOURCES + ARTICLES + CALLS + FILES
+CONDITIONS = [
+    {"$schema": DRAFT_2020, "type": "object", "allOf": [{"$ref": "#/$defs/base"}], "properties": {"price": {"type": "number", "multipleOf": 0.25, "minimum": 0, "maximum": 1000}}, "required": ["price"], "unevaluatedProperties": False, "$defs": {"base": {"type": "object", "properties": {"id": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["id"]}}},
+    {"$schema": DRAFT_2020, "type": "object", "properties": {"kind": {"enum": ["a", "b"]}}, "required": ["kind"], "oneOf": [{"properties": {"kind": {"const": "a"}, "x": {"type": "integer", "minimum": 0, "maximum": 9}}}, {"properties": {"kind": {"const": "b"}, "y": {"type": "boolean"}}}], "unevaluatedProperties": False},
+    {"$schema": DRAFT_2020, "type": "object", "properties": {"a": {"const": 1}}, "patternProperties": {"^x-[a-z]{1,4}$": {"type": "boolean"}}, "unevaluatedProperties": {"type": "null"}, "maxProperties": 3},
+    {"$schema": DRAFT_2020, "type": "array", "allOf": [{"prefixItems": [{"type": "boolean"}, {"enum": ["x", "y"]}]}], "unevaluatedItems": {"type": "integer", "minimum": 0, "maximum": 9}, "maxItems": 5},
+    {"$schema": DRAFT_2020, "type": "array", "items": {"enum": ["admin", "user", "guest", 5]}, "contains": {"type": "string", "pattern": "^a"}, "maxItems": 4},
+    {"$schema": DRAFT_2020, "type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 9}, "contains": {"minimum": 5}, "minContains": 2, "maxContains": 3, "maxItems": 6},
+    {"$schema": DRAFT_2020, "type": "object", "properties": {"step": {"type": "number", "multipleOf": 0.5, "minimum": -4, "maximum": 4}, "percent": {"type": "number", "multipleOf": 0.01, "minimum": 0, "maximum": 100}, "tenth": {"type": "number", "multipleOf": 0.1, "minimum": -20, "exclusiveMaximum": 20}}, "required": ["step", "percent", "tenth"]},
+    {"$schema": DRAFT_7, "type": "object", "properties": {"name": {"type": "string", "pattern": "^(?!-)[a-z0-9-]{1,12}$"}, "id": {"type": "string", "pattern": "^(?=.{3,8}$)[a-z]+(_[a-z]+)*$"}, "word": {"type": "string", "pattern": "^(?!(true|false)$)\\w{1,6}$"}}, "required": ["name", "id", "word"]},
+]
+
+ALL = EVENTS + RESOURCES + ARTICLES + CALLS + FILES + CONDITIONS

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <climits>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -79,11 +80,13 @@ class ScriptedBackend final : public backend::Backend {
     if (n_sources + static_cast<int>(inputs.size()) > most_sources_) throw Error(Code::kTooLarge, "no memory for a source");
     std::vector<std::shared_ptr<const backend::Source>> sources;
     for (size_t i = 0; i < inputs.size(); ++i) sources.push_back(std::make_shared<CountedSource>(n_sources));
+    most_sources_alive = std::max(most_sources_alive.load(), n_sources.load());
     return sources;
   }
 
   backend::RunStatus run(std::span<const backend::Row> rows, std::span<backend::Cache* const> caches, backend::Logits& logits) override {
     log_.add("run");
+    if (rows.size() > caches.size()) ++n_prompt_runs;
     if (n_positions + static_cast<int>(rows.size()) > most_positions_) return backend::RunStatus::kNoMemory;
     int n = 0;
     for (const backend::Row& row : rows) n += row.wants_logits ? 1 : 0;
@@ -94,6 +97,8 @@ class ScriptedBackend final : public backend::Backend {
   }
 
   std::atomic<int> n_sources = 0, n_positions = 0;  // alive
+  std::atomic<int> most_sources_alive = 0;
+  std::atomic<size_t> n_prompt_runs = 0;  // with more rows than streams
 
  private:
   Log& log_;
@@ -123,6 +128,7 @@ class ScriptedRequest : public Request, public Work {
   Work& work() override { return *this; }
   bool is_cancelled() const override { return cancelled; }
   void ended(bool, std::exception_ptr fault) override {
+    if (on_end) on_end();
     const std::lock_guard lock(mutex_);
     error = std::move(fault);
     has_ended_ = true;
@@ -135,6 +141,7 @@ class ScriptedRequest : public Request, public Work {
 
   std::atomic<bool> cancelled = false;
   std::exception_ptr error;
+  std::function<void()> on_end;  // on the thread of the scheduler
 
  private:
   std::mutex mutex_;
@@ -178,12 +185,12 @@ class SourcesRequest final : public ScriptedRequest {
   Part begin() override { return {.index = n_begun_++, .input = Tensor(DType::kI64, {n_rows_})}; }
   Stream stream_of(const Part& part) override {
     SampleOptions options;
-    options.prompt_length = 1;
-    options.stop.max_length = 1 + n_tokens_;
+    options.prompt_length = n_prompt;
+    options.stop.max_length = n_prompt + n_tokens_;
     options.stream = part.index;
     const auto sampler = std::make_shared<sample::Sampler>(Sampling{.temperature = 1.0}, sample::TokenRules{16, {}, {}});
     Stream stream(Sequence(decoder_, 0, part.source), std::make_unique<SampleStrategy>(sampler, std::move(options)));
-    stream.branches.front().push(1);
+    for (size_t i = 0; i < n_prompt; ++i) stream.branches.front().push(1);
     return stream;
   }
   void generated(const Part&) override { ++n_generated; }
@@ -192,6 +199,7 @@ class SourcesRequest final : public ScriptedRequest {
     found.push_back(ids[part.index].size());
   }
 
+  size_t n_prompt = 1;  // tokens before the first one that is drawn
   std::atomic<size_t> n_generated = 0;
   std::vector<size_t> found;                   // tokens of each source that has finished
   std::map<size_t, std::vector<TokenId>> ids;  // by source

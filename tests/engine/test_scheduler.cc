@@ -150,6 +150,76 @@ TEST_F(SchedulerTest, AStreamThatWasPreemptedKeepsEveryTokenItHad) {
   for (const int most_positions : {32, 50, 64, 100}) EXPECT_EQ(run(most_positions), expected) << most_positions;
 }
 
+// The first that came is the first that ends: what joined later makes room for it.
+TEST_F(SchedulerTest, TheYoungestIsPreempted) {
+  Scheduler& scheduler = start(100, {}, 50);
+  const auto gate = texts(1, 1);
+  gate->open = false;
+  scheduler.submit(gate);
+  const auto first = sources(1, 40), second = sources(1, 40);
+  std::string order;
+  first->on_end = [&] { order += "first "; };
+  second->on_end = [&] { order += "second "; };
+  for (const auto& request : {first, second}) scheduler.submit(request);
+  gate->open = true;
+  for (const auto& request : {first, second}) request->wait();
+  EXPECT_GT(scheduler.load().preempted, 0);
+  EXPECT_EQ(order, "first second ");
+}
+
+TEST_F(SchedulerTest, APreemptedStreamContinuesWhenAnotherEndsAndNotLater) {
+  Scheduler& scheduler = start(100, {}, 27);  // three streams of 9 positions
+  const auto gate = texts(1, 1);
+  gate->open = false;
+  scheduler.submit(gate);
+  const auto longest = sources(1, 22), other = sources(1, 10), preempted = sources(1, 10);
+  std::string order;
+  longest->on_end = [&] { order += "longest "; };
+  other->on_end = [&] { order += "other "; };
+  preempted->on_end = [&] { order += "preempted "; };
+  for (const auto& request : {longest, other, preempted}) scheduler.submit(request);
+  gate->open = true;
+  for (const auto& request : {longest, other, preempted}) request->wait();
+  EXPECT_EQ(scheduler.load().preempted, 1);
+  EXPECT_EQ(order, "other preempted longest ");
+}
+
+TEST_F(SchedulerTest, ALongPromptIsComputedInPartsBesideARunningStream) {
+  Scheduler& scheduler = start(100, {.max_step_ms = 0});  // every step is too long
+  const auto running = sources(1, 1'000'000), prompt = sources(1, 1);
+  prompt->n_prompt = 2000;
+  scheduler.submit(running);
+  while (running->n_generated == 0) std::this_thread::yield();
+  scheduler.submit(prompt);
+  prompt->wait();
+  running->cancelled = true;
+  running->wait();
+  EXPECT_GT(backend_->n_prompt_runs, 2000u / 10);
+}
+
+TEST_F(SchedulerTest, NoMoreStreamsRunThanAreAllowed) {
+  Scheduler& scheduler = start(100, {.max_streams = 3});
+  const auto many = sources(10, 5), more = sources(4, 7);
+  for (const auto& request : {many, more}) scheduler.submit(request);
+  for (const auto& request : {many, more}) request->wait();
+  EXPECT_EQ(backend_->most_sources_alive, 3);
+}
+
+TEST_F(SchedulerTest, TheQueueHoldsAsManyAsItMay) {
+  Scheduler& scheduler = start(100, {.max_waiting = 3});
+  const auto gate = texts(1, 1);
+  gate->open = false;
+  const auto one = sources(1, 2), other = sources(1, 2), refused = sources(1, 2);
+  EXPECT_TRUE(scheduler.try_submit(gate));  // waits until it has begun
+  EXPECT_TRUE(scheduler.try_submit(one));
+  EXPECT_TRUE(scheduler.try_submit(other));
+  EXPECT_FALSE(scheduler.try_submit(refused));
+  gate->open = true;
+  for (const auto& request : {one, other}) request->wait();
+  EXPECT_TRUE(scheduler.try_submit(refused));
+  refused->wait();
+}
+
 TEST_F(SchedulerTest, ASourceForWhichThereIsNeverMemoryFailsAndNoOtherDoes) {
   Scheduler& scheduler = start(0);
   const auto request = sources(1, 5);

@@ -131,6 +131,25 @@ def test_a_body_in_chunks_and_http_1_0(server):
     assert "transfer-encoding" not in answer and answer.endswith("data: [DONE]\n\n")
 
 
+def test_a_body_whose_length_is_not_told_is_bounded_too(server):
+    """JSON may have a quarter of what a recording may."""
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+    text = b'{"model": "fable", "prompt": "x", "max_tokens": 1, "filler": "' + b"x" * 9_000_000 + b'"}'
+    assert status(send(server, head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(text), text))) == 413
+
+
+def test_texts_to_translate_or_embed_are_bounded(http):
+    for path, body in (("/v1/translations", {"model": "en-zh", "input": ["word " * 1000] * 1000}), ("/v1/embeddings", {"model": "embedder", "input": "word " * 1_000_000}),
+                       ("/v1/completions", {"model": "fable", "prompt": "word " * 1_000_000})):
+        assert http.post(path, json=body).status_code == 413, path
+
+
+def test_no_length_penalty_makes_scores_overflow(http):
+    body = {"model": "en-zh", "input": "How are you?", "beams": 4, "max_tokens": 500}
+    for penalty, expected in ((-10, 200), (10, 200), (-100, 400), (10.5, 400)):
+        assert http.post("/v1/translations", json={**body, "length_penalty": penalty}).status_code == expected, penalty
+
+
 def test_a_client_that_is_too_slow_is_cut(tmp_path):
     with RunningServer("fable", "--header-timeout-ms", 300, "--body-timeout-ms", 300) as server:
         assert status(send(server, b"GET /health HT")) == 408
@@ -153,6 +172,8 @@ def test_a_key_is_needed_if_one_is_set():
     with RunningServer("fable", environment={"KVIK_API_KEY": "secret"}) as server:
         assert httpx.get(server.url + "/health").status_code == 200
         assert httpx.get(server.url + "/v1/models").status_code == 401
+        for path in ("/v1/completions", "/v1/chat/completions", "/api/generate", "/api/pull"):
+            assert httpx.post(server.url + path, json={"model": "fable", "prompt": "x", "max_tokens": 1}).status_code == 401
         assert httpx.get(server.url + "/v1/models", headers={"authorization": "Bearer wrong!"}).json()["error"]["code"] == "invalid_api_key"
         assert httpx.get(server.url + "/v1/models", headers={"authorization": "Bearer secret"}).status_code == 200
         assert httpx.get(server.url + "/metrics", headers={"x-api-key": "secret"}).status_code == 200

@@ -192,7 +192,7 @@ TEST_F(HttpTest, AClientThatReadsTooSlowlyIsCut) {
 }
 
 TEST_F(HttpTest, AStreamThatNobodyReadsIsCutAndItsEndIsTold) {
-  Counter gone;
+  Counter gone, written;
   std::atomic<bool> stop = false;
   std::thread writer;
   start(
@@ -200,14 +200,18 @@ TEST_F(HttpTest, AStreamThatNobodyReadsIsCutAndItsEndIsTold) {
         responder->on_disconnect([&] { gone.add(), stop = true; });
         writer = std::thread([&, responder] {
           responder->begin({});
-          while (!stop) responder->write(std::string(10'000, 'x')), std::this_thread::yield();
+          for (int i = 0; i < 2000 && !stop; ++i) responder->write(std::string(10'000, 'x'));
+          responder->end();
+          written.add();
         });
       },
-      {.max_unsent_bytes = 100'000});
+      {.max_unsent_bytes = 100'000, .write_timeout = std::chrono::hours(1)});
   const RawClient silent = client(4096);
-  ASSERT_TRUE(silent.send(get("/")));
-  gone.wait_for(1);
+  ASSERT_TRUE(silent.send(get("/", "connection: close\r\n")));
+  written.wait_for(1);
+  EXPECT_LT(silent.read().size(), size_t{2000 * 10'000});
   writer.join();
+  EXPECT_EQ(gone.value(), 1);
   EXPECT_EQ(server_->load().n_cut, 1u);
 }
 

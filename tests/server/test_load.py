@@ -140,3 +140,32 @@ def test_metrics_count_what_was_done(server, client):
     assert metric(server.url, "kvik_token_seconds_count", labels) > 0
     assert metric(server.url, "kvik_cache_used_bytes") > 0 and metric(server.url, "kvik_waiting") == 0
     assert metric(server.url, "kvik_requests_total", '{endpoint="/v1/completions",status="200"}') > 0
+
+
+def test_choices_of_one_request_compute_their_prompt_once(server, client):
+    prompt = "There was a tailor who sewed coats for foxes, hares and owls. " * 8
+    computed = metric(server.url, "kvik_prompt_tokens_total")
+    answer = client.completions.create(model="fable", prompt=prompt, n=6, max_tokens=2, temperature=1)
+    assert metric(server.url, "kvik_prompt_tokens_total") - computed < 2 * answer.usage.prompt_tokens
+
+
+def test_a_user_with_fewer_running_requests_is_next():
+    """One user has all places and waits for more; another's request is next all the same, whichever interface says who it is."""
+    endless = {"model": "fable", "max_tokens": 900, "ignore_eos": True, "user": "greedy", "stream": True, "use_cache": False}  # every token takes longer
+    with RunningServer("fable", "--max-sequences", 2) as server, concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for path, prompt in (("/v1/completions", {"prompt": "Once"}), ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Once"}]})):
+            order = []
+
+            def ask(user):
+                httpx.post(server.url + path, json={"model": "fable", **prompt, "user": user, "max_tokens": 5}, timeout=60)
+                order.append(user)
+            with httpx.stream("POST", server.url + path, json={**endless, **prompt}) as one, httpx.stream("POST", server.url + path, json={**endless, **prompt}) as other:
+                lines = one.iter_lines(), other.iter_lines()  # kept: a generator that is dropped closes its stream
+                assert all(next(each) for each in lines)
+                asked = [pool.submit(ask, "greedy") for _ in range(2)]
+                wait_for(lambda: metric(server.url, "kvik_waiting") == 2)
+                asked.append(pool.submit(ask, "modest"))
+                wait_for(lambda: metric(server.url, "kvik_waiting") == 3)
+                other.close()
+                concurrent.futures.wait(asked)
+            assert order == ["modest", "greedy", "greedy"]

@@ -55,7 +55,10 @@ TEST(OpenAi, ABiasIsANumber) {
 }
 
 TEST(Fields, BodiesThatAreTooDeepOrWideAreRefused) {
-  EXPECT_THAT(refusal([] { parse_body(std::string(1'000'000, '[')); }), HasSubstr("nested"));
+  const auto nested = [](size_t n) { return "{\"a\": " + std::string(n, '[') + std::string(n, ']') + "}"; };
+  EXPECT_EQ(refusal([&] { parse_body(nested(kMostNested - 1)); }), "");
+  for (const size_t n : {size_t{kMostNested} + 1, size_t{1'000'000}})
+    EXPECT_THAT(refusal([&] { parse_body(nested(n)); }), HasSubstr("nested")) << n;
   std::string wide = "{";
   for (int i = 0; i <= kMostKeys; ++i) wide += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":1";
   EXPECT_THAT(refusal([&] { parse_body(wide + "}"); }), HasSubstr("keys"));

@@ -70,7 +70,7 @@ struct Read {
 };
 
 Read read(const ToolFormat& format, const std::string& text, size_t piece) {
-  ToolReader reader(format, {"weather", "time"});
+  ToolReader reader(format, {.names = {"weather", "time"}});
   Read all;
   const auto add = [&](const ToolReader::Found& found) {
     all.content += found.content;
@@ -99,6 +99,65 @@ TEST(ToolReader, FindsCallsInPiecesOfAnySize) {
     found = read(list, " [{\"name\": \"time\", \"arguments\": {}}, {\"name\": \"weather\", \"arguments\": {}}]", piece);
     EXPECT_THAT(found.calls, ElementsAre("time{}", "weather{}"));
   }
+}
+
+// What is found in a text that a limit has cut.
+Read read_cut(const ToolFormat& format, const ToolReading& how, const std::string& text, size_t piece) {
+  ToolReader reader(format, how);
+  Read all;
+  const auto add = [&](const ToolReader::Found& found) {
+    all.content += found.content;
+    for (const ToolCall& call : found.calls) all.calls.push_back(call.name + call.arguments);
+  };
+  for (size_t i = 0; i < text.size(); i += piece) add(reader.push(text.substr(i, piece)));
+  add(reader.flush(true));
+  return all;
+}
+
+TEST(ToolReader, ACallThatALimitCutsIsThereAsFarAsItGoes) {
+  const ToolFormat tagged = *format_of(kTagged), list = *format_of(kList);
+  const ToolReading free = {.names = {"weather", "time"}}, forced = {.names = {"weather"}, .is_forced = true};
+  for (size_t piece = 1; piece < 60; ++piece) {
+    Read found = read_cut(tagged, free, "I look.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"a } b", piece);
+    EXPECT_EQ(found.content, "I look.\n");
+    EXPECT_THAT(found.calls, ElementsAre(R"(weather{"city": "a } b)"));
+    found = read_cut(tagged, free, "<tool_call>{\"name\": \"weather\", \"arguments\"", piece);
+    EXPECT_THAT(found.calls, ElementsAre("weather"));
+    found = read_cut(list, free, R"([TOOL_CALLS][{"name": "time", "arguments": {"x": 1}}, {"name": "weather", "arguments": {"c)", piece);
+    EXPECT_THAT(found.calls, ElementsAre(R"(time{"x":1})", R"(weather{"c)"));
+    for (const char* text : {"", "{", R"({"na)", R"({"name": "weat)", R"({"name": "weather")", R"({"name": "weather", "argu)"}) {
+      found = read_cut(tagged, forced, text, piece);
+      EXPECT_EQ(found.content, "") << text;
+      EXPECT_THAT(found.calls, ElementsAre("weather")) << text;
+    }
+    found = read_cut(tagged, {.names = {"weather", "time"}, .is_forced = true}, R"({"name": "we)", piece);
+    EXPECT_EQ(found.content, "");
+    EXPECT_THAT(found.calls, IsEmpty());  // nobody knows which
+    for (const char* text : {"A text.", "<tool_call>\n{\"name\": \"other\", \"arguments\": {\"a", "<tool_call>{\"na"}) {
+      found = read_cut(tagged, free, text, piece);
+      EXPECT_EQ(found.content, text);
+      EXPECT_THAT(found.calls, IsEmpty());
+    }
+  }
+}
+
+TEST(ToolReader, ArgumentsThatAreATextOfJsonAreReadAsFarAsTheyGo) {
+  ToolFormat format{.name_key = "name", .arguments_key = "arguments", .quotes_arguments = true};
+  EXPECT_THAT(read_cut(format, {.names = {"time"}}, R"({"name": "time", "arguments": "{\"a\": \"\u00e9)", 3).calls,
+              ElementsAre("time{\"a\": \"é"));
+  EXPECT_THAT(read_cut(format, {.names = {"time"}}, R"({"name": "time", "arguments": "{\"a\": \)", 3).calls, ElementsAre("time{\"a\": "));
+  format.outer_key = "function";
+  EXPECT_THAT(read_cut(format, {.names = {"time"}}, R"({"type": "function", "function": {"name": "time", "arguments": "{)", 3).calls,
+              ElementsAre("time{"));
+}
+
+TEST(ToolReader, FurtherCallsAreDroppedIfOnlyOneIsWanted) {
+  const ToolFormat tagged = *format_of(kTagged), list = *format_of(kList);
+  const ToolReading one = {.names = {"weather", "time"}, .only_one = true};
+  const std::string call = "<tool_call>{\"name\": \"time\", \"arguments\": {}}</tool_call>";
+  EXPECT_THAT(read_cut(tagged, one, call + "\n" + call, 7).calls, ElementsAre("time{}"));
+  EXPECT_THAT(read_cut(list, one, R"([{"name": "time", "arguments": {}}, {"name": "weather", "arguments": {}}])", 7).calls,
+              ElementsAre("time{}"));
 }
 
 TEST(ToolReader, TextThatIsNoCallStaysAsItIs) {

@@ -19,6 +19,8 @@ TEMPLATE = """{%- for message in messages -%}
 {%- endfor -%}
 {%- if tools %}<|tools|>{{ tools | tojson }}<|end|>
 {% endif -%}
+{%- if enable_thinking %}<|think|>{{ reasoning_effort }}<|end|>
+{% endif -%}
 {%- if add_generation_prompt %}<|assistant|>{% endif -%}"""
 
 NAMES = ["embedder", "listener", "talker", "timed"]

@@ -168,17 +168,33 @@ CharDfa CharDfa::of_texts(std::vector<std::string> texts) {
   return dfa;
 }
 
-CharDfa CharDfa::of_multiples(uint32_t of) {
+CharDfa CharDfa::of_multiples(uint32_t of, uint32_t n_decimals) {
+  constexpr uint32_t kPoint = 1, kDigits = 3;  // classes of characters: others, ".", others, "0", "1", …
   CharDfa dfa;
-  dfa.cuts_ = {0};
+  dfa.cuts_ = {0, '.', '.' + 1};
   for (char32_t c = '0'; c <= '9' + 1; ++c) dfa.cuts_.push_back(c);
-  dfa.add_state(false);                                                 // nothing yet
-  for (uint32_t rest = 0; rest < of; ++rest) dfa.add_state(rest == 0);  // 1 + rest
-  const uint32_t zero = dfa.add_state(true);                            // nothing follows
-  for (uint32_t digit = 0; digit < 10; ++digit) {
-    dfa.next_[1 + digit] = digit == 0 ? zero : 1 + digit % of;
-    for (uint32_t rest = 0; rest < of; ++rest) dfa.next_[(1 + rest) * dfa.n_classes() + 1 + digit] = 1 + (rest * 10 + digit) % of;
+  uint64_t missing = 1;  // 10^(digits that may still follow the point)
+  for (uint32_t i = 0; i < n_decimals; ++i) missing *= 10;
+  dfa.add_state(false);                       // nothing yet
+  const uint32_t zero = dfa.add_state(true);  // a point may follow, and no digit
+  // Rows of states by the rest of what was read: before the point, behind it, after each digit behind it.
+  const auto state_of = [&](uint32_t row, uint64_t rest) { return static_cast<uint32_t>(2 + row * of + rest % of); };
+  for (uint32_t row = 0; row <= (n_decimals == 0 ? 0 : n_decimals + 1); ++row) {
+    for (uint64_t rest = 0; rest < of; ++rest) dfa.add_state(row != 1 && rest * missing % of == 0);
+    missing /= row >= 1 ? 10 : 1;
   }
+  const auto connect = [&](uint32_t from, uint32_t char_class, uint32_t to) { dfa.next_[from * dfa.n_classes() + char_class] = to; };
+  for (uint32_t digit = 0; digit < 10; ++digit) {
+    connect(0, kDigits + digit, digit == 0 ? zero : state_of(0, digit));
+    for (uint32_t rest = 0; rest < of; ++rest) {
+      connect(state_of(0, rest), kDigits + digit, state_of(0, uint64_t{rest} * 10 + digit));
+      for (uint32_t row = 1; row <= n_decimals; ++row)
+        connect(state_of(row, rest), kDigits + digit, state_of(row + 1, uint64_t{rest} * 10 + digit));
+    }
+  }
+  if (n_decimals == 0) return dfa;
+  connect(zero, kPoint, state_of(1, 0));
+  for (uint32_t rest = 0; rest < of; ++rest) connect(state_of(0, rest), kPoint, state_of(1, rest));
   return dfa;
 }
 

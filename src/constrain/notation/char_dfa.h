@@ -18,8 +18,8 @@ class CharDfa {
   static CharDfa of_whole(const PatternNfa& nfa, std::string_view what);
   static CharDfa of_part(const PatternNfa& nfa, std::string_view what);
   static CharDfa of_texts(std::vector<std::string> texts);
-  // Decimal numbers without a sign and without leading zeros that are multiples.
-  static CharDfa of_multiples(uint32_t of);
+  // Decimal numbers without a sign and without leading zeros that are multiples of `of` / 10^n_decimals.
+  static CharDfa of_multiples(uint32_t of, uint32_t n_decimals = 0);
   // Texts with a number of characters in this range.
   static CharDfa of_lengths(int least, int most);
 

@@ -42,7 +42,8 @@ const CharClass& spaces() {
 
 class PatternParser {
  public:
-  PatternParser(std::string_view pattern, std::string_view what) : in_(pattern, what) {}
+  PatternParser(std::string_view pattern, std::string_view what, Dialects dialects)
+      : in_(pattern, what), is_wide_(dialects == Dialects::kEither) {}
 
   PatternNfa parse() {
     const Part all = parse_choice();
@@ -171,8 +172,12 @@ class PatternParser {
       case '(': return parse_group();
       case '[': return of_set(parse_class());
       case '^': in_.advance(); return of_kind(PatternNfa::Kind::kAtStart);
-      case '$': in_.advance(); return of_kind(PatternNfa::Kind::kAtEnd);
-      case '.': in_.advance(); return of_set(CharSet({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}).negate());
+      case '$': in_.advance(); return of_end();
+      case '.': {
+        in_.advance();
+        const CharSet line_break = CharSet::of('\n');
+        return of_set((is_wide_ ? line_break : line_break.unite({{'\r', '\r'}, {0x2028, 0x2029}})).negate());
+      }
       case '*':
       case '+':
       case '?': in_.fail("there is nothing to repeat");
@@ -183,7 +188,7 @@ class PatternParser {
         if (in_.peek() == 'b' || in_.peek() == 'B') in_.fail_at(at, "word boundaries (\\b, \\B) are not supported");
         if (in_.peek() >= '1' && in_.peek() <= '9') in_.fail_at(at, "backreferences are not supported");
         if (in_.peek() == 'k') in_.fail_at(at, "backreferences are not supported");
-        return of_set(parse_escape(at, false));
+        return of_set(parse_escape(at, is_wide_));
       }
       default: return of_set(CharSet::of(in_.next_character()));
     }
@@ -206,6 +211,16 @@ class PatternParser {
     const Part group = parse_choice();
     if (!in_.skip(')')) in_.fail("')' was expected");
     return group;
+  }
+
+  // Python's $ is also before a last line break.
+  Part of_end() {
+    const Part end = of_kind(PatternNfa::Kind::kAtEnd);
+    if (!is_wide_) return end;
+    const Part line_break = of_set(CharSet::of('\n'));
+    connect(end.from, line_break.from);
+    connect(line_break.to, end.to, PatternNfa::Kind::kAtEnd);
+    return end;
   }
 
   // After the backslash, which is at `at`. `negated`: in a class whose complement is meant.
@@ -271,10 +286,10 @@ class PatternParser {
     CharSet set;
     std::vector<CharRange> ranges;
     while (!in_.skip(']')) {
-      const CharSet item = parse_class_item(negated);
+      const CharSet item = parse_class_item(negated != is_wide_);
       if (in_.peek() == '-' && in_.peek(1) != ']' && is_one(item)) {
         in_.advance();
-        const CharSet last = parse_class_item(negated);
+        const CharSet last = parse_class_item(negated != is_wide_);
         if (is_one(last)) {
           if (last.ranges()[0].first < item.ranges()[0].first) in_.fail("a range of characters ends before it begins");
           ranges.push_back({item.ranges()[0].first, last.ranges()[0].first});
@@ -290,11 +305,14 @@ class PatternParser {
   }
 
   Cursor in_;
+  bool is_wide_;
   PatternNfa nfa_;
 };
 
 }  // namespace
 
-PatternNfa parse_pattern(std::string_view pattern, std::string_view what) { return PatternParser(pattern, what).parse(); }
+PatternNfa parse_pattern(std::string_view pattern, std::string_view what, Dialects dialects) {
+  return PatternParser(pattern, what, dialects).parse();
+}
 
 }  // namespace kvik::constrain

@@ -142,6 +142,7 @@ NodeId SchemaCompiler::write_array(const Shape& shape) {
   }
   if (shape.unique_items && (most < 0 || most > 1)) return write_distinct(shape);
   if (most >= 0) n_prefix = std::min(n_prefix, static_cast<size_t>(most));
+  if (!shape.contains.empty()) return write_counted(shape, n_prefix);
   Graph graph;  // state i: i elements are read
   std::vector<NodeId> ends;
   for (size_t i = 0; i < n_prefix; ++i) {
@@ -169,7 +170,7 @@ NodeId SchemaCompiler::write_array(const Shape& shape) {
 NodeId SchemaCompiler::write_distinct(const Shape& shape) {
   const std::optional<std::vector<const Json*>> values = resolver_.listed_values(shape.element(0));
   const bool is_prefixed = std::ranges::any_of(shape.arrays, [](const ArrayPart& part) { return !part.prefix.empty(); });
-  if (!values || is_prefixed || values->size() > kMostDistinct)
+  if (!values || is_prefixed || values->size() > kMostDistinct || !shape.contains.empty())
     fail_schema(shape.where, fmt::format("uniqueItems is supported only for elements of at most {} listed values (enum)", kMostDistinct));
   const auto least = static_cast<size_t>(shape.min_items);
   const size_t most = shape.max_items < 0 ? values->size() : std::min(static_cast<size_t>(shape.max_items), values->size());

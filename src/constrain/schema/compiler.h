@@ -34,6 +34,7 @@ class SchemaCompiler {
   NodeId write_string(const Shape& shape);
   NodeId write_array(const Shape& shape);
   NodeId write_distinct(const Shape& shape);
+  NodeId write_counted(const Shape& shape, size_t n_prefix);
   NodeId write_object(const Shape& shape);
 
   // A call of one rule for the same text of `key`, which is written once.

@@ -120,6 +120,10 @@ std::vector<Shape> Resolver::complement(const SchemaRef& ref, const std::vector<
   if (schema.contains("not")) add_all(alternatives(child(ref, "not")));
   close();
   if (is_nullable(schema)) std::erase_if(found, [](Shape& shape) { return (shape.types &= static_cast<uint8_t>(~kNull)) == 0; });
+  for (Shape& shape : found) {
+    for (ObjectPart& part : shape.objects) part.evaluates = false;
+    for (ArrayPart& part : shape.arrays) part.evaluates = false;
+  }
   if (found.empty()) add_note(ref.where, "what does not satisfy it is not supported, or there is nothing");
   return found;
 }
@@ -136,6 +140,10 @@ void Resolver::add_complement_of_limits(const Shape& own, const std::function<vo
   if (own.max_length >= 0) add({.types = kString, .min_length = own.max_length + 1});
   if (own.min_items > 0) add({.types = kArray, .max_items = own.min_items - 1});
   if (own.max_items >= 0) add({.types = kArray, .min_items = own.max_items + 1});
+  for (const ContainsPart& part : own.contains) {
+    if (part.least > 0) add({.types = kArray, .contains = {{part.schema, 0, part.least - 1}}});
+    if (part.most >= 0) add({.types = kArray, .contains = {{part.schema, part.most + 1, -1}}});
+  }
   if (own.min_properties > 0) add({.types = kObject, .max_properties = own.min_properties - 1});
   if (own.max_properties >= 0) add({.types = kObject, .min_properties = own.max_properties + 1});
 }

@@ -29,7 +29,9 @@ uint8_t type_of(const Json& value) {
 bool is_in_range(double value, const NumberRange& range) {
   if (range.least && (value < range.least->value || (range.least->exclusive && value == range.least->value))) return false;
   if (range.most && (value > range.most->value || (range.most->exclusive && value == range.most->value))) return false;
-  return !range.multiple_of || std::fmod(value, std::stod(*range.multiple_of)) == 0;
+  if (!range.multiple_of) return true;
+  const double quotient = value / std::stod(*range.multiple_of);
+  return quotient == std::floor(quotient);
 }
 
 bool is_count_in(size_t count, int least, int most) {
@@ -95,6 +97,10 @@ bool Resolver::satisfies_shape(const Json& value, const Shape& shape, int depth)
         if (!satisfies(value[i], ref, depth)) return false;
       }
     }
+    for (const ContainsPart& part : shape.contains) {
+      const auto n = std::ranges::count_if(value, [&](const Json& one) { return satisfies(one, part.schema, depth); });
+      if (!is_count_in(static_cast<size_t>(n), part.least, part.most)) return false;
+    }
   }
   return !value.is_object() || satisfies_object(value, shape, depth);
 }
@@ -135,6 +141,8 @@ bool Resolver::excludes(const Shape& a, const Shape& b, int depth) {
   add_work(1, a.where);
   const uint8_t types = both_types(a.types, b.types);
   if (types == 0) return true;
+  if (a.is_narrowed) return excludes(a.without_unevaluated(), b, depth);
+  if (b.is_narrowed) return excludes(a, b.without_unevaluated(), depth);
   if (a.has_values || b.has_values) {
     const auto satisfies_both = [&](const Json* value) { return satisfies_shape(*value, a) && satisfies_shape(*value, b); };
     return std::ranges::none_of((a.has_values ? a : b).values, satisfies_both);

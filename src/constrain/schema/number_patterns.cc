@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <numeric>
 
@@ -13,7 +15,9 @@ namespace {
 constexpr int64_t kMostInteger = 9'999'999'999'999'999;  // 16 digits
 constexpr int kMostDigits = 18;                          // of a bound
 constexpr double kAboveAll = 1e18;                       // what is written, also above a bound
-constexpr uint32_t kMostMultiple = 10'000;
+constexpr uint64_t kMostMultiple = 10'000;
+constexpr uint32_t kMostDecimals = 4;     // of a multiple
+constexpr uint64_t kMostListed = 20'000;  // multiples that have no exact binary form
 constexpr const char* kAnyFraction = R"((?:\.[0-9]{1,16})?)";
 
 // |value| as digits before and after the point, which has no zeros at its end.
@@ -164,25 +168,88 @@ int64_t integer_from(const Side& side, bool lower) {
   return lower ? toward_zero + 1 : toward_zero - 1;
 }
 
-uint32_t whole_multiple(const std::string& text, const std::string& where) {
+uint64_t power(uint64_t base, uint32_t exponent) { return exponent == 0 ? 1 : base * power(base, exponent - 1); }
+
+// digits / 10^n_decimals
+struct Step {
+  uint64_t digits;
+  uint32_t n_decimals;
+
+  bool is_exact_in_binary() const { return digits % power(5, n_decimals) == 0; }
+  uint64_t whole() const { return digits / std::gcd(digits, power(10, n_decimals)); }  // whole numbers that are multiples are those of it
+  std::string text_of_multiple(uint64_t n) const {
+    std::string text = std::to_string(n * digits);
+    if (n_decimals == 0) return text;
+    if (text.size() <= n_decimals) text.insert(0, n_decimals + 1 - text.size(), '0');
+    text.insert(text.size() - n_decimals, ".");
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.ends_with('.')) text.pop_back();
+    return text;
+  }
+};
+
+std::optional<Step> small_step(const std::string& text) {
+  const Decimal multiple = decimal_of(text, "");
+  const auto n_decimals = static_cast<uint32_t>(multiple.fraction.size());
+  if (multiple.negative || multiple.is_zero() || n_decimals > kMostDecimals || static_cast<uint64_t>(multiple.whole) > kMostMultiple)
+    return std::nullopt;
+  const uint64_t fraction = multiple.fraction.empty() ? 0 : std::stoull(multiple.fraction);
+  const Step step{static_cast<uint64_t>(multiple.whole) * power(10, n_decimals) + fraction, n_decimals};
+  return step.digits <= kMostMultiple ? std::optional(step) : std::nullopt;
+}
+
+Step step_of(const std::string& text, const std::string& where) {
   const Decimal multiple = decimal_of(text, where);
   if (multiple.negative || multiple.is_zero())
     throw Error(Code::kBadArgument, fmt::format("the JSON schema, {}: multipleOf {} is not above 0", where, text));
-  if (!multiple.fraction.empty() || multiple.whole > kMostMultiple)
-    throw Error(Code::kBadArgument, fmt::format("the JSON schema, {}: multipleOf {} is not supported; an integer up to {} was expected",
-                                                where, text, kMostMultiple));
-  return static_cast<uint32_t>(multiple.whole);
+  const std::optional<Step> step = small_step(text);
+  if (!step)
+    throw Error(Code::kBadArgument,
+                fmt::format("the JSON schema, {}: multipleOf {} is not supported; up to {} and up to {} decimals was expected", where, text,
+                            kMostMultiple, kMostDecimals));
+  return *step;
+}
+
+NumberTexts multiples_in(const NumberTexts& range, const Step& step) {
+  const CharDfa multiples = CharDfa::of_multiples(static_cast<uint32_t>(step.digits), step.n_decimals);
+  NumberTexts texts;
+  for (const CharDfa& numbers : range.positive) texts.positive.push_back(numbers.intersect(multiples));
+  for (const CharDfa& numbers : range.negative) texts.negative.push_back(numbers.intersect(multiples));
+  return texts;
+}
+
+// Each of them, if it is a multiple in binary arithmetic too.
+NumberTexts listed_multiples(const NumberRange& range, const NumberTexts& all, const Step& step, const std::string& where) {
+  const double size = std::strtod(range.multiple_of->c_str(), nullptr);
+  const double n_values = range.least && range.most ? (range.most->value - range.least->value) / size : HUGE_VAL;
+  const double largest = range.least && range.most ? std::max(std::abs(range.least->value), std::abs(range.most->value)) / size : 0;
+  if (!(n_values <= static_cast<double>(kMostListed)) || !(largest <= 1e12))
+    throw Error(Code::kBadArgument,
+                fmt::format("the JSON schema, {}: multipleOf {} is supported only between a minimum and a maximum with at most {} values",
+                            where, *range.multiple_of, kMostListed));
+  std::vector<std::string> positive, negative;
+  const auto is_among = [](const std::vector<CharDfa>& list, const std::string& text) {
+    return std::ranges::any_of(list, [&](const CharDfa& dfa) { return dfa.matches(text); });
+  };
+  for (auto n = static_cast<int64_t>(range.least->value / size) - 1; n <= static_cast<int64_t>(range.most->value / size) + 1; ++n) {
+    const std::string text = step.text_of_multiple(static_cast<uint64_t>(std::abs(n)));
+    const double quotient = std::strtod(text.c_str(), nullptr) / size;
+    if (quotient != std::floor(quotient)) continue;
+    if (n >= 0 && is_among(all.positive, text)) positive.push_back(text);
+    if (n < 0 && is_among(all.negative, text)) negative.push_back(text);
+  }
+  return {{CharDfa::of_texts(std::move(positive))}, {CharDfa::of_texts(std::move(negative))}};
 }
 
 }  // namespace
 
 std::string common_multiple(const std::string& a, const std::string& b) {
   if (a == b) return a;
-  const auto is_small = [](const std::string& text) {
-    return text.size() <= 6 && text.find_first_not_of("0123456789") == std::string::npos;
-  };
-  if (!is_small(a) || !is_small(b) || std::stoll(a) == 0 || std::stoll(b) == 0) return is_small(a) ? b : a;
-  return std::to_string(std::lcm(std::stoll(a), std::stoll(b)));
+  const std::optional<Step> one = small_step(a), other = small_step(b);
+  if (!one || !other) return one ? b : a;
+  const uint32_t n_decimals = std::max(one->n_decimals, other->n_decimals);
+  const auto scaled = [&](const Step& step) { return step.digits * power(10, n_decimals - step.n_decimals); };
+  return Step{std::lcm(scaled(*one), scaled(*other)), n_decimals}.text_of_multiple(1);
 }
 
 NumberTexts integers_in(const NumberRange& range, const std::string& where) {
@@ -192,8 +259,11 @@ NumberTexts integers_in(const NumberRange& range, const std::string& where) {
   NumberTexts texts;
   const auto add = [&](int64_t from, int64_t to, std::vector<CharDfa>& out) {
     CharDfa numbers = numbers_matching(whole_numbers(from, to));
-    out.push_back(range.multiple_of ? numbers.intersect(CharDfa::of_multiples(whole_multiple(*range.multiple_of, where)))
-                                    : std::move(numbers));
+    if (range.multiple_of) {
+      const auto whole = static_cast<uint32_t>(step_of(*range.multiple_of, where).whole());
+      numbers = numbers.intersect(CharDfa::of_multiples(whole));
+    }
+    out.push_back(std::move(numbers));
   };
   if (first > last) return texts;
   if (last >= 0) add(std::max<int64_t>(first, 0), last, texts.positive);
@@ -202,7 +272,12 @@ NumberTexts integers_in(const NumberRange& range, const std::string& where) {
 }
 
 NumberTexts numbers_in(const NumberRange& range, const std::string& where) {
-  if (range.multiple_of) return integers_in(range, where);
+  if (range.multiple_of) {
+    const Step step = step_of(*range.multiple_of, where);
+    if (step.n_decimals == 0) return integers_in(range, where);
+    const NumberTexts all = numbers_in({range.least, range.most, std::nullopt}, where);
+    return step.is_exact_in_binary() ? multiples_in(all, step) : listed_multiples(range, all, step, where);
+  }
   const std::optional<Side> least = side_of(range.least, true, where), most = side_of(range.most, false, where);
   NumberTexts texts;
   const bool can_be_positive = !most || !most->decimal.negative || most->decimal.is_zero();

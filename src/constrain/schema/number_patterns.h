@@ -28,11 +28,12 @@ struct NumberTexts {
   std::vector<CharDfa> negative;  // without the sign
 };
 
-// The smallest common multiple of two texts of `multipleOf`, if both are integers; else one that is not supported.
+// The smallest common multiple of two texts of `multipleOf`, if both are supported; else one that is not.
 std::string common_multiple(const std::string& a, const std::string& b);
 
 // Exactly those of the range, with at most as many digits as JsonRules. Throws Error(kBadArgument), with `where`, for bounds of more than
-// 18 digits and for multiples other than of integers up to 10000: what others are depends on how a validator rounds.
+// 18 digits and for multiples of a number with more than four digits before or after the point. Multiples of a number that has no exact
+// binary form (0.01) are those on which decimal arithmetic and that of most validators agree; there must be a minimum and a maximum.
 NumberTexts integers_in(const NumberRange& range, const std::string& where);
 NumberTexts numbers_in(const NumberRange& range, const std::string& where);
 

@@ -145,8 +145,11 @@ std::vector<NodeId> SchemaCompiler::free_entries(const Shape& shape, const std::
     fail_schema(shape.where, fmt::format("more than {} different patternProperties are not supported", kMostPatterns));
   if (patterns.empty() && !shape.is_open()) return {};
   const bool any_name = patterns.empty() && names.empty() && shape.forbidden.empty() && shape.property_names.empty();
-  std::vector<CharDfa> matching;
-  for (const std::string& pattern : patterns) matching.push_back(dfa_of(StringPattern{pattern, shape.where + "/patternProperties", false}));
+  std::vector<CharDfa> matching, others_of;  // not complements: of names on which dialects differ neither is sure
+  for (const std::string& pattern : patterns) {
+    matching.push_back(dfa_of({pattern, shape.where + "/patternProperties"}));
+    others_of.push_back(dfa_of({pattern, shape.where + "/patternProperties", false, true}));
+  }
   CharDfa others = names_allowed(shape);
   for (const std::vector<std::string>* list : {&names, &shape.forbidden}) {
     if (!list->empty()) others = others.intersect(CharDfa::of_texts(*list).complement());
@@ -167,7 +170,7 @@ std::vector<NodeId> SchemaCompiler::free_entries(const Shape& shape, const std::
     }
     if (std::ranges::any_of(all, [](const SchemaRef& ref) { return *ref.schema == Json(false); })) continue;
     CharDfa keys = others;
-    for (size_t i = 0; i < patterns.size(); ++i) keys = keys.intersect((chosen >> i & 1) != 0 ? matching[i] : matching[i].complement());
+    for (size_t i = 0; i < patterns.size(); ++i) keys = keys.intersect((chosen >> i & 1) != 0 ? matching[i] : others_of[i]);
     if (keys.is_empty()) continue;
     entries.push_back(json_.entry(any_name ? json_.any_key() : json_.key_in(keys), value_of(all)));
   }

@@ -9,17 +9,28 @@
 #include "base/edit_distance.h"
 #include "constrain/limits.h"
 #include "constrain/schema/formats.h"
+#include "constrain/schema/string_values.h"
 #include "kvik/error.h"
 
 namespace kvik::constrain {
 namespace {
 
 // Keywords of some draft that restrict values and are not supported. Words that no draft has are annotations, as the specification says.
-constexpr std::array<std::string_view, 10> kUnsupported = {
-    "unevaluatedProperties", "unevaluatedItems", "contains", "minContains", "maxContains",
-    "$dynamicRef",           "$recursiveRef",    "extends",  "disallow",    "divisibleBy"};
-constexpr std::array<std::string_view, 12> kResolvedElsewhere = {
-    "$ref", "allOf", "anyOf", "oneOf", "nullable", "not", "if", "then", "else", "dependencies", "dependentRequired", "dependentSchemas"};
+constexpr std::array<std::string_view, 5> kUnsupported = {"$dynamicRef", "$recursiveRef", "extends", "disallow", "divisibleBy"};
+constexpr std::array<std::string_view, 14> kResolvedElsewhere = {"$ref",
+                                                                 "allOf",
+                                                                 "anyOf",
+                                                                 "oneOf",
+                                                                 "nullable",
+                                                                 "not",
+                                                                 "if",
+                                                                 "then",
+                                                                 "else",
+                                                                 "dependencies",
+                                                                 "dependentRequired",
+                                                                 "dependentSchemas",
+                                                                 "unevaluatedProperties",
+                                                                 "unevaluatedItems"};
 constexpr size_t kLongKeyword = 7;   // letters; words near a shorter one may be meant as they are
 constexpr size_t kMostMistakes = 2;  // in a keyword that is misspelled
 
@@ -51,6 +62,7 @@ class ShapeReader {
     for (const auto& item : ref_.schema->items()) read_keyword(item.key(), item.value());
     if (!object_.properties.empty() || !object_.patterns.empty() || object_.additional) shape_.objects.push_back(std::move(object_));
     if (!array_.prefix.empty() || array_.items) shape_.arrays.push_back(std::move(array_));
+    if (contains_.schema.schema != nullptr) shape_.contains.push_back(std::move(contains_));
     return std::move(shape_);
   }
 
@@ -79,6 +91,9 @@ class ShapeReader {
                                                               {"prefixItems", &ShapeReader::read_prefix},
                                                               {"additionalItems", &ShapeReader::read_additional_items},
                                                               {"uniqueItems", &ShapeReader::read_unique},
+                                                              {"contains", &ShapeReader::read_contains},
+                                                              {"minContains", &ShapeReader::read_count},
+                                                              {"maxContains", &ShapeReader::read_count},
                                                               {"properties", &ShapeReader::read_properties},
                                                               {"patternProperties", &ShapeReader::read_properties},
                                                               {"additionalProperties", &ShapeReader::read_additional},
@@ -166,6 +181,8 @@ class ShapeReader {
     if (key == "maxItems") shape_.max_items = count;
     if (key == "minProperties") shape_.min_properties = count;
     if (key == "maxProperties") shape_.max_properties = count;
+    if (key == "minContains") contains_.least = count;
+    if (key == "maxContains") contains_.most = count;
   }
 
   void read_pattern(const std::string& key, const Json& value) {
@@ -212,6 +229,10 @@ class ShapeReader {
     const auto items = ref_.schema->find("items");
     if (items != ref_.schema->end() && items->is_array()) array_.items = child(ref_, key);
   }
+  void read_contains(const std::string& key, const Json& value) {
+    check_schema(key, value);
+    contains_.schema = child(ref_, key);
+  }
   void read_unique(const std::string& key, const Json& value) {
     if (!value.is_boolean()) fail(key, "true or false was expected");
     shape_.unique_items = value.get<bool>();
@@ -222,7 +243,7 @@ class ShapeReader {
     const SchemaRef all = child(ref_, key);
     for (const auto& item : value.items()) {
       check_schema(key, item.value());
-      if (key == "patternProperties") parse_pattern(item.key(), "pattern at " + all.where);
+      if (key == "patternProperties") dfa_of({item.key(), all.where});
       (key == "properties" ? object_.properties : object_.patterns).emplace_back(item.key(), child(all, item.key()));
     }
   }
@@ -248,6 +269,7 @@ class ShapeReader {
   Shape shape_;
   ObjectPart object_;
   ArrayPart array_;
+  ContainsPart contains_;
 };
 
 }  // namespace

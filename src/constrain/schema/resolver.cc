@@ -136,6 +136,11 @@ std::vector<Shape> Resolver::alternatives(const SchemaRef& ref) {
     if (!schema[key].is_object()) fail_schema(ref.where + "/" + key, "an object was expected");
     for (const auto& item : schema[key].items()) also(dependent(child(child(ref, key), item.key()), item.key()));
   }
+  // After all others: what these evaluate counts.
+  for (Shape& shape : found) {
+    if (schema.contains("unevaluatedProperties")) shape.add_unevaluated_properties(child(ref, "unevaluatedProperties"));
+    if (schema.contains("unevaluatedItems")) shape.add_unevaluated_items(child(ref, "unevaluatedItems"));
+  }
   close();
   if (is_nullable(schema)) found.push_back(Shape{.where = ref.where, .types = kNull});
   return found;

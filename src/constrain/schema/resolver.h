@@ -31,6 +31,9 @@ class Resolver {
   // All values that satisfy several schemas, each once, if these list them.
   std::optional<std::vector<const Json*>> listed_values(const Conjunction& all);
 
+  // The schema of what does not satisfy another.
+  SchemaRef negation_of(const SchemaRef& ref);
+
   // The first contradiction that was found.
   const std::string& note() const { return note_; }
   void add_note(const std::string& where, const std::string& why);
@@ -56,7 +59,6 @@ class Resolver {
   // The values of a shape that do not satisfy a schema, or those of them that differ in the value of a required property.
   std::vector<Shape> without(const Shape& shape, const SchemaRef& ref);
   static void add_complement_of_limits(const Shape& own, const std::function<void(Shape)>& add);
-  SchemaRef negation_of(const SchemaRef& ref);
   std::vector<Shape> conditional(const SchemaRef& ref, const std::vector<std::string>& names);
   std::vector<Shape> dependent(const SchemaRef& ref, const std::string& name);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "constrain/notation/char_dfa.h"
+#include "constrain/schema/string_values.h"
 
 namespace kvik::constrain {
 namespace {
@@ -25,9 +25,7 @@ void tighten(std::optional<Bound>& bound, const std::optional<Bound>& other, boo
   if (tighter) bound = other;
 }
 
-bool matches(const std::string& pattern, const std::string& name) {
-  return CharDfa::of_part(parse_pattern(pattern, "pattern"), "pattern").matches(name);
-}
+bool matches(const std::string& pattern, const std::string& name) { return dfa_of({pattern, "patternProperties"}).matches(name); }
 
 }  // namespace
 
@@ -64,6 +62,7 @@ void Shape::join(const Shape& other) {
   max_items = smaller_limit(max_items, other.max_items);
   unique_items = unique_items || other.unique_items;
   append(arrays, other.arrays);
+  append(contains, other.contains);
   min_properties = std::max(min_properties, other.min_properties);
   max_properties = smaller_limit(max_properties, other.max_properties);
   append(objects, other.objects);
@@ -72,6 +71,7 @@ void Shape::join(const Shape& other) {
   }
   append(forbidden, other.forbidden);
   append(property_names, other.property_names);
+  is_narrowed = is_narrowed || other.is_narrowed;
 }
 
 std::vector<std::string> Shape::names() const {
@@ -110,6 +110,39 @@ Conjunction Shape::value_of(const std::string& name) const {
     if (!found && part.additional) all.push_back(*part.additional);
   }
   return all;
+}
+
+void Shape::add_unevaluated_properties(const SchemaRef& schema) {
+  static const Json kTrue = true;
+  ObjectPart rest{.additional = schema, .is_unevaluated = true};
+  for (const ObjectPart& part : objects) {
+    if (!part.evaluates) continue;
+    if (part.additional) return;  // it evaluates all others
+    for (const auto& [name, ignored] : part.properties) rest.properties.emplace_back(name, SchemaRef{&kTrue, schema.where});
+    for (const auto& [pattern, ignored] : part.patterns) rest.patterns.emplace_back(pattern, SchemaRef{&kTrue, schema.where});
+  }
+  objects.push_back(std::move(rest));
+  is_narrowed = true;
+}
+
+void Shape::add_unevaluated_items(const SchemaRef& schema) {
+  static const Json kTrue = true;
+  size_t n_evaluated = 0;
+  for (const ArrayPart& part : arrays) {
+    if (!part.evaluates) continue;
+    if (part.items) return;
+    n_evaluated = std::max(n_evaluated, part.prefix.size());
+  }
+  arrays.push_back({std::vector<SchemaRef>(n_evaluated, SchemaRef{&kTrue, schema.where}), schema, true, true});
+  is_narrowed = true;
+}
+
+Shape Shape::without_unevaluated() const {
+  Shape wider = *this;
+  std::erase_if(wider.objects, [](const ObjectPart& part) { return part.is_unevaluated; });
+  std::erase_if(wider.arrays, [](const ArrayPart& part) { return part.is_unevaluated; });
+  wider.is_narrowed = false;
+  return wider;
 }
 
 Conjunction Shape::element(size_t index) const {

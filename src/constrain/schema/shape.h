@@ -13,7 +13,7 @@ namespace kvik::constrain {
 
 // A schema within the document, and its JSON pointer for messages.
 struct SchemaRef {
-  const Json* schema;
+  const Json* schema = nullptr;
   std::string where;
 };
 
@@ -27,6 +27,8 @@ struct ObjectPart {
   std::vector<std::pair<std::string, SchemaRef>> properties;
   std::vector<std::pair<std::string, SchemaRef>> patterns;
   std::optional<SchemaRef> additional;
+  bool evaluates = true;        // for unevaluatedProperties; not what comes from `not`
+  bool is_unevaluated = false;  // it is from that keyword
 
   const SchemaRef* find(const std::string& name) const;
 };
@@ -34,6 +36,14 @@ struct ObjectPart {
 struct ArrayPart {
   std::vector<SchemaRef> prefix;
   std::optional<SchemaRef> items;  // behind the prefix
+  bool evaluates = true;           // as in ObjectPart
+  bool is_unevaluated = false;
+};
+
+// `contains`: how many elements satisfy a schema.
+struct ContainsPart {
+  SchemaRef schema;
+  int least = 1, most = -1;
 };
 
 // A pattern that a string must match.
@@ -58,11 +68,13 @@ struct Shape {
   int min_items = 0, max_items = -1;
   bool unique_items = false;
   std::vector<ArrayPart> arrays;
+  std::vector<ContainsPart> contains;
   int min_properties = 0, max_properties = -1;
   std::vector<ObjectPart> objects;
   std::vector<std::string> required;
   std::vector<std::string> forbidden;  // names of properties
   Conjunction property_names;
+  bool is_narrowed = false;  // by unevaluated…: more values satisfy the schema, because options that were not chosen may evaluate more
 
   // Both at once.
   void join(const Shape& other);
@@ -73,6 +85,10 @@ struct Shape {
   // What the value of a property must satisfy; what an element must.
   Conjunction value_of(const std::string& name) const;
   Conjunction element(size_t index) const;
+  // What the parts do not evaluate must satisfy a schema.
+  void add_unevaluated_properties(const SchemaRef& schema);
+  void add_unevaluated_items(const SchemaRef& schema);
+  Shape without_unevaluated() const;
 };
 
 uint8_t both_types(uint8_t a, uint8_t b);

@@ -1,12 +1,30 @@
 #include "constrain/schema/string_values.h"
 
+#include "constrain/notation/lookahead.h"
+
 namespace kvik::constrain {
+namespace {
+
+// Texts of which a part matches in one dialect or in both.
+CharDfa texts_with(const std::string& pattern, bool in_either, const std::string& what) {
+  return CharDfa::of_part(parse_pattern(pattern, what, in_either ? Dialects::kEither : Dialects::kBoth), what);
+}
+
+}  // namespace
 
 CharDfa dfa_of(const StringPattern& pattern) {
   const std::string what = "pattern at " + pattern.where + " of the JSON schema";
-  const PatternNfa nfa = parse_pattern(pattern.pattern, what);
-  const CharDfa dfa = pattern.whole ? CharDfa::of_whole(nfa, what) : CharDfa::of_part(nfa, what);
-  return pattern.negated ? dfa.complement() : dfa;
+  if (pattern.whole) {
+    const CharDfa dfa = CharDfa::of_whole(parse_pattern(pattern.pattern, what), what);
+    return pattern.negated ? dfa.complement() : dfa;
+  }
+  const SplitPattern split = split_lookahead(pattern.pattern);
+  CharDfa all = texts_with(split.rest, pattern.negated, what);
+  for (const Lookahead& condition : split.conditions) {
+    const CharDfa texts = texts_with(condition.pattern, condition.negated != pattern.negated, what);
+    all = all.intersect(condition.negated ? texts.complement() : texts);
+  }
+  return pattern.negated ? all.complement() : all;
 }
 
 CharDfa string_values(const Shape& shape) {

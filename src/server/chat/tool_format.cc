@@ -127,6 +127,7 @@ Json ToolFormat::schema_of(const std::vector<Json>& functions) const {
   for (const Json& function : functions) {
     Json arguments =
         function.contains("parameters") && function["parameters"].is_object() ? function["parameters"] : Json{{"type", "object"}};
+    if (!arguments.contains("type")) arguments["type"] = "object";  // {} says nothing, but arguments have names
     const std::string option = functions.size() == 1 ? "" : fmt::format("/anyOf/{}", any.size());
     move_references(arguments, (is_list ? "/items" : "") + option + outer + pointer_to("properties", arguments_key));
     Json call = {{"type", "object"},

@@ -1,6 +1,9 @@
 #include "server/chat/tool_reader.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "server/chat/begun_call.h"
 
 namespace kvik::server {
 namespace {
@@ -24,8 +27,9 @@ ToolReader::Found ToolReader::push(std::string_view text) {
   return found;
 }
 
-ToolReader::Found ToolReader::flush() {
+ToolReader::Found ToolReader::flush(bool is_cut) {
   Found found;
+  if (is_cut) take_begun_call(found);
   if (in_call_) {
     give_up(found);
     while (in_call_ ? take_call(found) : take_text(found)) {}
@@ -54,6 +58,9 @@ bool ToolReader::take_text(Found& found) {
   // The prefix may be a special token, which is no text; then the answer is nothing but calls.
   const bool may_begin = !has_begun_ || after_call_;
   if (may_begin && start == std::string::npos) return false;
+  // "[" may become a prefix such as "[CALLS]".
+  const size_t n_rest = held_.size() - std::min(start, held_.size());
+  if (may_begin && n_rest < format_.prefix.size() && begun(held_, format_.prefix) == n_rest) return false;
   if (may_begin && (held_[start] == '{' || held_[start] == '[') && prefix != start) {
     opening_ = held_.substr(0, start);
     held_.erase(0, start);
@@ -88,16 +95,33 @@ bool ToolReader::take_call(Found& found) {
   if (!extent_.extend(held_)) return false;
   const Json value = Json::parse(std::string_view(held_).substr(0, extent_.size()), nullptr, false);
   std::optional<std::vector<ToolCall>> calls;
-  if (!value.is_discarded()) calls = calls_in(value, format_, names_);
+  if (!value.is_discarded()) calls = calls_in(value, format_, how_.names);
   if (!calls) {
     give_up(found);
     return true;
   }
-  found.calls.insert(found.calls.end(), calls->begin(), calls->end());
+  add_calls(found, std::move(*calls));
   held_.erase(0, extent_.size());
   in_call_ = false;
   after_call_ = true;
   return !held_.empty();
+}
+
+void ToolReader::take_begun_call(Found& found) {
+  std::vector<ToolCall> calls;
+  if (in_call_) calls = begun_calls(held_, format_, how_.names);
+  if (calls.empty() && how_.is_forced && n_calls_ == 0 && how_.names.size() == 1) calls.push_back({how_.names.front(), ""});
+  const bool is_text = calls.empty() && !(how_.is_forced && n_calls_ == 0);  // half a name of a forced call is nothing
+  if (is_text) return;
+  add_calls(found, std::move(calls));
+  held_.clear();
+  in_call_ = false;
+}
+
+void ToolReader::add_calls(Found& found, std::vector<ToolCall> calls) {
+  if (how_.only_one) calls.resize(std::min(calls.size(), size_t{1} - std::min(n_calls_, size_t{1})));
+  n_calls_ += calls.size();
+  std::ranges::move(calls, std::back_inserter(found.calls));
 }
 
 // It is text after all.

@@ -1,10 +1,17 @@
 #include "server/chat/translate_text.h"
 
+#include <fmt/format.h>
+
 #include "server/service/task.h"
 
 namespace kvik::server {
 
 bool translates_text(const LoadedModel& model) { return model.model.has_encoder() && model.model.feature_rank() == 0; }
+
+void refuse_for_translation(const LoadedModel& model, std::string_view field) {
+  throw ApiError(400, "unsupported_parameter", fmt::format("{} translates, and '{}' is not supported for it", model.facts.name, field),
+                 std::string(field));
+}
 
 void translate(Service& service, const std::shared_ptr<Exchange>& exchange, const Registry::Handle& model,
                const std::vector<std::string>& texts, const TranslateOptions& options, std::function<void(std::vector<Translation>)> done) {
@@ -23,6 +30,7 @@ void translate(Service& service, const std::shared_ptr<Exchange>& exchange, cons
 
 void answer_with_translation(Service& service, const std::shared_ptr<Exchange>& exchange, const Registry::Handle& model, std::string text,
                              const GenerateOptions& options, std::unique_ptr<AnswerWriter> writer) {
+  if (options.constraint) refuse_for_translation(*model, exchange->style == Style::kOllama ? "format" : "response_format");
   TranslateOptions how;
   how.max_tokens = options.max_tokens;
   how.sampling = options.sampling;

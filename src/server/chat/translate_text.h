@@ -11,6 +11,8 @@ namespace kvik::server {
 
 // Whether the model answers a text with its translation.
 bool translates_text(const LoadedModel& model);
+// Throws ApiError(400): a model that translates cannot do what this field of the request asks for.
+[[noreturn]] void refuse_for_translation(const LoadedModel& model, std::string_view field);
 
 // The translation of one text as the only choice of an answer. Throws as translate() does.
 void answer_with_translation(Service& service, const std::shared_ptr<Exchange>& exchange, const Registry::Handle& model, std::string text,

@@ -36,6 +36,15 @@ std::optional<std::string> decode_percent(std::string_view text) {
   return decoded;
 }
 
+std::string plain_path(std::string_view path) {
+  std::string plain;
+  for (const char c : path) {
+    if (c != '/' || !plain.ends_with('/')) plain += c;
+  }
+  if (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
+  return plain;
+}
+
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
 }

@@ -50,6 +50,8 @@ class Responder {
 
 // Decodes %XX; nullopt if the text is malformed or contains a NUL.
 std::optional<std::string> decode_percent(std::string_view text);
+// Without empty parts and without a slash at the end: "//v1/models/" is "/v1/models". Base addresses are written with and without one.
+std::string plain_path(std::string_view path);
 std::string_view reason_phrase(int status);
 bool equal_ignoring_case(std::string_view a, std::string_view b);
 

@@ -80,13 +80,13 @@ RequestReader::Status RequestReader::take_header() {
     return std::ranges::count_if(request_.headers, [&](const auto& header) { return header.first == name; });
   };
   if (count("host") > 1) return fail(400, "there is more than one Host header");
-  expects_continue_ = lower_case(request_.header("expect")) == "100-continue";
+  expects_continue_ = is_http_1_1_ && lower_case(request_.header("expect")) == "100-continue";
   const std::string_view target(message.target().data(), message.target().size());
   if (target.empty() || target.front() != '/') return fail(400, "the target of the request is not a path");
   const size_t question = target.find('?');
   const std::optional<std::string> path = decode_percent(target.substr(0, question));
   if (!path) return fail(400, "the path has a malformed percent code");
-  request_.path = *path;
+  request_.path = plain_path(*path);
   if (question != std::string_view::npos) request_.query = std::string(target.substr(question + 1));
   return Status::kMore;
 }

@@ -40,6 +40,12 @@ Json capabilities_of(const LoadedModel& model) {
   return capabilities;
 }
 
+// Not the template itself, which is no Go template. Some clients look for the word "tools" in it.
+std::string template_of(const LoadedModel& model) {
+  if (!model.has_chat_template()) return "{{ .Prompt }}";
+  return ToolFormat::derive(model.chat_template) ? "chat template of the model, with tools" : "chat template of the model";
+}
+
 }  // namespace
 
 void tags(Service& service, const std::shared_ptr<Exchange>& exchange) {
@@ -75,7 +81,7 @@ void show(Service& service, const std::shared_ptr<Exchange>& exchange) {
     const auto modified = std::chrono::system_clock::from_time_t(static_cast<time_t>(facts.modified));
     exchange->send({{"modelfile", fmt::format("FROM {}\n", facts.name)},
                     {"parameters", ""},
-                    {"template", model->has_chat_template() ? "chat template of the model" : "{{ .Prompt }}"},
+                    {"template", template_of(*model)},
                     {"modified_at", timestamp(modified)},
                     {"details", details_of(facts)},
                     {"model_info",

@@ -7,7 +7,8 @@
 namespace kvik::server::ollama {
 namespace {
 
-constexpr size_t kMostStops = 16;
+constexpr size_t kMostStops = 64;
+constexpr int64_t kMostTopLogprobs = 20;
 constexpr double kLongestSeconds = 1e9;
 
 double seconds_of(std::string_view unit) {
@@ -31,6 +32,20 @@ Sampling read_sampling(const Fields& options) {
   if (const auto top_k = options.integer("top_k", -1, 1 << 30)) sampling.top_k = static_cast<int>(std::max<int64_t>(0, *top_k));
   if (const auto seed = options.integer("seed", INT64_MIN, INT64_MAX)) sampling.seed = static_cast<uint64_t>(*seed);
   return sampling;
+}
+
+// true, false, or how much: "low", "medium", "high".
+Json read_think(const Fields& body) {
+  const Json* const think = body.find("think");
+  if (think == nullptr || *think == "") return Json::object();
+  if (think->is_boolean()) return {{"enable_thinking", *think}};
+  return {{"enable_thinking", true}, {"reasoning_effort", *body.text("think")}};
+}
+
+std::optional<int> read_logprobs(const Fields& body) {
+  const auto top = body.integer("top_logprobs", 0, kMostTopLogprobs);
+  if (!body.boolean("logprobs").value_or(false)) return std::nullopt;
+  return static_cast<int>(top.value_or(0));
 }
 
 }  // namespace
@@ -68,6 +83,8 @@ TextRequest read_text_request(const Fields& body, const ServeOptions& limits) {
   request.model = body.required_text("model");
   request.stream = body.boolean("stream").value_or(true);
   request.keep_alive = read_keep_alive(body);
+  request.template_variables = read_think(body);
+  request.options.logprobs = read_logprobs(body);
   const std::optional<Fields> options = body.object("options");
   if (!options) return request;
   request.options.sampling = read_sampling(*options);

@@ -15,6 +15,7 @@ struct TextRequest {
   GenerateOptions options;
   bool stream = true;
   std::optional<std::chrono::seconds> keep_alive;  // negative: for good
+  Json template_variables = Json::object();        // what `think` means to templates that know it
 };
 TextRequest read_text_request(const Fields& body, const ServeOptions& limits);
 

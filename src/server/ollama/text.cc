@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <fmt/format.h>
 
+#include "server/chat/logprobs.h"
 #include "server/chat/output_format.h"
 #include "server/chat/prompt.h"
 #include "server/chat/translate_text.h"
@@ -38,6 +40,8 @@ void answer(Service& service, const Registry::Handle& model, const Prompt& promp
       tokenize_prompt(*model, prompt.text, prompt.add_special && ids.empty(), service.options.max_prompt_bytes);
   ids.insert(ids.end(), fresh.begin(), fresh.end());
   if (!options.max_tokens) options.max_tokens = room_behind(*model, ids.size(), service.options);
+  if (options.logprobs && !answer.request.stream)
+    check_logprobs(static_cast<size_t>(std::min(*options.max_tokens, room_behind(*model, 0, service.options))), *options.logprobs);
   if (!answer.is_chat) answer.prompt = ids;
   server::generate(service, exchange, model, {{std::move(ids)}, {options}}, new_writer(std::move(answer)));
 }
@@ -85,7 +89,7 @@ void generate(Service& service, const std::shared_ptr<Exchange>& exchange) {
       Json messages = Json::array();
       if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
       messages.push_back({{"role", "user"}, {"content", prompt}});
-      how.text = render_chat(*model, messages, Json::array());
+      how.text = render_chat(*model, messages, Json::array(), request.template_variables);
     }
     answer(service, model, how, Answer{exchange, model, request, false, nullptr, {}});
   });
@@ -110,13 +114,17 @@ void chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const Json messages = template_messages(body, "messages");
   service.with_model(exchange, request.model, [=, &service](const Registry::Handle& model) {
     Answer how{exchange, model, request, true, nullptr, {}};
-    if (translates_text(*model)) return answer(service, model, {{}, "", false, last_user_text(messages)}, std::move(how));
+    if (translates_text(*model)) {
+      if (!tools.empty()) refuse_for_translation(*model, "tools");
+      return answer(service, model, {{}, "", false, last_user_text(messages)}, std::move(how));
+    }
     if (!tools.empty()) {
       const std::optional<ToolFormat> format = ToolFormat::derive(model->chat_template);
       if (!format) throw ApiError(400, "", fmt::format("{} does not support tools", model->facts.name));
-      how.tools = std::make_unique<ToolReader>(*format, names);
+      how.tools = std::make_unique<ToolReader>(*format, ToolReading{names});
     }
-    answer(service, model, {{}, render_chat(*model, messages, tools), !model->has_chat_template(), ""}, std::move(how));
+    const std::string text = render_chat(*model, messages, tools, request.template_variables);
+    answer(service, model, {{}, text, !model->has_chat_template(), ""}, std::move(how));
   });
 }
 

@@ -1,3 +1,4 @@
+#include "server/chat/logprobs.h"
 #include "server/ollama/answer.h"
 
 namespace kvik::server::ollama {
@@ -15,18 +16,25 @@ class Writer final : public AnswerWriter {
       for (const GeneratedToken& token : update.tokens) context_.push_back(token.id);
     }
     if (update.finish) finish_ = *update.finish;
+    if (answer_.request.options.logprobs) {
+      const Json found = chat_logprobs(*answer_.model, update.tokens);
+      for (const Json& token : found["content"]) logprobs_.push_back(token);
+    }
     ToolReader::Found found = read(update.text, update.finish.has_value());
     text_ += answer_.request.stream ? "" : found.content;
     for (ToolCall& call : found.calls) calls_.push_back(call_json(call));
     if (!answer_.request.stream || (found.content.empty() && found.calls.empty())) return;
     begin();
-    answer_.exchange->write(dump(part(found.content, false, answer_.is_chat ? std::exchange(calls_, Json::array()) : Json())) + "\n");
+    Json next = part(found.content, false, answer_.is_chat ? std::exchange(calls_, Json::array()) : Json());
+    add_logprobs(next);
+    answer_.exchange->write(dump(next) + "\n");
   }
 
   void done(const GenerationSummary& summary) override {
     Json last = part(text_, true, calls_);
     last["done_reason"] = finish_ == Finish::kLength ? "length" : "stop";
     if (!context_.empty()) last["context"] = context_;
+    add_logprobs(last);
     last["total_duration"] = nanoseconds(summary.total_ms);
     last["load_duration"] = nanoseconds(summary.load_ms);
     last["prompt_eval_count"] = summary.prompt_tokens;
@@ -60,6 +68,10 @@ class Writer final : public AnswerWriter {
     return found;
   }
 
+  void add_logprobs(Json& to) {
+    if (!logprobs_.empty()) to["logprobs"] = std::exchange(logprobs_, Json::array());
+  }
+
   static Json call_json(const ToolCall& call) {
     const Json arguments = Json::parse(call.arguments, nullptr, false);
     return {{"function", {{"name", call.name}, {"arguments", arguments.is_object() ? arguments : Json::object()}}}};
@@ -79,8 +91,9 @@ class Writer final : public AnswerWriter {
 
   Answer answer_;
   std::vector<TokenId> context_;
-  std::string text_;            // of an answer that is not a stream
-  Json calls_ = Json::array();  // that were not sent yet
+  std::string text_;               // of an answer that is not a stream
+  Json calls_ = Json::array();     // that were not sent yet
+  Json logprobs_ = Json::array();  // that were not sent yet
   Finish finish_ = Finish::kStop;
   bool has_begun_ = false;
 };

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <iterator>
 
+#include "server/chat/logprobs.h"
 #include "server/chat/output_format.h"
 #include "server/chat/prompt.h"
 #include "server/chat/translate_text.h"
@@ -17,7 +18,7 @@ struct ChatRequest {
   TextRequest text;
   Json messages;
   Json tools = Json::array();  // as the client sent them; none if they must not be used
-  std::vector<std::string> tool_names;
+  ToolReading reading;
   std::vector<Json> forced;  // functions, one of which must be called; empty: as the model likes
   Json template_variables = Json::object();
 };
@@ -36,16 +37,17 @@ void read_tools(const Fields& body, ChatRequest& request) {
     if (tool.text("type").value_or("function") != "function") tool.fail("type", "\"function\"");
     const std::optional<Fields> function = tool.object("function");
     if (!function) tool.fail("function", "an object");
-    request.tool_names.push_back(function->required_text("name"));
+    request.reading.names.push_back(function->required_text("name"));
     function->object("parameters");  // must be one
     functions.push_back(function->json());
   }
   if (!functions.empty()) request.tools = *body.find("tools");
+  request.reading.only_one = !body.boolean("parallel_tool_calls").value_or(true);
   const Json* const choice = body.find("tool_choice");
   if (choice == nullptr || *choice == "auto") return;
   if (*choice == "none") {
     request.tools = Json::array();
-    request.tool_names.clear();
+    request.reading.names.clear();
   } else if (*choice == "required") {
     if (functions.empty()) body.fail("tools", "a list of tools, because 'tool_choice' is \"required\",");
     request.forced = functions;
@@ -56,6 +58,10 @@ void read_tools(const Fields& body, ChatRequest& request) {
   } else {
     body.fail("tool_choice", "\"none\", \"auto\", \"required\" or a function");
   }
+  if (request.forced.empty()) return;
+  request.reading.is_forced = true;
+  request.reading.names.clear();
+  for (const Json& function : request.forced) request.reading.names.push_back(function["name"]);
 }
 
 ChatRequest read_chat_request(const Fields& body, const ServeOptions& options) {
@@ -63,9 +69,16 @@ ChatRequest read_chat_request(const Fields& body, const ServeOptions& options) {
   request.text = read_text_request(body, options);
   request.messages = template_messages(body, "messages");
   refuse(body, {"functions", "function_call", "audio", "prediction", "web_search_options"});
+  for (const std::string& kind : body.texts("modalities", 8)) {
+    if (kind != "text") body.fail("modalities", "[\"text\"]");
+  }
   read_tools(body, request);
   request.text.options.constraint = read_response_format(body, options);
-  if (const std::optional<Fields> variables = body.object("chat_template_kwargs")) request.template_variables = variables->json();
+  if (const std::optional<std::string> effort = body.text("reasoning_effort")) {
+    request.template_variables["reasoning_effort"] = *effort;
+    if (*effort == "none") request.template_variables["enable_thinking"] = false;
+  }
+  if (const std::optional<Fields> variables = body.object("chat_template_kwargs")) request.template_variables.update(variables->json());
   return request;
 }
 
@@ -73,6 +86,7 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const R
   ChatAnswer how{exchange, model, request.text, {}};
   if (translates_text(*model)) {
     how.request.n = 1;
+    if (!request.tools.empty()) refuse_for_translation(*model, "tools");
     return answer_with_translation(service, exchange, model, last_user_text(request.messages), request.text.options,
                                    new_chat_writer(std::move(how)));
   }
@@ -82,7 +96,7 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const R
     const std::optional<ToolFormat> format = ToolFormat::derive(model->chat_template);
     if (!format)
       throw ApiError(400, "unsupported_parameter", fmt::format("the chat template of {} has no tools", model->facts.name), "tools");
-    for (int i = 0; i < request.text.n; ++i) how.tools.push_back(std::make_unique<ToolReader>(*format, request.tool_names));
+    for (int i = 0; i < request.text.n; ++i) how.tools.push_back(std::make_unique<ToolReader>(*format, request.reading));
     if (!request.forced.empty()) {  // the call has begun, and what follows is its JSON
       prompt += format->prefix;
       request.text.options.constraint = compile_schema(format->schema_of(request.forced), "tools", service.options);
@@ -94,7 +108,8 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const R
     request.text.options.max_tokens = room_behind(*model, generation.prompts[0].size(), service.options);
   generation.choices = request.text.choices();
   const int n_new = std::min(*request.text.options.max_tokens, room_behind(*model, 0, service.options));
-  check_logprobs(request.text, generation.choices.size() * static_cast<size_t>(n_new));
+  if (request.text.shows_logprobs && !request.text.stream)
+    check_logprobs(generation.choices.size() * static_cast<size_t>(n_new), *request.text.options.logprobs);
   generate(service, exchange, model, std::move(generation), new_chat_writer(std::move(how)));
 }
 

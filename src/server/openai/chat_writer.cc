@@ -1,5 +1,5 @@
+#include "server/chat/logprobs.h"
 #include "server/openai/answer.h"
-#include "server/openai/logprobs.h"
 
 namespace kvik::server::openai {
 namespace {
@@ -9,14 +9,19 @@ Json tool_call_json(const ToolCall& call) {
 }
 
 // Calls and content of the next text of a choice, and of its end.
-ToolReader::Found read_tools(ToolReader* reader, std::string_view text, bool is_last) {
+ToolReader::Found read_tools(ToolReader* reader, std::string_view text, std::optional<Finish> finish) {
   if (reader == nullptr) return {std::string(text), {}};
   ToolReader::Found found = reader->push(text);
-  if (!is_last) return found;
-  ToolReader::Found rest = reader->flush();
+  if (!finish) return found;
+  ToolReader::Found rest = reader->flush(*finish == Finish::kLength);
   found.content += rest.content;
   found.calls.insert(found.calls.end(), rest.calls.begin(), rest.calls.end());
   return found;
+}
+
+// A call that a limit cut off is there as far as it goes, and the reason says so.
+std::string_view reason_of(Finish finish, bool has_calls) {
+  return has_calls && finish != Finish::kLength ? "tool_calls" : finish_reason(finish);
 }
 
 class ChatStreamWriter final : public AnswerWriter {
@@ -27,7 +32,7 @@ class ChatStreamWriter final : public AnswerWriter {
   void update(size_t choice, StreamUpdate update) override {
     begin();
     ToolReader* const reader = answer_.tools.empty() ? nullptr : answer_.tools[choice].get();
-    const ToolReader::Found found = read_tools(reader, update.text, update.finish.has_value());
+    const ToolReader::Found found = read_tools(reader, update.text, update.finish);
     const bool has_logprobs = answer_.request.options.logprobs && !update.tokens.empty();
     const Json logprobs = has_logprobs ? chat_logprobs(*answer_.model, update.tokens) : Json();
     std::string events;
@@ -37,8 +42,7 @@ class ChatStreamWriter final : public AnswerWriter {
       json.update(tool_call_json(call));
       events += chunk(choice, {{"tool_calls", Json::array({std::move(json)})}});
     }
-    if (update.finish)
-      events += chunk(choice, Json::object(), nullptr, n_calls_[choice] > 0 ? "tool_calls" : finish_reason(*update.finish));
+    if (update.finish) events += chunk(choice, Json::object(), nullptr, reason_of(*update.finish, n_calls_[choice] > 0));
     answer_.exchange->write(events);
   }
 
@@ -104,7 +108,7 @@ class ChatWholeWriter final : public AnswerWriter {
 
   Json choice_json(size_t i) const {
     const Choice& choice = choices_[i];
-    const ToolReader::Found found = read_tools(answer_.tools.empty() ? nullptr : answer_.tools[i].get(), choice.text, true);
+    const ToolReader::Found found = read_tools(answer_.tools.empty() ? nullptr : answer_.tools[i].get(), choice.text, choice.finish);
     Json message = {{"role", "assistant"}, {"content", found.content}, {"refusal", nullptr}};
     if (!found.calls.empty()) {
       if (found.content.empty()) message["content"] = nullptr;
@@ -115,7 +119,7 @@ class ChatWholeWriter final : public AnswerWriter {
     return {{"index", i},
             {"message", std::move(message)},
             {"logprobs", has_logprobs ? chat_logprobs(*answer_.model, choice.tokens) : Json()},
-            {"finish_reason", found.calls.empty() ? finish_reason(choice.finish) : "tool_calls"}};
+            {"finish_reason", reason_of(choice.finish, !found.calls.empty())}};
   }
 
   ChatAnswer answer_;

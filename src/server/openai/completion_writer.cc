@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <span>
 
+#include "server/chat/logprobs.h"
 #include "server/openai/answer.h"
-#include "server/openai/logprobs.h"
 
 namespace kvik::server::openai {
 namespace {

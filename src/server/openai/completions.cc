@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "server/chat/logprobs.h"
 #include "server/chat/output_format.h"
 #include "server/chat/prompt.h"
 #include "server/chat/translate_text.h"
@@ -106,7 +107,8 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const R
     const bool has_text = !prompt.text.empty() || !model->model.has_tokenizer();
     how.echo.push_back({has_text ? prompt.text : model->model.detokenize(ids), {}});
   }
-  check_logprobs(request.text, n_tokens * generation.choices.size());
+  if (request.text.shows_logprobs && !request.text.stream)
+    check_logprobs(n_tokens * generation.choices.size(), *request.text.options.logprobs);
   score_and_generate(service, std::make_shared<Completion>(Completion{std::move(generation), std::move(how)}));
 }
 

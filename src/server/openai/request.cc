@@ -6,9 +6,8 @@
 namespace kvik::server::openai {
 namespace {
 
-constexpr size_t kMostStops = 16, kMostBiases = 1024;
+constexpr size_t kMostStops = 64, kMostBiases = 1024;
 constexpr int kMostTopLogprobs = 20;
-constexpr size_t kMostLogprobs = size_t{1} << 19;  // of one answer: about 100 MB while it is written
 
 std::vector<std::pair<TokenId, double>> read_logit_bias(const Fields& bias) {
   std::vector<std::pair<TokenId, double>> biases;
@@ -78,15 +77,6 @@ TextRequest read_text_request(const Fields& body, const ServeOptions& limits) {
   return request;
 }
 
-void check_logprobs(const TextRequest& request, size_t n_tokens) {
-  if (request.stream || !request.shows_logprobs) return;
-  const size_t n = n_tokens * (1 + static_cast<size_t>(*request.options.logprobs));
-  if (n > kMostLogprobs)
-    throw ApiError(400, "",
-                   fmt::format("this may give {} log-probabilities; at most {} were expected unless 'stream' is set", n, kMostLogprobs),
-                   "logprobs");
-}
-
 std::vector<GenerateOptions> TextRequest::choices() const {
   std::vector<GenerateOptions> all(static_cast<size_t>(best_of), options);
   for (size_t i = 0; i < all.size(); ++i) {
@@ -98,7 +88,8 @@ std::vector<GenerateOptions> TextRequest::choices() const {
 void refuse(const Fields& body, const std::vector<std::string_view>& names) {
   for (const std::string_view name : names) {
     const Json* const value = body.find(name);
-    if (value == nullptr || *value == false || (value->is_string() && value->get_ref<const std::string&>().empty())) continue;
+    const bool is_none = value == nullptr || *value == false || *value == "" || (value->is_structured() && value->empty());
+    if (is_none) continue;
     throw ApiError(400, "unsupported_parameter", fmt::format("'{}' is not supported by this server; leave it out", name), name);
   }
 }

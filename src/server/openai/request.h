@@ -24,10 +24,6 @@ struct TextRequest {
 };
 TextRequest read_text_request(const Fields& body, const ServeOptions& limits);
 
-// An answer in one piece is kept until its end, and log-probabilities are most of it. Throws ApiError(400) if there would be too many;
-// `n_tokens`: of all prompts that are shown, and all that may be generated.
-void check_logprobs(const TextRequest& request, size_t n_tokens);
-
 // Names of fields that would change the answer and that no model here has. Throws ApiError(400) that names the first one found.
 void refuse(const Fields& body, const std::vector<std::string_view>& names);
 

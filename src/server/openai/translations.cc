@@ -26,7 +26,7 @@ TranslationRequest read_translation_request(const Fields& body, const ServeOptio
     throw ApiError(413, "", fmt::format("'input' has {} bytes; this server takes {}", n_bytes, limits.max_prompt_bytes), "input");
   if (const auto beams = body.integer("beams", 1, 64)) request.options.beams = static_cast<int>(*beams);
   if (const auto most = body.integer("max_tokens", 1, limits.max_tokens)) request.options.max_tokens = static_cast<int>(*most);
-  request.options.length_penalty = body.number("length_penalty", -100, 100);
+  request.options.length_penalty = body.number("length_penalty", -10, 10);
   request.options.sampling.temperature = body.number("temperature", 0, 2);
   if (const auto seed = body.integer("seed", INT64_MIN, INT64_MAX)) request.options.sampling.seed = static_cast<uint64_t>(*seed);
   request.options.language = body.text("language").value_or("");

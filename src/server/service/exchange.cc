@@ -29,7 +29,7 @@ std::string_view error_type(int status) {
 void add_origin(const Request& request, const ServeOptions& options, Headers& headers) {
   if (options.cors_origin.empty() || request.header("origin").empty()) return;
   headers.emplace_back("access-control-allow-origin", options.cors_origin);
-  headers.emplace_back("access-control-expose-headers", "x-request-id");
+  headers.emplace_back("access-control-expose-headers", "x-request-id, retry-after");
   headers.emplace_back("vary", "origin");
 }
 

@@ -5,7 +5,11 @@
 #include "server/json/fields.h"
 #include "server/service/registry.h"
 
-namespace kvik::server::openai {
+namespace kvik::server {
+
+// An answer in one piece is kept until its end, and log-probabilities are most of it. Throws ApiError(400) if there would be too many;
+// `n_tokens`: of all prompts that are shown, and all that may be generated; `n_top`: with each.
+void check_logprobs(size_t n_tokens, int n_top);
 
 // {"content": [{"token", "logprob", "bytes", "top_logprobs"}, …]}
 Json chat_logprobs(const LoadedModel& model, const std::vector<GeneratedToken>& tokens);
@@ -25,4 +29,4 @@ class CompletionLogprobs {
   size_t offset_ = 0;
 };
 
-}  // namespace kvik::server::openai
+}  // namespace kvik::server

@@ -1,13 +1,15 @@
-#include "server/openai/logprobs.h"
+#include "server/chat/logprobs.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 #include "base/utf8.h"
 
-namespace kvik::server::openai {
+namespace kvik::server {
 namespace {
 
-constexpr double kLeast = -9999;  // for a probability of 0, which JSON has no logarithm of
+constexpr size_t kMostLogprobs = size_t{1} << 19;  // of one answer: about 100 MB while it is written
+constexpr double kLeast = -9999;                   // for a probability of 0, which JSON has no logarithm of
 
 // What the token adds to a text. Behind itself, because some tokenizers drop the space of a first token.
 std::string text_of(const LoadedModel& model, TokenId id) {
@@ -25,6 +27,14 @@ Json token_json(const LoadedModel& model, const TokenLogprob& token) {
 }
 
 }  // namespace
+
+void check_logprobs(size_t n_tokens, int n_top) {
+  const size_t n = n_tokens * (1 + static_cast<size_t>(n_top));
+  if (n > kMostLogprobs)
+    throw ApiError(400, "",
+                   fmt::format("this may give {} log-probabilities; at most {} were expected unless 'stream' is set", n, kMostLogprobs),
+                   "logprobs");
+}
 
 Json chat_logprobs(const LoadedModel& model, const std::vector<GeneratedToken>& tokens) {
   Json content = Json::array();
@@ -65,4 +75,4 @@ Json CompletionLogprobs::take() {
   return all;
 }
 
-}  // namespace kvik::server::openai
+}  // namespace kvik::server
