@@ -48,7 +48,7 @@ void add_render(Commands commands) {
   command->footer(
       "Reads one JSON object per line, {\"messages\":[…],\"tools\":…,\"add_generation_prompt\":…,…}, and prints {\"text\":…} or "
       "{\"error\":…} "
-      "for each, in order. Other fields are variables of the template; \"now\" sets its clock.");
+      "for each, in order. Other fields become variables of the template; \"now\" sets its clock.");
   auto options = std::make_shared<RenderOptions>();
   CLI::Option* file =
       command->add_option("--template", options->template_file, "Template to use instead of the model's")->option_text("FILE");

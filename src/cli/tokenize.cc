@@ -54,7 +54,7 @@ std::vector<TokenId> ids_of(const Json& list) {
   std::vector<TokenId> ids;
   for (const Json& id : list) {
     const bool sound = id.is_number_unsigned() && id.get<uint64_t>() <= INT32_MAX;
-    if (!sound) throw Error(Code::kBadArgument, fmt::format("{} is no token id; whole numbers were expected", id.dump().substr(0, 60)));
+    if (!sound) throw Error(Code::kBadArgument, fmt::format("{} is not a token id; whole numbers were expected", id.dump().substr(0, 60)));
     ids.push_back(id.get<TokenId>());
   }
   return ids;
@@ -84,7 +84,7 @@ std::string answer_line(const Tokenizer& tokenizer, const TokenizeOptions& optio
       const std::string text = flag_of(request, "stream", options.stream) ? join_stream(tokenizer, ids, skip) : tokenizer.decode(ids, skip);
       return json_line({{"text", text}});
     }
-    throw Error(Code::kBadArgument, "a line is no object with 'text' or 'ids'");
+    throw Error(Code::kBadArgument, "a line is not an object with 'text' or 'ids'");
   } catch (const std::exception& e) { return json_line({{"error", e.what()}}); }
 }
 
@@ -178,7 +178,7 @@ void add_tokenize(Commands commands) {
   command->add_flag("--special,!--no-special", options->special, "Add special tokens when encoding, keep them when decoding (the default)");
   command->add_flag("--target", options->target, "Encode as target text of a translation model");
   command->add_flag("--stream", options->stream, "With --json-lines: decode token by token, as generation does");
-  command->add_option("--language", options->language, "Language of the text, for models that mark it");
+  command->add_option("--language", options->language, "Language of the text, for models whose tokenizer marks it");
   add_common_options(*command, commands.terminal);
   command->callback(
       [commands, options] { commands.run = [options, &terminal = commands.terminal] { return tokenize_input(*options, terminal); }; });
