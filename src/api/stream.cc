@@ -81,7 +81,7 @@ void Stream::State::generated(const engine::Part& /*part*/) {
     text += sampling_->piece();
     if (!text.empty()) changed.notify_all();
   }
-  tell();
+  notify();
 }
 
 void Stream::State::ended(bool /*cancelled*/, std::exception_ptr failure) {
