@@ -290,6 +290,11 @@ kvik_status kvik_session_tokens(const kvik_session* session, const int32_t** ids
 kvik_status kvik_step(const kvik_model* model, kvik_session* const* sessions, const int32_t* tokens, size_t n, float* logits,
                       size_t capacity);
 
+// The natural logarithms of the probability of each token given those before it. `window`: tokens per window, each of which starts with an
+// empty context and has no value for its first token; 0: 512, or the context if it is smaller. `capacity` of n_ids is always enough.
+kvik_status kvik_score(const kvik_model* model, const int32_t* ids, size_t n_ids, int32_t window, double* logprobs, size_t capacity,
+                       size_t* n_logprobs);
+
 // Embedding models: text encoders, and decoders that output hidden states. Results are in the order of the texts, and each is the same as
 // alone.
 kvik_status kvik_embed(const kvik_model* model, const char* const* texts, size_t n_texts, const kvik_embed_options* options,

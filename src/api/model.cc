@@ -73,9 +73,10 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
 
 void Model::State::check_continues_prompts() const {
   if (!traits().generates)
-    throw Error(Code::kUnsupported, fmt::format("{}: this model gives vectors and generates nothing; use embed, or export it with its "
-                                                "language-model head",
-                                                signature.folder.string()));
+    throw Error(
+        Code::kUnsupported,
+        fmt::format("{}: this model only computes embeddings and cannot generate; use embed, or export it with its language-model head",
+                    signature.folder.string()));
   if (!traits().needs_source) return;
   throw Error(Code::kUnsupported, fmt::format("{}: this model needs a source to start from; use translate, or transcribe for audio",
                                               signature.folder.string()));

@@ -17,8 +17,7 @@ const analysis::Port& audio_port(const Model::State& state) {
   const analysis::Port* port = encoder == nullptr ? nullptr : encoder->input_of(analysis::Role::kAudioFeatures);
   if (port != nullptr) return *port;
   throw Error(Code::kBadArgument,
-              fmt::format("{}: this model has no encoder that reads audio and does not transcribe; use translate or generate "
-                          "(kvik translate, kvik run)",
+              fmt::format("{}: this model has no audio encoder and cannot transcribe; use translate or generate (kvik translate, kvik run)",
                           state.signature.folder.string()));
 }
 

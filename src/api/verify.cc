@@ -118,7 +118,7 @@ class Peers {
         return {"native = reference, dequantized", backend::make_reference_backend(std::move(*signature), switch_after),
                 laws::kQuantizedRowsTolerance};
       }
-      log_.warning("not compared on dequantized weights: a weight that is quantized is no initializer of the file's main graph");
+      log_.warning("not compared on dequantized weights: a quantized weight is not an initializer of the file's main graph");
     } catch (const Error& e) { log_.warning(fmt::format("not compared on dequantized weights: {}", e.what())); }
     return {};
   }

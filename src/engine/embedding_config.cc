@@ -104,7 +104,7 @@ void read_dense(const fs::path& folder, EmbeddingConfig& config) {
   if (!fs::exists(weights, missing)) {
     const bool pickled = fs::exists(folder / "pytorch_model.bin", missing);
     config.refused = fmt::format("the dense layer in {} has {}; model.safetensors was expected", folder.string(),
-                                 pickled ? "its weights as pytorch_model.bin, a Python program, only" : "no weights");
+                                 pickled ? "only pytorch_model.bin, which is a Python pickle" : "no weights");
     return;
   }
   const std::string function = field(json, "activation_function", std::string("torch.nn.modules.activation.Tanh"), path);

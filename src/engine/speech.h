@@ -46,7 +46,6 @@ class SpeechWork final : public Work {
   void finished(const Part& part) override;
 
   const std::vector<TokenId>& start() const { return options_.target.start; }  // empty until the language is known
-  size_t n_windows() const { return n_reported_; }                             // finished windows, without gaps
 
  private:
   bool is_timed() const { return options_.timestamps.has_value(); }

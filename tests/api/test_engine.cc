@@ -105,7 +105,7 @@ Polled poll_to_the_end(Engine& engine, const std::string& prompt, const Generate
   return polled;
 }
 
-TEST(Engine, UpdatesAreToldAndPolledWithoutWaiting) {
+TEST(Engine, UpdatesAreSignaledAndPolledWithoutBlocking) {
   Engine engine(stories());
   const GenerateOptions options{.max_tokens = 30, .sampling = {.temperature = 0.9, .seed = 4}};
   const Polled polled = poll_to_the_end(engine, "Once upon a time", options);
@@ -178,7 +178,7 @@ TEST(Engine, AUserWithFewerRunningStreamsJoinsFirst) {
   EXPECT_LE(std::ranges::find(ended, "rare") - ended.begin(), 2);
 }
 
-TEST(Engine, AStreamWithTheSamePromptBeginsBehindIt) {
+TEST(Engine, AStreamWithTheSamePromptReusesIt) {
   Engine engine(Model::load((testing_support::source_root() / "models" / "fable").string()));
   std::string prompt;
   for (int i = 0; i < 20; ++i) prompt += "There was a wolf, and a bear, and a fox. ";

@@ -59,7 +59,7 @@ void expect_same(const Transcription& found, const Transcription& expected, size
   }
 }
 
-TEST(EngineSpeech, EveryTranscriptionIsWhatItIsAlone) {
+TEST(EngineSpeech, EveryTranscriptionIsTheSameAsAlone) {
   const std::vector<WantedTranscription> wanted = many_transcriptions(14);
   Engine engine(speech(), {.max_sequences = 4});
   std::vector<TranscriptionTask> tasks;
@@ -72,7 +72,7 @@ TEST(EngineSpeech, EveryTranscriptionIsWhatItIsAlone) {
   }
 }
 
-TEST(EngineSpeech, SamplesGiveWhatTheyGiveAlone) {
+TEST(EngineSpeech, SamplesGiveTheSameTranscriptionAsAlone) {
   std::vector<float> samples(40000);
   for (size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<float>(static_cast<int>(i * 37 % 200) - 100) / 300.0f;
   Engine engine(speech());

@@ -167,7 +167,7 @@ TEST(Session, MetricsCountSingleTokensAsDecoding) {
   EXPECT_EQ(session.metrics().decode_tokens, 3);
 }
 
-TEST(Session, ThatWasMovedFromCannotTakePartInAStep) {
+TEST(Session, AMovedFromSessionCannotTakePartInAStep) {
   Session session = fable().session(), moved = fable().session(), taken = std::move(moved);
   Session* const sessions[] = {&session, &moved};
   Session* const missing[] = {&session, nullptr};

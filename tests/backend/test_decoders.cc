@@ -69,7 +69,7 @@ std::string test_name(const testing::TestParamInfo<KnownDecoder>& info) {
   return name;
 }
 
-TEST(Decoders, OfTheLargerDataAreAllAmongThem) {
+TEST(Decoders, EveryModelOfTheLargerTestDataIsIncluded) {
   KVIK_NEEDS_SHARED();
   std::vector<std::filesystem::path> folders;
   for (const KnownDecoder& decoder : testing_support::known_decoders()) folders.push_back(decoder.folder);

@@ -86,7 +86,7 @@ TEST(Trap, EveryDeclaredInputIsFedAndNoOther) {
   }
 }
 
-TEST(Trap, LogitsOfAWholePromptAreNotAskedForWhereTheFileCanSayLess) {
+TEST(Trap, LogitsOfAWholePromptAreNotRequestedIfTheFileCanLimitThem) {
   std::vector<Seen> seen;
   engine::Sequence sequence(watched(kForms / "num-logits-to-keep", seen), 0);
   const std::vector<TokenId> prompt = {5, 6, 7, 8};

@@ -23,7 +23,7 @@ TEST(MappedFile, HasTheBytesOfTheFile) {
   EXPECT_EQ(MappedFile::open(folder.write("a", "hello"))->text(), "hello");
 }
 
-TEST(MappedFile, EmptyFileIsNoError) {
+TEST(MappedFile, EmptyFileIsNotAnError) {
   const testing_support::TemporaryFolder folder;
   EXPECT_EQ(MappedFile::open(folder.write("a", ""))->size_bytes(), 0u);
 }

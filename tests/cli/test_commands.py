@@ -233,7 +233,7 @@ def test_every_command_explains_itself(command):
 def test_missing_cuda_falls_back_to_the_cpu_with_a_warning():
     done = kvik("run", FABLE, "The king", "-n", 2, "--backend", "ort", "--device", "cuda", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["device"] == "cpu"
-    assert "CUDA provider asked" in done.stderr and "running on CPU" in done.stderr
+    assert "the CUDA provider was requested" in done.stderr and "running on the CPU" in done.stderr
 
 
 def test_score_gives_log_probabilities_and_perplexity():

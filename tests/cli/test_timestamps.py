@@ -164,4 +164,4 @@ def test_without_the_option_nothing_changes(tmp_path):
 
 def test_a_model_without_time_tokens_says_so(tmp_path):
     message = refusal("transcribe", ROOT / "tests/fixtures/forms/speech", write_wav(tmp_path / "a.wav", noise(RATE)), "--timestamps")
-    assert "no time tokens" in message
+    assert "no timestamp tokens" in message

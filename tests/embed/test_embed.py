@@ -190,7 +190,7 @@ def test_long_texts_are_cut_as_the_tokenizers_package_cuts_them(tmp_path):
     done = kvik("embed", model, text, "--json")
     found = json.loads(done.stdout)
     np.testing.assert_allclose(found["embeddings"][0], unit(hidden_states(ENCODER / "model.onnx", ids).mean(0)), atol=2e-5)
-    assert found["tokens"] == [9] and "was cut to 9" in done.stderr
+    assert found["tokens"] == [9] and "was truncated to 9" in done.stderr
     assert "the model takes 9" in refusal("embed", model, text, "--no-truncate")
     write_json(model / "tokenizer_config.json", {"truncation_side": "left"})
     tokenizer.enable_truncation(9, direction="left")
@@ -307,8 +307,8 @@ def test_a_decoder_that_also_gives_hidden_states_generates_and_embeds(tmp_path):
 
 
 def test_other_models_say_why_they_do_not_embed():
-    assert "gives hidden states" in refusal("embed", ROOT / "models/fable", "Hello")
-    assert "gives hidden states" in refusal("embed", ROOT / "models/en-zh", "Hello")
+    assert "output hidden states" in refusal("embed", ROOT / "models/fable", "Hello")
+    assert "output hidden states" in refusal("embed", ROOT / "models/en-zh", "Hello")
 
 
 @pytest.mark.parametrize("model", [ENCODER, DECODER])

@@ -180,7 +180,7 @@ TEST_F(Save, ManyProcessesThatSaveOneFileNeverLoseOne) {
 }
 
 // A limit on the size of files stands for a full disk.
-TEST_F(Save, AFullDiskIsASentenceAndTheOldFileStays) {
+TEST_F(Save, AFullDiskIsAnErrorAndTheOldFileStays) {
   write_file(file_, "old");
   struct rlimit before {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

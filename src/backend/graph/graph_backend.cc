@@ -101,7 +101,8 @@ int GraphBackend::preferred_chunk() const {
 
 std::unique_ptr<Cache> GraphBackend::new_cache(std::shared_ptr<const Source> source, int /*length*/) {
   if (traits_.needs_source != (source != nullptr)) {
-    throw Error(Code::kBadArgument, traits_.needs_source ? "this model needs a source; encode one first" : "this model takes no source");
+    throw Error(Code::kBadArgument,
+                traits_.needs_source ? "this model needs a source; encode one first" : "this model does not take a source");
   }
   auto cache = std::make_unique<GraphCache>();
   cache->source = std::static_pointer_cast<const GraphSource>(source);

@@ -88,7 +88,7 @@ std::vector<Candidate> candidates(const Signature& signature, const DecoderOptio
 // Rows that come later are not there yet when a row is generated.
 std::optional<Refusal> check_causal(const Program& program) {
   for (const Attend& attend : program.attends) {
-    if (!attend.causal && !attend.from_source) return Refusal{attend.node, "its rows see rows that come after them"};
+    if (!attend.causal && !attend.from_source) return Refusal{attend.node, "its rows see later rows"};
   }
   return std::nullopt;
 }
@@ -129,7 +129,7 @@ bool extend_patterns(Program& program, const Program& longer) {
     to.words = from.words;
   }
   program.max_positions = longer.max_positions;
-  program.notes.emplace_back("the graph with a past has the same mask patterns, and says how they go on");
+  program.notes.emplace_back("the graph with a past has the same mask patterns and defines how they continue");
   return true;
 }
 
@@ -146,7 +146,7 @@ Outcome<Program> compile_candidate(const Candidate& candidate) {
   if (!program) return program;
   if (std::optional<Refusal> refusal = check_causal(*program)) return *refusal;
   if (program->one_token && is_recurrent(*candidate.file))
-    program->notes.emplace_back("only token by token: a state goes from each row to the next");
+    program->notes.emplace_back("only one token at a time: a state is passed from each row to the next");
   return program;
 }
 

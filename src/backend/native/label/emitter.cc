@@ -139,7 +139,7 @@ Refusal Emitter::refuse_row(const std::string& reader, RowId row) const {
   const ValueId value = value_of_row_[static_cast<size_t>(row)];
   const Label& label = (*labels_)[value];
   if (label.poison >= 0) return refuse(fmt::format("{}, which {} reads", labels_->reasons[static_cast<size_t>(label.poison)], reader));
-  return refuse(fmt::format("{} reads '{}', which does not depend on the row alone: its axes are {}{}", reader,
+  return refuse(fmt::format("{} reads '{}', which does not depend only on the row: its axes are {}{}", reader,
                             program_.flat->graph.name_of(value), to_string(label.axes), label.is_score ? " (attention scores)" : ""));
 }
 

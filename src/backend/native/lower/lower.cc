@@ -110,7 +110,7 @@ void Lowering::declare_inputs() {
 
 Input Lowering::of_row(RowId id) const {
   if (id == kNoRow || !rows_[static_cast<size_t>(id)])
-    throw Error(Code::kUnsupported, fmt::format("the value '{}' is read before anything makes it",
+    throw Error(Code::kUnsupported, fmt::format("the value '{}' is read before it is computed",
                                                 id == kNoRow ? "" : program_.values[static_cast<size_t>(id)].name));
   return rows_[static_cast<size_t>(id)];
 }

@@ -83,7 +83,7 @@ void spend(const Node& node, std::span<const Tensor> inputs, WorkBudget& budget)
   // The small part counts nodes, so that a loop over nothing ends too.
   const double work = bytes + 64;
   if (bytes > static_cast<double>(budget.largest_bytes) || work > static_cast<double>(budget.bytes_left)) {
-    throw Error(Code::kTooLarge, fmt::format("{}: its result would take more than the compiler is willing to evaluate", node.describe()));
+    throw Error(Code::kTooLarge, fmt::format("{}: its result exceeds the compiler's evaluation budget", node.describe()));
   }
   budget.bytes_left -= static_cast<int64_t>(work);
 }

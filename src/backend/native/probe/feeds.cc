@@ -35,7 +35,7 @@ Expected<Tensor> filled(DType dtype, Dims dims, int64_t value) {
     case DType::kBF16: fill(result.mutable_data<BFloat16>()); break;
     case DType::kF64: fill(result.mutable_data<double>()); break;
     case DType::kBool: fill(result.mutable_data<bool>()); break;
-    default: return refuse(fmt::format("a mask or length of {} is fed by no exporter", dtype_name(dtype)));
+    default: return refuse(fmt::format("a mask or length of type {} is not supported", dtype_name(dtype)));
   }
   return result;
 }
@@ -61,7 +61,7 @@ Expected<Tensor> feed_of(const FeedForm& form, const Port& port, const Sizes& si
   if (port.role == Role::kEncoderAttentionMask) return open_mask(port, sizes.batch, 1, sizes.source);
   if (port.role == Role::kAttentionMask && form.encodes) return open_mask(port, sizes.batch, sizes.fresh, sizes.fresh);
   if (!backend::is_shape_role(port.role)) {
-    return refuse(fmt::format("'{}' ({}) is known only when a row is computed", port.name, analysis::role_name(port.role)));
+    return refuse(fmt::format("'{}' ({}) is unknown until a row is computed", port.name, analysis::role_name(port.role)));
   }
   const backend::StepShape step = {
       .n_sequences = sizes.batch, .n_past = sizes.past, .n_new = sizes.fresh, .only_last_logits = false, .one_position = form.one_position};

@@ -121,7 +121,7 @@ Expected<Label> label_by_role(const FlatGraph& flat, const FlatGraph::Input& inp
     default: break;
   }
   if (!backend::is_shape_role(port.role) && port.role != Role::kEncoderAttentionMask)
-    return refuse_input(port, "cannot be given row by row");
+    return refuse_input(port, "cannot be derived from rows");
   return Label{.kind = Label::Kind::kAuxiliary};
 }
 

@@ -37,7 +37,6 @@ class NodeExpander {
   onnx::ValueId add(NewNode made);  // its only output
   std::vector<onnx::ValueId> add(NewNode made, size_t n_outputs);
   void into(std::vector<onnx::ValueId> outputs, NewNode made);  // the outputs of the node itself
-  onnx::ValueId split_part(onnx::ValueId value, const std::vector<int64_t>& parts, size_t part);
 
   // Positions [batch, new] of rows: an input that the file does not declare.
   onnx::ValueId positions();

@@ -58,7 +58,7 @@ class PositionRows {
       for (const Factor& factor : axis) {
         const bool known =
             !factor.is_symbol() || factor.symbol == Symbol::kBatch || factor.symbol == Symbol::kNew || factor.symbol == Symbol::kTotal;
-        if (!known) return refuse(fmt::format("{} of axes {} does not depend on the row's position alone", name(), to_string(axes_)));
+        if (!known) return refuse(fmt::format("{} of axes {} does not depend only on the row's position", name(), to_string(axes_)));
       }
     }
     const bool rows = holds(axes_, Symbol::kNew), keys = holds(axes_, Symbol::kTotal);
@@ -163,10 +163,10 @@ class Refutation {
     const float* known = known_.data() + place->second;
     for (int64_t i = 0; i < width; ++i) {
       if (same_number(row[i], known[i])) continue;
-      return refuse(fmt::format(
-          "the auxiliary value '{}' does not depend on the position alone: at position {} it is {} and {} (with {} tokens before "
-          "and {} new)",
-          name(), position, known[i], row[i], sizes.past, sizes.fresh));
+      return refuse(
+          fmt::format("the auxiliary value '{}' does not depend only on the position: at position {} it is both {} and {} (with {} past "
+                      "and {} new tokens)",
+                      name(), position, known[i], row[i], sizes.past, sizes.fresh));
     }
     return {};
   }

@@ -51,7 +51,7 @@ class Region {
   std::shared_ptr<Plan> plan = std::make_shared<Plan>();
 };
 
-TEST(Unchosen, RowsOfNoExpertKeepWhatTheyHad) {
+TEST(Unchosen, RowsWithoutAnExpertKeepTheirValues) {
   Region r;
   Plan& plan = *r.plan;
   const Input x = plan.whole(plan.embedding);

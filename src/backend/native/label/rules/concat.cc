@@ -155,7 +155,7 @@ Expected<> require_own_places(NodeLabeler& op, size_t n_coordinates, size_t at) 
     expected.resize(n_coordinates);
     expected.push_back(static_cast<int64_t>(n_coordinates));
     if (dims != expected)
-      return op.refuse(fmt::format("names its places by an index {}, where {} was expected", to_string(dims), to_string(expected)));
+      return op.refuse(fmt::format("writes with an index of shape {}; {} was expected", to_string(dims), to_string(expected)));
     const std::vector<int64_t> numbers = onnx::as_ints(indices[s]);
     for (size_t i = 0; i < numbers.size(); ++i) {
       const auto axis = static_cast<int>(i % n_coordinates);
@@ -171,8 +171,8 @@ Expected<> require_own_places(NodeLabeler& op, size_t n_coordinates, size_t at) 
 
 // Rows of a buffer, chosen by number: those after the past. `n_coordinates`: of the index of a ScatterND; 0: it names positions alone.
 Expected<> write_rows(NodeLabeler& op, size_t at, size_t n_coordinates) {
-  if (op.node().string_or("reduction", "none") != "none") return op.refuse("adds to what the buffer holds");
-  if (op.is_row(1)) return op.refuse("writes where rows say");
+  if (op.node().string_or("reduction", "none") != "none") return op.refuse("adds to the contents of the buffer");
+  if (op.is_row(1)) return op.refuse("writes at positions that depend on rows");
   KVIK_TRY(const Axes update, op.axes(2));
   const Axis fresh = op.one_token() ? Axis{} : Axis{factor(kNew)};
   if (update.size() <= at || update[at] != fresh) return op.refuse("writes along another axis than that of new rows: " + to_string(update));
