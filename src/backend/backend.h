@@ -119,7 +119,7 @@ class Logits {
     is_remote_ = false;
     n_rows_ = n_rows;
     vocab_ = vocab;
-    values_.resize(std::max(values_.size(), offset(n_rows)));  // reused rows need not be cleared
+    reserve(n_rows, vocab);
   }
   // The rows are in `remote` from now on, until resize().
   void set_remote(std::shared_ptr<RemoteLogits> remote, int n_rows, int vocab) {
@@ -129,11 +129,17 @@ class Logits {
     vocab_ = vocab;
   }
   const std::shared_ptr<RemoteLogits>& remote() const { return remote_; }  // of the last run that had one
-  void reserve(int n_rows, int vocab) { values_.reserve(static_cast<size_t>(n_rows) * static_cast<size_t>(vocab)); }
+  // Makes room for this many rows; their contents are unspecified. If the buffer grows, earlier rows are lost.
+  void reserve(int n_rows, int vocab) {
+    const size_t size = static_cast<size_t>(n_rows) * static_cast<size_t>(vocab);
+    if (size <= size_) return;
+    values_ = std::make_unique_for_overwrite<float[]>(size);
+    size_ = size;
+  }
   int n_rows() const { return n_rows_; }
   int vocab() const { return vocab_; }
-  std::span<const float> row(int i) const { return is_remote_ ? remote_->row(i) : std::span(values_).subspan(offset(i), offset(1)); }
-  std::span<float> writable_row(int i) { return std::span(values_).subspan(offset(i), offset(1)); }  // after resize()
+  std::span<const float> row(int i) const { return is_remote_ ? remote_->row(i) : std::span<const float>(values_.get() + offset(i), offset(1)); }
+  std::span<float> writable_row(int i) { return {values_.get() + offset(i), offset(1)}; }  // after resize()
   // The largest logits of a row, if they are available without the whole row: sorted by logit and id, with all ties of the last one. May be
   // empty.
   std::span<const TokenLogit> candidates(int i) const { return is_remote_ ? remote_->candidates(i) : std::span<const TokenLogit>(); }
@@ -143,7 +149,8 @@ class Logits {
 
   int n_rows_ = 0;
   int vocab_ = 0;
-  std::vector<float> values_;
+  std::unique_ptr<float[]> values_;
+  size_t size_ = 0;
   bool is_remote_ = false;
   std::shared_ptr<RemoteLogits> remote_;  // kept for the next run
 };

@@ -39,17 +39,19 @@ void BeamStrategy::continue_texts(std::span<const sample::Continuation> continua
 
 std::span<const sample::Continuation> BeamStrategy::advance(std::span<const Sequence> branches, Workers& workers) {
   const size_t vocab = sampler_->tokens().vocab_size;
-  log_probs_.resize(branches.size() * vocab);
+  const Workers::Lease ranking(workers);
+  if (ranking->beams.size() < branches.size() * vocab) ranking->beams.resize(branches.size() * vocab);
+  const std::span<float> log_probs = std::span(ranking->beams).first(branches.size() * vocab);
   tokens_.clear();
   for (const Sequence& branch : branches) tokens_.push_back(branch.all_tokens());
   find_allowed();
-  workers.for_each(branches.size(), log_probs_.size(), [&](size_t i) {
+  workers.for_each(branches.size(), log_probs.size(), [&](size_t i) {
     const sample::History history{tokens_[i], beams_.prompt_length(), beams_.options().max_length, source_,
                                   texts_.empty() ? nullptr : &allowed_[i]};
     const Workers::Lease workspace(workers);
-    sampler_->log_probs(branches[i].known_logits(), history, std::span(log_probs_).subspan(i * vocab, vocab), *workspace);
+    sampler_->log_probs(branches[i].known_logits(), history, log_probs.subspan(i * vocab, vocab), *workspace);
   });
-  const std::span<const sample::Continuation> continuations = beams_.advance(log_probs_, tokens_);
+  const std::span<const sample::Continuation> continuations = beams_.advance(log_probs, tokens_);
   if (!beams_.done()) {
     continue_texts(continuations);
     return continuations;

@@ -29,7 +29,6 @@ class BeamStrategy final : public Strategy {
   std::shared_ptr<const sample::Sampler> sampler_;
   sample::BeamSearch beams_;
   std::vector<TokenId> source_;
-  std::vector<float> log_probs_;  // [n_beams, vocab]
   std::vector<std::span<const TokenId>> tokens_;
   std::vector<Text> texts_;                  // one per beam; none without a constraint
   std::vector<constrain::Allowed> allowed_;  // of texts_

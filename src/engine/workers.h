@@ -25,6 +25,7 @@ class Workers {
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
     sample::Workspace& operator*() const { return *workspace_; }
+    sample::Workspace* operator->() const { return workspace_.get(); }
 
    private:
     Workers& workers_;

@@ -23,7 +23,7 @@ namespace {
 struct BlockSizes {
   size_t first, largest, reserve;
 };
-constexpr BlockSizes kHostBlocks{size_t{1} << 20, PageStore::kReserveBytes, PageStore::kReserveBytes};
+constexpr BlockSizes kHostBlocks{size_t{1} << 20, size_t{16} << 20, PageStore::kReserveBytes};
 constexpr BlockSizes kDeviceBlocks{size_t{16} << 20, size_t{256} << 20, size_t{1} << 30};
 
 const BlockSizes& sizes_in(const PageMemory& memory) { return memory.is_host() ? kHostBlocks : kDeviceBlocks; }

@@ -81,7 +81,7 @@ struct PageShape {
 class PageStore {
  public:
   // What stays allocated when it is free, besides a quarter of what is used: the larger of the two.
-  static constexpr size_t kReserveBytes = size_t{16} << 20;
+  static constexpr size_t kReserveBytes = size_t{64} << 20;
   static constexpr size_t kReservePages = 8;
 
   // `memory` null: the host's.

@@ -30,17 +30,19 @@ KVIK_VECTOR_CLONES void exponentials(const float* logits, double largest, double
   for (size_t i = 0; i < n; ++i) weights[i] = exponential(logits[i], largest);
 }
 
-// In the order of the logits. A few exponentials at a time are vector code, and their sum is made while the next few are computed.
+// In lanes, so that no addition waits for the one before: one order on every instruction set.
 KVIK_VECTOR_CLONES double sum_of_exponentials(const float* logits, double largest, size_t n) {
-  constexpr size_t kFew = 16;
-  double weights[kFew], sum = 0.0;
+  constexpr size_t kLanes = 16;
+  double sums[kLanes] = {};
   size_t i = 0;
-  for (; i + kFew <= n; i += kFew) {
-    for (size_t j = 0; j < kFew; ++j) weights[j] = exponential(logits[i + j], largest);
-    for (size_t j = 0; j < kFew; ++j) sum += weights[j];
+  for (; i + kLanes <= n; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += exponential(logits[i + lane], largest);
   }
-  for (; i < n; ++i) sum += exponential(logits[i], largest);
-  return sum;
+  for (size_t lane = 0; i + lane < n; ++lane) sums[lane] += exponential(logits[i + lane], largest);
+  for (size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (size_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  }
+  return sums[0];
 }
 
 constexpr size_t kMaxima = 32;  // independent, which the compiler keeps in vector registers

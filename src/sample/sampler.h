@@ -25,6 +25,7 @@ struct Workspace {
   std::vector<TokenId> ids;
   std::vector<TokenLogit> candidates;  // in the order of the ids
   std::vector<float> sparse;           // a row of -inf, but while candidates are in it
+  std::vector<float> beams;            // rows of log-probabilities of one beam search
 
   void reserve(size_t vocab);  // so that rows of this size allocate nothing
 };

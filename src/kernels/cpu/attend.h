@@ -57,10 +57,11 @@ struct AttendQuery {
   float largest = 0, total = 0;
 };
 
-// The keys and values of one sequence in one layer, as one KV head sees them.
+// The keys and values of one sequence in one layer, as one KV head sees them, or as a KV head for each query.
 struct KvPages {
   const std::byte* const* pages;  // [position / 32]; those that no query sees may be null
-  int64_t offset;                 // bytes from the start of a page to this layer and head
+  int64_t offset;                 // bytes from the start of a page to this layer and the head of the first query
+  int64_t head_step = 0;          // bytes from the head of one query to that of the next; 0: one head for all of them
 };
 
 // A part of the answer, over one span or several: [0] the largest score, [1] the sum of exponentials, from [16] on value_stride sums.

@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 constexpr int64_t kQueriesPerUnit = 32;  // that share one reading of a span from the nearest cache
+constexpr int64_t kHeadsPerUnit = 4;     // of queries that have a KV head each
 constexpr int64_t kMostSplitRows = 8;    // beyond, rows themselves are parallel work enough
 constexpr int64_t kWorthAThread = 6000;  // multiplications: for less, waking a thread takes longer than its work
 
@@ -35,14 +36,26 @@ void start_part(float* part, int64_t n_floats) {
   part[0] = -std::numeric_limits<float>::infinity();
 }
 
-// One call of attend(): how its rows are cut into units of (neighboring rows of one sequence, KV head).
+// Queries that have a KV head each and no neighbor that reads the same: heads of one row together keep more sums under way than one.
+bool reads_head_by_head(const Attention& a, std::span<const AttendRow> rows) {
+  if (a.n_heads != a.layout.n_heads || a.kv_head_of != nullptr) return false;
+  for (size_t r = 1; r < rows.size(); ++r)
+    if (rows[r].pages == rows[r - 1].pages) return false;
+  return true;
+}
+
+// One call of attend(): how its rows are cut into units of (neighboring rows of one sequence, KV head), or of (row, some KV heads).
 class Call {
  public:
-  Call(const CpuKernels& kernels, const Attention& attention, std::span<const AttendRow> rows, std::span<float> scratch)
+  Call(const CpuKernels& kernels, const Attention& attention, std::span<const AttendRow> rows, std::span<float> scratch, int n_threads)
       : kernels_(kernels), a_(attention), rows_(rows), scratch_(scratch) {
     const int64_t group = std::max<int64_t>(1, a_.n_heads / a_.layout.n_heads);
     rows_per_block_ = std::max<int64_t>(1, kQueriesPerUnit / group);
     for (const AttendRow& row : rows_) most_spans_ = std::max(most_spans_, spans_of(row).end - spans_of(row).begin);
+    if (!reads_head_by_head(a_, rows_)) return;
+    rows_per_block_ = 1;
+    heads_per_unit_ = std::min<int64_t>(kHeadsPerUnit, a_.n_heads);
+    while (heads_per_unit_ > 1 && n_units() < n_threads) heads_per_unit_ /= 2;
   }
 
   int64_t n_multiplications() const {
@@ -50,7 +63,7 @@ class Call {
     for (const AttendRow& row : rows_) n_keys += row.n_keys - row.first_key;
     return n_keys * a_.n_heads * (a_.layout.key_dim + a_.layout.value_dim);
   }
-  int64_t n_units() const { return n_blocks() * a_.layout.n_heads; }
+  int64_t n_units() const { return n_blocks() * n_head_units(); }
   int64_t most_spans() const { return most_spans_; }
 
   // A whole unit by itself, span after span. Weights are rounded once the sum over all keys is known, so these go twice.
@@ -87,7 +100,7 @@ class Call {
     finish(where, merged);
   }
 
-  // Rows apart, so that a unit is one row; for run_span().
+  // Rows apart, so that a unit has one row; for run_span().
   void one_row_per_unit() { rows_per_block_ = 1; }
   bool rounds_weights() const { return a_.rule.n_weight_roundings > 0; }
 
@@ -116,6 +129,7 @@ class Call {
     query.total = merged[1] == 0.0f ? 1.0f : merged[1];
   }
 
+  int64_t n_head_units() const { return (a_.layout.n_heads + heads_per_unit_ - 1) / heads_per_unit_; }
   int64_t n_blocks() const { return (static_cast<int64_t>(rows_.size()) + rows_per_block_ - 1) / rows_per_block_; }
   float* slot(const Where& w, int64_t i, int64_t n_slots) {
     return scratch_.data() + ((w.row * a_.n_heads + w.head) * n_slots + i) * part_floats(a_);
@@ -133,6 +147,7 @@ class Call {
   // The queries of a unit, in batches that read the same pages: fn(queries, where, kv, spans that at least one of them sees).
   template <class Fn>
   void for_batches(int64_t unit, Fn fn) {
+    if (heads_per_unit_ > 1) return for_heads(unit, fn);
     const int64_t kv_head = unit % a_.layout.n_heads, first = unit / a_.layout.n_heads * rows_per_block_;
     const int64_t last = std::min(first + rows_per_block_, static_cast<int64_t>(rows_.size()));
     std::array<AttendQuery, kBatch> queries;
@@ -161,11 +176,27 @@ class Call {
     flush();
   }
 
+  // The same of a unit that is some heads of one row.
+  template <class Fn>
+  void for_heads(int64_t unit, Fn fn) {
+    const int64_t r = unit / n_head_units(), first = unit % n_head_units() * heads_per_unit_;
+    const auto n = static_cast<size_t>(std::min(heads_per_unit_, a_.n_heads - first));
+    std::array<AttendQuery, kHeadsPerUnit> queries;
+    std::array<Where, kHeadsPerUnit> where;
+    for (size_t i = 0; i < n; ++i) {
+      where[i] = {r, first + static_cast<int64_t>(i)};
+      queries[i] = query(where[i]);
+    }
+    const AttendRow& row = rows_[static_cast<size_t>(r)];
+    const KvPages kv{row.pages, a_.page_offset + first * a_.layout.head_bytes, a_.layout.head_bytes};
+    fn(std::span<AttendQuery>(queries.data(), n), std::span<const Where>(where.data(), n), kv, spans_of(row));
+  }
+
   const CpuKernels& kernels_;
   const Attention& a_;
   std::span<const AttendRow> rows_;
   std::span<float> scratch_;
-  int64_t rows_per_block_ = 1;
+  int64_t rows_per_block_ = 1, heads_per_unit_ = 1;
   int64_t most_spans_ = 0;
 };
 
@@ -223,7 +254,7 @@ int64_t attend_scratch_floats(const Attention& attention, int64_t n_rows, int64_
 
 void attend(ThreadPool& pool, const CpuKernels& kernels, const Attention& attention, std::span<const AttendRow> rows,
             std::span<float> scratch) {
-  Call call(kernels, attention, rows, scratch);
+  Call call(kernels, attention, rows, scratch, pool.n_threads());
   const auto n_rows = static_cast<int64_t>(rows.size());
   if (call.n_multiplications() < kWorthAThread * pool.n_threads()) {
     for (int64_t unit = 0; unit < call.n_units(); ++unit) call.run_unit(unit);

@@ -44,6 +44,7 @@ const CpuKernels* amx_kernels() {
   static const CpuKernels table = [] {
     CpuKernels kernels = avx512::kernels;
     kernels.name = "amx";
+    kernels.byte_row_tile = 16;
     kernels.matmul = amx::matmul;
     kernels.matmul_quantized = amx::matmul_tiles;
     kernels.matmul_bytes = amx::matmul_byte_tiles;

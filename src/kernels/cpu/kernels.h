@@ -19,6 +19,9 @@ namespace kvik::cpu {
 struct CpuKernels {
   const char* name;
 
+  // Rows that products compute together, or a multiple: splitting a call anywhere else wastes time.
+  int64_t float_row_tile, byte_row_tile;
+
   // Matrix products of the panels [range.begin, range.end). matmul takes every weight format but kChannels8, with weights converted
   // back to f32; matmul_quantized takes kBlocks8, kBlocks6 and kBlocks4 and rows in blocks of row_block_steps(), matmul_bytes kChannels8.
   void (*matmul)(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);

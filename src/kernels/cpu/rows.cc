@@ -43,6 +43,8 @@ ByteRows carve_bytes(Carver& carver, int64_t n_rows, int64_t k) {
 
 }  // namespace
 
+FloatRows rows_from(const FloatRows& rows, int64_t first, int64_t n_rows) { return {rows.data + first * rows.stride, rows.stride, n_rows}; }
+
 size_t quantized_bytes(int64_t n_rows, int64_t k) {
   Carver carver(nullptr);
   carve_quantized(carver, n_rows, k, 1);

@@ -11,6 +11,7 @@ struct FloatRows {
   int64_t stride;
   int64_t n_rows;
 };
+FloatRows rows_from(const FloatRows& rows, int64_t first, int64_t n_rows);
 
 // Rows quantized to int8 in blocks of 1, 2 or 4 steps of 32 values: x = q * scale. A block that holds an infinity or NaN has q = 0 and
 // scale = NaN, so whatever it touches becomes NaN; magnitudes below 1e-30 count as zero.

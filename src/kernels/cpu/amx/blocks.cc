@@ -216,7 +216,8 @@ void multiply_row_block(const PackedWeights& m, const QuantizedRows& x, const Ma
         chunks[i].n_steps = static_cast<int>(n_steps - step < kChunkSteps ? n_steps - step : kChunkSteps);
         chunks[i].block_steps = block_steps;
         chunks[i].n_blocks = (chunks[i].n_steps + block_steps - 1) / block_steps;
-        prepare<Scale>(m, panel + i, step, panel + i + kGroupPanels < range.end ? kGroupPanels * m.layout.panel_bytes : 0, chunks[i]);
+        prepare<Scale>(m, panel + i, step, panel + i + kGroupPanels < m.layout.n_panels ? kGroupPanels * m.layout.panel_bytes : 0,
+                       chunks[i]);
       }
       for (int tile = 0; tile < n_tiles; ++tile) {
         const int64_t row = first_row + tile * kTileRows;

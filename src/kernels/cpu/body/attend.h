@@ -13,11 +13,16 @@ struct ValueSource {
   int64_t offset;      // of the values in a page, with the layer's and head's own
   int64_t first_page;  // of the span
   int stride;          // values from position to position
+
+  int64_t head_step() const { return kv.head_step / static_cast<int64_t>(sizeof(T)); }
+  ValueSource of_query(int h) const { return {kv, offset + h * kv.head_step, first_page, stride}; }
 };
 
 // out[h] += p[h][i] * V[i] for positions [begin, end) of the span and C vectors of dimensions from d on.
-template <class T, int H, int C>
+template <class T, int H, int C, bool kOwnHeads>
 KVIK_INLINE void value_vectors(const ValueSource<T>& v, SpanRange range, const float* const (&p)[H], float* const (&out)[H], int d) {
+  constexpr int K = kv_heads<H, kOwnHeads>();
+  const int64_t head_step = v.head_step();
   F sum[H][C];
   for (int h = 0; h < H; ++h)
     for (int c = 0; c < C; ++c) sum[h][c] = load(out[h] + d + c * kLanes);
@@ -26,11 +31,12 @@ KVIK_INLINE void value_vectors(const ValueSource<T>& v, SpanRange range, const f
     const T* row = reinterpret_cast<const T*>(v.kv.pages[v.first_page + page] + v.offset) + (i % kPagePositions) * v.stride + d;
     KVIK_UNROLL4
     for (; i < end; ++i, row += v.stride) {
-      F x[C];
-      for (int c = 0; c < C; ++c) x[c] = load(row + c * kLanes);
+      F x[K][C];
+      for (int h = 0; h < K; ++h)
+        for (int c = 0; c < C; ++c) x[h][c] = load(row + h * head_step + c * kLanes);
       for (int h = 0; h < H; ++h) {
         const F w = bcast(p[h][i]);
-        for (int c = 0; c < C; ++c) sum[h][c] = fma(w, x[c], sum[h][c]);
+        for (int c = 0; c < C; ++c) sum[h][c] = fma(w, x[kOwnHeads ? h : 0][c], sum[h][c]);
       }
     }
   }
@@ -38,18 +44,22 @@ KVIK_INLINE void value_vectors(const ValueSource<T>& v, SpanRange range, const f
     for (int c = 0; c < C; ++c) store(out[h] + d + c * kLanes, sum[h][c]);
 }
 
-template <class T, int H>
+// As many vectors at a time as the sums allow, and as are left: fewer chains than that would wait for one another.
+template <class T, int H, int C, bool kOwnHeads>
+KVIK_INLINE int value_vectors_from(const ValueSource<T>& v, SpanRange range, const float* const (&p)[H], float* const (&out)[H], int d) {
+  for (; d + C * kLanes <= v.stride; d += C * kLanes) value_vectors<T, H, C, kOwnHeads>(v, range, p, out, d);
+  if constexpr (C > 1) { d = value_vectors_from<T, H, (C > 4 ? 4 : C - 1), kOwnHeads>(v, range, p, out, d); }
+  return d;
+}
+
+template <class T, int H, bool kOwnHeads>
 KVIK_INLINE void add_values(const ValueSource<T>& v, SpanRange range, const float* const (&p)[H], float* const (&out)[H]) {
-  if (range.begin >= range.end) return;
-  constexpr int C = kValueSums / H;
-  int d = 0;
-  for (; d + C * kLanes <= v.stride; d += C * kLanes) value_vectors<T, H, C>(v, range, p, out, d);
-  for (; d < v.stride; d += kLanes) value_vectors<T, H, 1>(v, range, p, out, d);
+  if (range.begin < range.end) value_vectors_from<T, H, kValueSums / H, kOwnHeads>(v, range, p, out, 0);
 }
 
 // Queries that see different ranges share what they have in common and do the rest alone: a value that a query does not see is not
 // even multiplied by zero, for it may be infinite.
-template <class T, int H>
+template <class T, int H, bool kOwnHeads>
 KVIK_INLINE void values_of(const ValueSource<T>& v, const SpanRange* ranges, const float* const (&p)[H], float* const (&out)[H]) {
   SpanRange common = ranges[0];
   for (int h = 1; h < H; ++h) {
@@ -61,23 +71,23 @@ KVIK_INLINE void values_of(const ValueSource<T>& v, const SpanRange* ranges, con
     const float* const one_p[1] = {p[h]};
     float* const one_out[1] = {out[h]};
     const SpanRange first = apart ? ranges[h] : SpanRange{ranges[h].begin, common.begin};
-    if (first.begin < first.end) add_values<T, 1>(v, first, one_p, one_out);
+    add_values<T, 1, false>(v.of_query(h), first, one_p, one_out);
   }
   if (apart) return;
-  add_values<T, H>(v, common, p, out);
+  add_values<T, H, kOwnHeads>(v, common, p, out);
   for (int h = 0; h < H; ++h) {
     const float* const one_p[1] = {p[h]};
     float* const one_out[1] = {out[h]};
-    if (common.end < ranges[h].end) add_values<T, 1>(v, {common.end, ranges[h].end}, one_p, one_out);
+    add_values<T, 1, false>(v.of_query(h), {common.end, ranges[h].end}, one_p, one_out);
   }
 }
 
 // At most kValueHeads of the H heads at a time.
-template <class T, int H>
+template <class T, int H, bool kOwnHeads>
 KVIK_INLINE void all_values(const ValueSource<T>& v, const SpanRange* ranges, const float* const* p, float* const* out) {
   if constexpr (H > kValueHeads) {
-    all_values<T, kValueHeads>(v, ranges, p, out);
-    all_values<T, H - kValueHeads>(v, ranges + kValueHeads, p + kValueHeads, out + kValueHeads);
+    all_values<T, kValueHeads, kOwnHeads>(v, ranges, p, out);
+    all_values<T, H - kValueHeads, kOwnHeads>(v.of_query(kValueHeads), ranges + kValueHeads, p + kValueHeads, out + kValueHeads);
   } else {
     const float* tile_p[H];
     float* tile_out[H];
@@ -86,7 +96,7 @@ KVIK_INLINE void all_values(const ValueSource<T>& v, const SpanRange* ranges, co
       tile_out[h] = out[h];
     }
     const float* const(&const_p)[H] = tile_p;
-    values_of<T, H>(v, ranges, const_p, tile_out);
+    values_of<T, H, kOwnHeads>(v, ranges, const_p, tile_out);
   }
 }
 
@@ -121,16 +131,16 @@ KVIK_INLINE void set_ranges(Tile<H>& tile, const AttendQuery* queries, int64_t s
   tile.pages = {hull.begin / kPagePositions, (hull.end + kPagePositions - 1) / kPagePositions};
 }
 
-// Quantized values: each position's weight takes on its scale. Lanes beyond the range hold what no one reads.
-KVIK_INLINE void scale_weights(const SpanTask& task, float* weights, SpanRange range) {
+// Quantized values: each position's weight takes on its scale. Lanes beyond the range hold what no one reads. head_offset: bytes.
+KVIK_INLINE void scale_weights(const SpanTask& task, int64_t head_offset, float* weights, SpanRange range) {
   const int64_t first_page = task.span * (kSpanPositions / kPagePositions);
   for (int i = range.begin / kLanes * kLanes; i < range.end; i += kLanes) {
-    const std::byte* page = task.kv.pages[first_page + i / kPagePositions] + task.kv.offset + task.layout.value_scales_offset;
+    const std::byte* page = task.kv.pages[first_page + i / kPagePositions] + task.kv.offset + head_offset + task.layout.value_scales_offset;
     store(weights + i, mul(load(weights + i), load(reinterpret_cast<const float*>(page) + i % kPagePositions)));
   }
 }
 
-template <class T, int H>
+template <class T, int H, bool kOwnHeads>
 KVIK_INLINE void finish_span(const SpanTask& task, Tile<H>& tile, const AttendQuery* queries, float* const* parts, bool scaled_values) {
   const int64_t first_page = task.span * (kSpanPositions / kPagePositions);
   const float* p[H];
@@ -143,12 +153,13 @@ KVIK_INLINE void finish_span(const SpanTask& task, Tile<H>& tile, const AttendQu
   }
   if (task.rule.n_weight_roundings > 0 && queries[0].total == 0.0f) return;
   if (scaled_values) {
-    for (int h = 0; h < H; ++h) scale_weights(task, tile.scores[h], tile.ranges[h]);
+    for (int h = 0; h < H; ++h) scale_weights(task, h * task.kv.head_step, tile.scores[h], tile.ranges[h]);
   }
-  all_values<T, H>({task.kv, task.kv.offset + task.layout.values_offset, first_page, task.layout.value_stride}, tile.ranges, p, out);
+  all_values<T, H, kOwnHeads>({task.kv, task.kv.offset + task.layout.values_offset, first_page, task.layout.value_stride}, tile.ranges, p,
+                              out);
 }
 
-template <class T, int H>
+template <class T, int H, bool kOwnHeads>
 void attend_tile(const SpanTask& task, const AttendQuery* queries, float* const* parts) {
   Tile<H> tile;
   set_ranges(tile, queries, task.span);
@@ -161,13 +172,13 @@ void attend_tile(const SpanTask& task, const AttendQuery* queries, float* const*
     float* scores[H];
     for (int h = 0; h < H; ++h) scores[h] = tile.scores[h] + page * kPagePositions;
     const float* const(&const_q)[H] = q;
-    page_scores<T, H>(reinterpret_cast<const T*>(at), task.layout.key_dim, const_q, scores,
-                      {reinterpret_cast<const char*>(at + task.layout.values_offset), fetch});
+    page_scores<T, H, kOwnHeads>(reinterpret_cast<const T*>(at), task.kv.head_step / static_cast<int64_t>(sizeof(T)), task.layout.key_dim,
+                                 const_q, scores, {reinterpret_cast<const char*>(at + task.layout.values_offset), fetch});
   }
-  finish_span<T, H>(task, tile, queries, parts, false);
+  finish_span<T, H, kOwnHeads>(task, tile, queries, parts, false);
 }
 
-template <int H>
+template <int H, bool kOwnHeads>
 void attend_tile_q8(const SpanTask& task, const AttendQuery* queries, float* const* parts) {
   Tile<H> tile;
   set_ranges(tile, queries, task.span);
@@ -186,18 +197,40 @@ void attend_tile_q8(const SpanTask& task, const AttendQuery* queries, float* con
     const bool is_last = page + 1 == tile.pages.end;
     const char* next =
         reinterpret_cast<const char*>(is_last ? first_at + task.layout.head_bytes : task.kv.pages[first_page + page + 1] + task.kv.offset);
-    page_scores_q8<H>(reinterpret_cast<const uint8_t*>(at), reinterpret_cast<const float*>(at + task.layout.key_scales_offset),
-                      (task.layout.key_dim + 3) / 4, q, scores, {reinterpret_cast<const char*>(at + task.layout.values_offset), next});
+    const KeysQ8 keys{reinterpret_cast<const uint8_t*>(at), reinterpret_cast<const float*>(at + task.layout.key_scales_offset),
+                      task.kv.head_step};
+    page_scores_q8<H, kOwnHeads>(keys, (task.layout.key_dim + 3) / 4, q, scores,
+                                 {reinterpret_cast<const char*>(at + task.layout.values_offset), next});
   }
-  finish_span<int8_t, H>(task, tile, queries, parts, true);
+  finish_span<int8_t, H, kOwnHeads>(task, tile, queries, parts, true);
 }
 
-template <int H>
+template <int H, bool kOwnHeads>
 KVIK_INLINE void attend_some(const SpanTask& task, const AttendQuery* queries, float* const* parts) {
   switch (task.layout.format) {
-    case KvFormat::kF32: return attend_tile<float, H>(task, queries, parts);
-    case KvFormat::kF16: return attend_tile<Half, H>(task, queries, parts);
-    case KvFormat::kQ8: return attend_tile_q8<H>(task, queries, parts);
+    case KvFormat::kF32: return attend_tile<float, H, kOwnHeads>(task, queries, parts);
+    case KvFormat::kF16: return attend_tile<Half, H, kOwnHeads>(task, queries, parts);
+    case KvFormat::kQ8: return attend_tile_q8<H, kOwnHeads>(task, queries, parts);
+  }
+}
+
+// Four queries at a time, then two, then one, from the first on.
+template <bool kOwnHeads>
+void attend_fours(const SpanTask& task, const AttendQuery* queries, int64_t n, float* const* parts) {
+  for (int64_t i = 0; i < n;) {
+    const int64_t left = n - i;
+    const KvPages kv{task.kv.pages, task.kv.offset + i * task.kv.head_step, task.kv.head_step};
+    const SpanTask rest{task.layout, task.rule, kv, task.span};
+    if (kScoreHeads >= 4 && left >= 4) {
+      attend_some<(kScoreHeads >= 4 ? 4 : 1), kOwnHeads>(rest, queries + i, parts + i);
+      i += 4;
+    } else if (left >= 2) {
+      attend_some<2, kOwnHeads>(rest, queries + i, parts + i);
+      i += 2;
+    } else {
+      attend_some<1, false>(rest, queries + i, parts + i);
+      i += 1;
+    }
   }
 }
 
@@ -205,22 +238,12 @@ KVIK_INLINE void attend_some(const SpanTask& task, const AttendQuery* queries, f
 void attend(const KvLayout& layout, const AttendRule& rule, const KvPages& kv, int64_t span, const AttendQuery* queries, int64_t n,
             float* const* parts) {
   const SpanTask task{layout, rule, kv, span};
-  for (int64_t i = 0; i < n;) {
-    const int64_t left = n - i;
-    if (kScoreHeads == 7 && left >= 7 && left % 4 != 0) {
-      attend_some<kScoreHeads>(task, queries + i, parts + i);
-      i += kScoreHeads;
-    } else if (kScoreHeads >= 4 && left >= 4) {
-      attend_some<(kScoreHeads >= 4 ? 4 : 1)>(task, queries + i, parts + i);
-      i += 4;
-    } else if (left >= 2) {
-      attend_some<2>(task, queries + i, parts + i);
-      i += 2;
-    } else {
-      attend_some<1>(task, queries + i, parts + i);
-      i += 1;
-    }
+  if (kv.head_step != 0) return attend_fours<true>(task, queries, n, parts);
+  if constexpr (kScoreHeads == 7) {
+    for (; n >= kScoreHeads && n % 4 != 0; n -= kScoreHeads, queries += kScoreHeads, parts += kScoreHeads)
+      attend_some<kScoreHeads, false>(task, queries, parts);
   }
+  attend_fours<false>(task, queries, n, parts);
 }
 
 KVIK_INLINE float exp1(float x) {

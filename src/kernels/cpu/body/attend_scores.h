@@ -14,16 +14,23 @@ constexpr int score_vectors() {
   return kScoreSums / kHeads >= kPageVectors ? kPageVectors : 1;
 }
 
+// KV heads that H queries read: one for all of them, or one each.
+template <int H, bool kOwnHeads>
+constexpr int kv_heads() {
+  return kOwnHeads ? H : 1;
+}
+
 // What is fetched into the cache meanwhile: the values of the page, evenly over the dimensions.
 struct Prefetch {
   const char* at;
   int64_t bytes_each;
 };
 
-// H heads over one page; scores[h][0..32).
-template <class T, int H>
-KVIK_INLINE void page_scores(const T* keys, int dims, const float* const (&q)[H], float* const (&scores)[H], Prefetch values) {
-  constexpr int P = score_vectors<H>();
+// H queries over one page; scores[h][0..32). head_step: values of T from one KV head to the next.
+template <class T, int H, bool kOwnHeads>
+KVIK_INLINE void page_scores(const T* keys, int64_t head_step, int dims, const float* const (&q)[H], float* const (&scores)[H],
+                             Prefetch values) {
+  constexpr int P = score_vectors<H>(), K = kv_heads<H, kOwnHeads>();
   for (int j = 0; j < kPageVectors; j += P) {
     F sum[H][P];
     for (int h = 0; h < H; ++h)
@@ -31,12 +38,14 @@ KVIK_INLINE void page_scores(const T* keys, int dims, const float* const (&q)[H]
     const int64_t fetch = j == 0 ? values.bytes_each : 0;
     KVIK_UNROLL4
     for (int d = 0; d < dims; ++d) {
-      F k[P];
-      for (int i = 0; i < P; ++i) k[i] = load(keys + d * kPagePositions + (j + i) * kLanes);
-      prefetch(values.at + d * fetch);
+      F k[K][P];
+      for (int h = 0; h < K; ++h) {
+        for (int i = 0; i < P; ++i) k[h][i] = load(keys + h * head_step + d * kPagePositions + (j + i) * kLanes);
+        prefetch(values.at + h * head_step * static_cast<int64_t>(sizeof(T)) + d * fetch);
+      }
       for (int h = 0; h < H; ++h) {
         const F x = bcast(q[h][d]);
-        for (int i = 0; i < P; ++i) sum[h][i] = fma(x, k[i], sum[h][i]);
+        for (int i = 0; i < P; ++i) sum[h][i] = fma(x, k[kOwnHeads ? h : 0][i], sum[h][i]);
       }
     }
     for (int h = 0; h < H; ++h)
@@ -56,30 +65,41 @@ struct QuantizedQuery {
   int32_t sum;
 };
 
-template <int H>
-KVIK_INLINE void page_scores_q8(const uint8_t* keys, const float* key_scales, int groups, const QuantizedQuery* q,
-                                float* const (&scores)[H], const PrefetchQ8& next) {
-  constexpr int P = score_vectors<H>();
+// The keys of one page; head_step: bytes from one KV head to the next.
+struct KeysQ8 {
+  const uint8_t* keys;
+  const float* scales;  // [32]
+  int64_t head_step;
+};
+
+template <int H, bool kOwnHeads>
+KVIK_INLINE void page_scores_q8(const KeysQ8& page, int groups, const QuantizedQuery* q, float* const (&scores)[H],
+                                const PrefetchQ8& next) {
+  constexpr int P = score_vectors<H>(), K = kv_heads<H, kOwnHeads>();
   for (int64_t j = 0; j < kPageVectors; j += P) {
     I sum[H][P];
     for (int h = 0; h < H; ++h)
       for (int i = 0; i < P; ++i) sum[h][i] = start_w8(q[h].sum);
     const int64_t lines = j == 0 ? 128 : 0;
     for (int64_t g = 0; g < groups; ++g) {
-      for (int line = 0; line < 128; line += 64) {
-        prefetch(next.values + g * lines + line);
-        prefetch(next.keys + g * lines + line);
+      W8 k[K][P];
+      for (int h = 0; h < K; ++h) {
+        for (int line = 0; line < 128; line += 64) {
+          prefetch(next.values + h * page.head_step + g * lines + line);
+          prefetch(next.keys + h * page.head_step + g * lines + line);
+        }
+        for (int i = 0; i < P; ++i) k[h][i] = load_w8(page.keys + h * page.head_step + g * kPagePositions * 4 + (j + i) * 64);
       }
-      W8 k[P];
-      for (int i = 0; i < P; ++i) k[i] = load_w8(keys + g * kPagePositions * 4 + (j + i) * 64);
       for (int h = 0; h < H; ++h) {
         const A8 x = bcast_a8(q[h].q + g * 4);
-        for (int i = 0; i < P; ++i) sum[h][i] = dot_w8(sum[h][i], k[i], x);
+        for (int i = 0; i < P; ++i) sum[h][i] = dot_w8(sum[h][i], k[kOwnHeads ? h : 0][i], x);
       }
     }
-    for (int h = 0; h < H; ++h)
+    for (int h = 0; h < H; ++h) {
+      const float* scales = page.scales + (kOwnHeads ? h * page.head_step / 4 : 0);
       for (int i = 0; i < P; ++i)
-        store(scores[h] + (j + i) * kLanes, mul(mul(to_float(sum[h][i]), bcast(q[h].scale)), load(key_scales + (j + i) * kLanes)));
+        store(scores[h] + (j + i) * kLanes, mul(mul(to_float(sum[h][i]), bcast(q[h].scale)), load(scales + (j + i) * kLanes)));
+    }
   }
 }
 

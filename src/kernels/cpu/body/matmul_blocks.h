@@ -148,9 +148,9 @@ struct Ahead {
 
 // What the tile at `row` fetches of the panels after those from `panel` on: all tiles together fetch all of it.
 template <int P>
-KVIK_INLINE Ahead ahead_of_tile(const PackedWeights& m, int64_t n_rows, int64_t row, int64_t panel, int64_t last_panel) {
-  if (P == 1 || panel + P >= last_panel) return {nullptr, 0};
-  const int64_t n_panels = last_panel - panel - P < P ? last_panel - panel - P : P;
+KVIK_INLINE Ahead ahead_of_tile(const PackedWeights& m, int64_t n_rows, int64_t row, int64_t panel) {
+  const int64_t left = m.layout.n_panels - panel - P, n_panels = left < P ? left : P;
+  if (P == 1 || left <= 0) return {nullptr, 0};
   const int64_t n_tiles = (n_rows + kBlockRows - 1) / kBlockRows, total = n_panels * m.layout.panel_bytes;
   const int64_t share = (total / n_tiles + 63) / 64 * 64, first = row / kBlockRows * share;
   const uint8_t* next = reinterpret_cast<const uint8_t*>(m.data) + (panel + P) * m.layout.panel_bytes;
@@ -243,7 +243,7 @@ void matmul_blocks(const PackedWeights& m, const QuantizedRows& x, const MatmulO
   const bool wide = x.n_rows > (Kind::Bytes::kBits == 8 ? 4 : 8);
   panel_groups<kBlockPanels>(range, wide, [&](auto panels, int64_t p) {
     row_tiles<kBlockRows>(x.n_rows, [&](auto rows, int64_t row) {
-      const Ahead ahead = ahead_of_tile<panels.value>(m, x.n_rows, row, p, range.end);
+      const Ahead ahead = ahead_of_tile<panels.value>(m, x.n_rows, row, p);
       block_tile<Kind, kBlockSteps, rows.value, panels.value>(m, x, out, row, p, ahead);
     });
   });

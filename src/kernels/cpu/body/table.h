@@ -9,6 +9,8 @@ namespace kvik::cpu::KVIK_ISA {
 
 constinit const CpuKernels kernels = {
     .name = KVIK_TEXT(KVIK_ISA),
+    .float_row_tile = 2 * kFloatRows,
+    .byte_row_tile = 2 * kBlockRows,
     .matmul = matmul,
     .matmul_quantized = matmul_quantized,
     .matmul_bytes = matmul_bytes,
