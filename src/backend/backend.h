@@ -138,7 +138,9 @@ class Logits {
   }
   int n_rows() const { return n_rows_; }
   int vocab() const { return vocab_; }
-  std::span<const float> row(int i) const { return is_remote_ ? remote_->row(i) : std::span<const float>(values_.get() + offset(i), offset(1)); }
+  std::span<const float> row(int i) const {
+    return is_remote_ ? remote_->row(i) : std::span<const float>(values_.get() + offset(i), offset(1));
+  }
   std::span<float> writable_row(int i) { return {values_.get() + offset(i), offset(1)}; }  // after resize()
   // The largest logits of a row, if they are available without the whole row: sorted by logit and id, with all ties of the last one. May be
   // empty.
