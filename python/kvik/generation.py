@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Generation:
-    """Text as it is generated; `Model.generate` makes it. Nothing runs before it is read. Read it once, in one of three ways:
+    """Text as it is generated; `Model.generate` creates it. Nothing runs until it is read. Read it once, in one of three ways:
 
     >>> for piece in model.generate("Once upon a time"): print(piece, end="")
     >>> async for piece in model.generate("Once upon a time"): print(piece, end="")
@@ -50,7 +50,7 @@ class Generation:
         return next(self._started())
 
     def text(self) -> str:
-        """Everything that is left."""
+        """Generates to the end; returns the text that has not been read yet."""
         return "".join(list(self))
 
     def __aiter__(self) -> AsyncIterator[str]:
@@ -68,7 +68,7 @@ class Generation:
 
     @property
     def ids(self) -> npt.NDArray[np.int32]:
-        """New tokens so far, with the end token that stopped it."""
+        """Tokens generated so far, including the end token that stopped it."""
         source = self._stream or self._direct
         if source is None:
             return np.empty(0, np.int32)
@@ -76,7 +76,7 @@ class Generation:
 
     @property
     def tokens(self) -> list[_kvik.GeneratedToken]:
-        """New tokens so far with their log-probabilities; needs the option `logprobs`."""
+        """Tokens generated so far with their log-probabilities; needs the option `logprobs`."""
         return self._stream.tokens if self._stream is not None else []
 
     @property
