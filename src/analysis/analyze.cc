@@ -30,7 +30,7 @@ bool is_encoder(const File& file) {
   return file.stage == Stage::kEncoder || file.stage == Stage::kAudioEncoder || file.stage == Stage::kVisionEncoder;
 }
 
-// If the mask does not tell, the class name in config.json distinguishes an encoder with a vocabulary from a decoder without a cache.
+// If the mask is ambiguous, the class name in config.json distinguishes an encoder with a vocabulary from a decoder without a cache.
 void apply_architecture(std::vector<File>& files, const Configs& configs) {
   for (File& file : files) {
     if (!file.states.empty() || reads_encoder(file) || file.output_of(Role::kLogits) == nullptr) continue;

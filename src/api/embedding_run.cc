@@ -65,7 +65,7 @@ bool pools_itself(const Model::State& state) {
   return state.signature.embedder() != nullptr && state.signature.embedder()->output_of(analysis::Role::kSentenceEmbedding) != nullptr;
 }
 
-// What the folder says; empty: the graph pools.
+// From the model's files; empty: the graph pools.
 std::vector<engine::Pooling> pooling_of(const Model::State& state, const EmbedOptions& options) {
   if (options.pooling == "graph") return {};
   if (!options.pooling.empty()) return engine::parse_pooling(options.pooling);

@@ -171,7 +171,7 @@ std::string Model::State::detokenize(std::span<const TokenId> ids, bool skip_spe
   if (tokenizer == nullptr)
     throw Error(Code::kBadArgument,
                 fmt::format("{}: there are no tokenizer files, so ids cannot be decoded to text", signature.folder.string()));
-  // A padded vocabulary has ids that no tokenizer knows; they have no text.
+  // A padded vocabulary has ids that are not in the tokenizer; they have no text.
   std::vector<TokenId> known(ids.begin(), ids.end());
   std::erase_if(known, [&](TokenId id) { return id >= tokenizer->end_id() && id < traits().vocab; });
   return tokenizer->decode(known, skip_special);

@@ -135,7 +135,7 @@ Transcription Transcriber::result(bool cancelled) {
   Transcription result;
   for (const Segment& segment : segments_) {
     if (!options_.timestamps) add(result, segment);
-    for (const TimedText& timed : segment.timed) {  // what a window said after its last pair of times, the next one says again
+    for (const TimedText& timed : segment.timed) {  // text after a window's last pair of timestamps is transcribed again by the next one
       add(result, timed);
       result.timed.push_back(timed);
     }

@@ -20,7 +20,7 @@ struct Setting {
   double cache_bytes;  // of the last level; 0: of a GPU
 };
 
-// The processor's last-level cache; 0 if the system does not say.
+// The size of the processor's last-level cache; 0 if unknown.
 double last_level_cache_bytes() {
   std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");  // "32768K"
   double kilobytes = 0;

@@ -31,7 +31,7 @@ std::pair<TokenId, double> parse_bias(const std::string& text) {
   return {ids.front(), bias};
 }
 
-// A list of ids, or several: each use of the flag adds one. An empty list clears what the model's files say.
+// A list of ids, or several: each use of the flag adds one. An empty list overrides the one of the model's files.
 template <class T>
 void add_list(const std::vector<std::string>& values, std::optional<T>& target) {
   if (!target) target.emplace();

@@ -68,7 +68,7 @@ bool flag_of(const Json& request, const char* key, bool absent) {
   return found->get<bool>();
 }
 
-// One line in, one line out; what is wrong with a line is said in its place.
+// One line in, one line out; an error is reported in place of the line's result.
 std::string answer_line(const Tokenizer& tokenizer, const TokenizeOptions& options, const std::string& line) {
   try {
     const Json request = parse_json(line, "standard input");

@@ -8,7 +8,7 @@ namespace {
   throw Error(Code::kUnsupported, "this build has no network support; build with ./dev build or -DKVIK_NETWORK=ON");
 }
 
-// The command is listed, takes anything and says what is missing.
+// The command is listed, accepts any arguments and reports what is missing.
 void add_missing(Commands commands, const char* name, const char* help) {
   CLI::App* command = commands.app.add_subcommand(name, help);
   command->allow_extras();

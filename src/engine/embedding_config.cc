@@ -134,7 +134,7 @@ void read_dense(const fs::path& folder, EmbeddingConfig& config) {
   config.layers.emplace_back(std::move(layer));
 }
 
-// What the module that runs the model says about its texts: sentence_*_config.json, with the name of its kind in the middle.
+// Text options of the Transformer module: sentence_*_config.json, with the name of the architecture in the middle.
 void read_limits(const fs::path& folder, EmbeddingConfig& config) {
   std::vector<fs::path> found;
   std::error_code unreadable;

@@ -61,7 +61,7 @@ class Lock {
   bool held_ = false;
 };
 
-// A file that grows; its name says that it is not complete.
+// A partial download; its name ends with .incomplete.
 class Partial {
  public:
   Partial(const Store& store, const Entry& entry) : path_(store.partial(entry)), entry_(entry), file_(path_, O_RDWR | O_CREAT) {

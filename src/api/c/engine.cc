@@ -3,7 +3,7 @@
 namespace kvik::c {
 namespace {
 
-// `submit` and `try_submit` hand the request to the engine; the second one gives nullopt if too many wait.
+// `submit` and `try_submit` pass the request to the engine; the second one returns nullopt if the queue is full.
 template <class Handle, class Submit, class TrySubmit>
 kvik_status submitted(const kvik_request_options* theirs, Handle** target, const Submit& submit, const TrySubmit& try_submit) {
   return guarded([&] {

@@ -41,7 +41,7 @@ bool is_for_one_token(const File& file) {
   return false;
 }
 
-// If new tokens see each other both ways, the graph is not causal, or it is meant for one token at a time: the file must say so.
+// If new tokens see each other both ways, the graph is not causal, or it is meant for one token at a time, which the file must declare.
 std::optional<Refusal> check_direction(const CompileState& state, LabeledGraph& labeled, std::span<const FoundAttention> found) {
   const auto both_ways = std::ranges::find_if(found, [](const FoundAttention& one) { return one.new_tokens_see_all; });
   if (both_ways == found.end() || state.labels.one_token) return std::nullopt;

@@ -53,8 +53,8 @@ bool has_unclear_count(const File& file) {
   return std::ranges::any_of(file.inputs, [](const analysis::Port& port) { return port.unclear_count; });
 }
 
-// The graph without a past alone says what a model is: a prompt at once, with its mask. Token by token is right only for a model whose
-// rows follow from each other anyway, and for a file that takes no more.
+// Only the graph without a past fully defines a model: a whole prompt with its mask. Token by token is right only for a model whose rows
+// follow from each other anyway, and for a file that takes no more.
 std::vector<Candidate> candidates(const Signature& signature, const DecoderOptions& options) {
   const int64_t context = options.context;
   std::vector<Candidate> without_past, with_past, cut_buffer, one_sequence, one_token;
@@ -111,8 +111,8 @@ bool same_pattern(const Attend& a, const Attend& b, int64_t limit) {
   return true;
 }
 
-// A graph without a past computes a mask for all rows of a context together, which is proved for as many as is worth the time. The one
-// with a past, if it has the same patterns, says what holds farther on.
+// A graph without a past computes a mask for all rows of a context together, which is proved for as many as is worth the time. The one with
+// a past, if it has the same patterns, defines longer contexts.
 bool extend_patterns(Program& program, const Program& longer) {
   const int64_t proved = program.max_positions.value_or(0);
   if (longer.attends.size() != program.attends.size()) return false;

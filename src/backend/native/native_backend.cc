@@ -427,7 +427,7 @@ std::vector<Tensor> NativeBackend::contents(const Cache& cache) {
     const kv::PageAddress panel = native_cache.pages.panels()[i];
     contents.push_back(panel == nullptr ? Tensor(DType::kU8, {0}) : copy_of(panel));
   }
-  if (n_positions % native::kPagePositions != 0)  // what others once kept in the rest of the last page is nobody's business
+  if (n_positions % native::kPagePositions != 0)  // the rest of the last page may contain data of another session
     decoder_->clear_positions(contents.back().mutable_bytes().data(), n_positions % native::kPagePositions);
   if (const size_t n_bytes = native_cache.registers.size_bytes(); n_bytes > 0) {
     contents.emplace_back(DType::kU8, Dims{static_cast<int64_t>(n_bytes)});

@@ -62,7 +62,7 @@ void pull_model(const std::string& name, const std::function<void(std::string_vi
   if (hub::pull(name, options).cancelled) throw Error(Code::kIo, fmt::format("the download of {} was cancelled", name));
 }
 
-// By default many threads get an arena each, and what an arena once needed stays with the process; only the first arena gives back its end.
+// By default each thread gets its own malloc arena, whose memory is never returned to the system; only the main arena is trimmed.
 void use_one_arena() {
 #ifdef __GLIBC__
   mallopt(M_ARENA_MAX, 1);

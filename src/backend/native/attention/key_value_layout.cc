@@ -30,7 +30,7 @@ Indices part(const Indices& all, int64_t which, int64_t size) {
   return {from, from + size};
 }
 
-// Where each head's value elements stand, and where they go: an element of the result belongs to the head whose weight makes it.
+// The positions of each head's value elements in operand and result: an element of the result belongs to the head whose weights produce it.
 struct Values {
   Indices v;        // [n_heads][value_dim]
   Indices out_map;  // as Attend's

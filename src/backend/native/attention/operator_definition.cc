@@ -92,7 +92,7 @@ Expected<OperatorDefinition> group_query(const AttentionContext& context, const 
   return definition;
 }
 
-// All keys must be valid: rows know no padding.
+// All keys must be valid, because rows have no padding.
 Expected<> require_open_padding_mask(const AttentionContext& context, const Node& node, int input) {
   if (!has(node, input)) return {};
   if (context.labels[node.inputs[static_cast<size_t>(input)]].kind == Label::Kind::kRow)

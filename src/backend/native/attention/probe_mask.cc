@@ -12,7 +12,7 @@ namespace kvik::native {
 namespace {
 
 constexpr int64_t kContextIfUnknown = 8192;
-constexpr int64_t kNear = 256;                       // positions of a first look, which tells what a farther one takes
+constexpr int64_t kNear = 256;                       // positions of a first probe, which shows the cost of a longer one
 constexpr int64_t kMostTogether = 512;               // rows of a prompt that are looked at together
 constexpr int64_t kMostFarBytes = int64_t{1} << 26;  // what that may take
 
@@ -267,7 +267,7 @@ class MaskInference {
     return {};
   }
 
-  // A mask over all pairs of a context is too much; one over its keys is not. How the work grows tells which it is.
+  // A mask over all pairs of a context is too much; one over its keys is not. The growth of the work shows which it is.
   Expected<int64_t> affordable(int64_t wanted) {
     if (wanted <= 2 * kNear) return wanted;
     KVIK_TRY(const double near, bytes_at(kNear));

@@ -99,7 +99,7 @@ class Path {
   }
 
  private:
-  // The operand's row. Where a graph spreads rows over all places of a buffer, they stand in each of them.
+  // The operand's row. If a graph broadcasts a row to all positions of a buffer, it is at each of them.
   std::vector<float> at_first_key(const Tensor& floats) const {
     const Axes& axes = context_.labels[operand_].axes;
     const Dims &whole = floats.dims(), row = row_dims(axes), strides = strides_of(whole);

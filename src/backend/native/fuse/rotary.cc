@@ -71,7 +71,7 @@ class Angles {
       if (last <= first) break;
       try {
         known->second.push_back(table_rows(table(i), first, last - first));
-      } catch (const Error&) {  // the table ends before, though nothing said so
+      } catch (const Error&) {  // the table is shorter than declared
         break;
       }
     }

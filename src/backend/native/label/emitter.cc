@@ -14,7 +14,7 @@ void mark(std::vector<bool>& live, RowId row) {
   if (row != kNoRow) live[static_cast<size_t>(row)] = true;
 }
 
-// From the last to the first: an operation lives where somebody later reads what it makes.
+// From the last to the first: an op is live if a later one reads its output.
 void keep_live(std::vector<RowOp>& ops, std::vector<bool>& live) {
   std::vector<RowOp> kept;
   for (auto op = ops.rbegin(); op != ops.rend(); ++op) {

@@ -48,7 +48,7 @@ bool comes_from_tokens_only(const Labels& labels, ValueId value) {
   return true;
 }
 
-// What each token gives by itself; the tokens that do not give what most of them do.
+// Evaluates each token by itself; returns the tokens whose result differs from the majority.
 Expected<std::vector<TokenId>> exceptions(GraphLabeler& labeler, ValueId value, int64_t vocab) {
   if (labeler.labels().one_sequence) return std::vector<TokenId>(kMostUnsupported + 1);  // they cannot be asked side by side
   std::map<std::string, std::vector<TokenId>> tokens_by_result;

@@ -160,7 +160,7 @@ bool lower_reduce(Lowering& lowering, const LowerItem& item) {
   return folded.has_value();
 }
 
-// Rows of a constant table [positions, n] at the positions that another table gives.
+// Rows of a constant table [positions, n] at the positions in another table.
 Input table_at(Lowering& lowering, const LowerItem& item, size_t cache, size_t positions) {
   if (item.op.inputs[cache].kind == Operand::Kind::kTable) return lowering.input(item, cache);
   const Tensor rows = lowering.constant(item, cache);

@@ -111,7 +111,7 @@ class Placer {
     arena_bytes = arena.size();
   }
 
-  // The values that somebody gives before the section runs.
+  // The values that are given before the section runs.
   std::vector<ValueIndex> given(Op::Section section) {
     std::vector<ValueIndex> values;
     if (section == Op::Section::kSource) {

@@ -9,7 +9,7 @@
 namespace kvik::native {
 namespace {
 
-// How a value's factors stand in memory, and in which order they are wanted.
+// The order of a value's factors in memory, and the required order.
 struct Order {
   Dims extents;  // wanted order
   Dims strides;  // of the value, in that order

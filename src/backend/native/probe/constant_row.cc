@@ -63,7 +63,7 @@ Expected<std::optional<Tensor>> constant_row(CompileState& state, onnx::ValueId 
   }
   for (const Sizes& sizes : long_sizes(state.labels, state.options.context)) {
     KVIK_TRY(const Evaluated<Tensor> found, state.probes.at(sizes).try_get(value));
-    if (!found) break;  // the graph has no such length; a table or mask will say what its limit is
+    if (!found) break;  // the graph does not support this length; a table or mask determines the limit
     if (!agrees(*found, sizes)) return std::nullopt;
   }
   return first;

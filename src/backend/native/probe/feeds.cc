@@ -40,7 +40,7 @@ Expected<Tensor> filled(DType dtype, Dims dims, int64_t value) {
   return result;
 }
 
-// All positions are there. A mask over pairs says what is added to a score where it is of floats, else what may be seen.
+// All positions are valid. A mask over pairs is a bias on scores if it is float, else it marks visible positions.
 Expected<Tensor> open_mask(const Port& port, int64_t batch, int64_t n_rows, int64_t n_keys) {
   const size_t rank = port.has_shape ? port.dims.size() : 2;
   if (rank == 1) return filled(port.dtype, {n_keys}, 1);

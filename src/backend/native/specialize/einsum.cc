@@ -11,7 +11,7 @@ using onnx::ValueId;
 
 bool holds_letter(const std::string& term, char letter) { return term.find(letter) != std::string::npos; }
 
-// Letters that no equation uses stand for the axes of an ellipsis.
+// Unused letters represent the axes of an ellipsis.
 Expected<std::string> expanded_term(const onnx::Node& node, std::string term, size_t n_hidden) {
   const size_t dots = term.find("...");
   if (dots == std::string::npos) return term;

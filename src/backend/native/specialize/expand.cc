@@ -60,7 +60,7 @@ std::vector<Attribute> attention_attributes(const NodeExpander& expander, int64_
   return attributes;
 }
 
-// A mask of lengths counts keys; one of two axes says which are there. All of them are.
+// A mask of lengths counts keys; one with two axes marks valid keys. All must be valid.
 Expected<> require_no_padding(NodeExpander& expander, int i) {
   if (!expander.has(i)) return {};
   if (expander.is_row(i)) return expander.refuse("the mask depends on the contents of rows");

@@ -90,7 +90,7 @@ Tensor recipe_rows(const PositionRecipe& recipe, int64_t first, int64_t count) {
   return typed(numbers, {count, width}, recipe.dtype);
 }
 
-// Rows of a constant, by the number that the recipe gives for each position, or by the position itself.
+// Rows of a constant, by the index that the recipe computes for each position, or by the position itself.
 Tensor looked_up(const PlanTable& table, int64_t first, int64_t count) {
   const int64_t width = table.lookup.dim(1);
   Tensor rows(DType::kF32, {count, width});

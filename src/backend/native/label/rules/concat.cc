@@ -20,7 +20,7 @@ Axes renamed(Axes axes, Symbol from, Symbol to) {
   return axes;
 }
 
-// The axes of past and new together, as what is new tells them.
+// The axes of past and new together, derived from the new part.
 std::optional<Axes> appended(const NodeLabeler& op, size_t past, size_t fresh, size_t at) {
   if (!op.is_row(past) || !op.is_row(fresh)) return std::nullopt;
   const Axes &old_axes = op.label(past).axes, &new_axes = op.label(fresh).axes;
@@ -53,7 +53,7 @@ Expected<> append(NodeLabeler& op, const Axes& result) {
   return op.emit_alias(1, result);
 }
 
-// A column beside the keys that takes weight and gives no value.
+// An additional column with weight but without a value: an attention sink.
 Expected<bool> adds_sink(NodeLabeler& op, size_t at) {
   if (op.n_inputs() != 2 || !op.is_row(0) || op.is_row(1) || !op.label(0).is_score) return false;
   const Axes scores = op.label(0).axes;

@@ -12,7 +12,7 @@ using enum Symbol;
 bool on_keys(const Axes& axes) { return holds(axes, kTotal) || holds(axes, kSource); }
 
 struct Product {
-  Axes a, b;  // as multiplied: transposed where the node says so
+  Axes a, b;  // as multiplied: transposed if the node specifies it
   Axis inner_a, inner_b;
   Axes m, n;  // the outer axes: one each, none for a vector
   Axes batch_a, batch_b;

@@ -26,7 +26,7 @@ Range clamped(int64_t start, int64_t end, int64_t step, int64_t size) {
 }
 
 struct Bounds {
-  std::vector<Sizes> sizes;                        // those that axes are told apart by, and long ones
+  std::vector<Sizes> sizes;                        // those that identify axes, and long ones
   std::vector<std::vector<int64_t>> starts, ends;  // for each of them
   std::vector<int64_t> axes, steps;
 };
