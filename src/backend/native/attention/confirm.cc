@@ -115,7 +115,7 @@ class Confirmation {
   Confirmation(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend)
       : context_(context), nodes_(nodes), attend_(attend) {}
 
-  // False where the graph cannot be evaluated at these sizes.
+  // False if the graph cannot be evaluated at these sizes.
   Expected<bool> at(const Sizes& sizes, std::string& failure) const {
     const RandomOperands operands = draw(sizes);
     KVIK_TRY(const Evaluated<std::vector<float>> evaluation, computed(sizes, operands));

@@ -126,7 +126,7 @@ class MaskInference {
     return {};
   }
 
-  // False where the graph does not define these sizes.
+  // False if the graph does not define these sizes.
   Expected<bool> observe(const Sizes& sizes) {
     const float none = 0;
     KVIK_TRY(const Evaluated<Scores> found_scores, mask_.source.softmax_input(sizes, std::span(&none, 1)));
@@ -280,7 +280,7 @@ class MaskInference {
     return std::min(wanted, *context_.patterns.affordable);
   }
 
-  // What looking at the last of so many positions takes; 0 where that fails.
+  // What looking at the last of so many positions takes; 0 if that fails.
   Expected<double> bytes_at(int64_t total) {
     KVIK_TRY(const Sizes sizes, sizes_at(context_.labels, {.past = total - 1}));
     Probe& probe = context_.probes.at(sizes);

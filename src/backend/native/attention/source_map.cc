@@ -73,7 +73,7 @@ class Path {
   int64_t n_elements(size_t candidate) const { return row_elements(context_.labels[value(candidate)].axes); }
 
   // The operand's row where the candidate's row holds these numbers.
-  // Nothing where a node cannot be run on a single row. May refuse.
+  // Nullopt if a node cannot be run on a single row. May refuse.
   Expected<std::vector<float>> run(size_t candidate, const std::vector<float>& row) const {
     const int64_t buffer = context_.labels.flat->buffer;
     KVIK_TRY(const Sizes sizes, sizes_at(context_.labels, {.past = std::max<int64_t>(0, buffer - 1), .source = 1}));

@@ -89,7 +89,7 @@ WeightSource nbits_source_of(const Plan& plan, const WeightPart& part) {
   return source;
 }
 
-// A table of GatherBlockQuantized: as above, but 4-bit types count from 0 where there are no zero points.
+// A table of GatherBlockQuantized: as above, but 4-bit types count from 0 if there are no zero points.
 WeightSource table_source(const Plan& plan, const WeightPart& part) {
   WeightSource source = nbits_source_of(plan, part);
   const DType dtype = source.views.front().dtype();

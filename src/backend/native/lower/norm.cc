@@ -87,7 +87,7 @@ bool lower_softmax(Lowering& lowering, const LowerItem& item, bool log) {
 bool lower_plain_softmax(Lowering& lowering, const LowerItem& item) { return lower_softmax(lowering, item, false); }
 bool lower_log_softmax(Lowering& lowering, const LowerItem& item) { return lower_softmax(lowering, item, true); }
 
-// Which axes are reduced; nothing where it is not known before a row is.
+// Which axes are reduced; nullopt if it is not known before a row is.
 std::optional<std::vector<int64_t>> reduced_axes(Lowering& lowering, const LowerItem& item, size_t rank) {
   std::vector<int64_t> axes = item.node.ints_or("axes", {});
   if (item.has(1)) {

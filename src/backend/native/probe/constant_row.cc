@@ -24,7 +24,7 @@ std::vector<int64_t> place_in_row(const Axes& axes, const Sizes& sizes) {
   return places;
 }
 
-// Nothing where two rows of the tensor differ.
+// Nullopt if two rows of the tensor differ.
 std::optional<Tensor> only_row(const Tensor& tensor, const Axes& axes, const Sizes& sizes) {
   if (tensor.dims() != sizes.of(axes)) return tensor;
   if (bits_per_element(tensor.dtype()) % 8 != 0 || bits_per_element(tensor.dtype()) == 0) return std::nullopt;

@@ -23,7 +23,7 @@ double elements(const Dims& dims) {
   return n;
 }
 
-// The shape after broadcasting; nothing where the shapes do not fit each other.
+// The shape after broadcasting; nullopt if the shapes do not fit each other.
 std::optional<Dims> broadcast(const Dims& a, const Dims& b) {
   Dims result(std::max(a.size(), b.size()), 1);
   for (size_t i = 0; i < result.size(); ++i) {

@@ -18,7 +18,7 @@ constexpr int64_t kContextIfUnknown = 8192;
 constexpr int64_t kMostNumbersAtOnce = int64_t{1} << 19;  // what is evaluated to find the limit and to refute
 constexpr int64_t kFewestPositions = 4500;                // but at least so many: scaled rotations often change beyond 4096
 
-// The sequence axis of a table: of the rows themselves, of the keys, or none where the program is for one token at a time.
+// The sequence axis of a table: of the rows themselves, of the keys, or none if the program is for one token at a time.
 enum class Along { kRows, kKeys, kOneToken };
 
 // Evaluates a value that is claimed to depend on the position alone.

@@ -62,7 +62,7 @@ Expected<> tile(NodeLabeler& op) {
   return op.emit_with(std::move(axes), op.dtype(0));
 }
 
-// The parts of an axis of `size` where none are named: equal ones, the last smaller.
+// The parts of an axis of `size` if none are specified: equal ones, the last smaller.
 std::vector<int64_t> equal_parts(int64_t size, size_t count) {
   const auto n = static_cast<int64_t>(count);
   const int64_t part = (size + n - 1) / n;
