@@ -102,9 +102,10 @@ void keep_compiled(const CompileCache& cache, const CompiledKey& key, const Save
           fmt::format("the packed weights ({} MB) are not cached: {} has not enough space", bytes / 1'000'000, cache.folder.string()));
     write_compiled(cache.folder / key.file_name(), key, saved, models, plans);
     log.info(fmt::format("cached {} MB of packed weights in {}", bytes / 1'000'000, cache.folder.string()));
-  } catch (const std::exception& error) {  // of the file system too
-    log.warning(fmt::format("the packed weights are not cached: {}", error.what()));
-  }
+  } catch (const fs::filesystem_error& error) {
+    log.warning(fmt::format("the packed weights are not cached: {}: {}; set KVIK_CACHE to a folder that can be written",
+                            error.path1().string(), error.code().message()));
+  } catch (const std::exception& error) { log.warning(fmt::format("the packed weights are not cached: {}", error.what())); }
 }
 
 }  // namespace kvik::native
