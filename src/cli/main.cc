@@ -29,6 +29,7 @@ bool wants_color() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR"
 
 int parse_and_run(int argc, char** argv) {
   CLI::App app("Runs generative ONNX models with a key/value cache: the file you exported, unchanged.", "kvik");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string(kVersion));
   app.set_help_all_flag("--help-all", "Print the help of every command");

@@ -52,7 +52,7 @@ void add_render(Commands commands) {
   auto options = std::make_shared<RenderOptions>();
   CLI::Option* file =
       command->add_option("--template", options->template_file, "Template to use instead of the model's")->option_text("FILE");
-  CLI::Option* model = command->add_option("MODEL", options->model, "Folder, or name of a model on the search path");
+  CLI::Option* model = command->add_option("MODEL", options->model, "Folder, or name of a model on the search path")->option_text(" ");
   add_common_options(*command, commands.terminal);
   command->callback([=] {
     if (model->count() == 0 && file->count() == 0) throw CLI::RequiredError("MODEL");

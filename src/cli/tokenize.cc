@@ -169,8 +169,10 @@ int tokenize_input(const TokenizeOptions& options, const Terminal& terminal) {
 void add_tokenize(Commands commands) {
   CLI::App* command = commands.app.add_subcommand("tokenize", "Convert text to token ids and back");
   auto options = std::make_shared<TokenizeOptions>();
-  command->add_option("MODEL", options->model, "Folder with tokenizer files, .onnx file in such a folder, or name of a model")->required();
-  command->add_option("TEXT", options->text, "Text to encode, or ids to decode; - or nothing reads standard input");
+  command->add_option("MODEL", options->model, "Folder with tokenizer files, .onnx file in such a folder, or name of a model")
+      ->required()
+      ->option_text(" ");
+  command->add_option("TEXT", options->text, "Text to encode, or ids to decode; - or nothing reads standard input")->option_text(" ");
   command->add_flag("-d,--decode", options->decode, "Decode ids to text");
   command->add_flag(
       "--json-lines", options->json_lines,
@@ -178,7 +180,7 @@ void add_tokenize(Commands commands) {
   command->add_flag("--special,!--no-special", options->special, "Add special tokens when encoding, keep them when decoding (the default)");
   command->add_flag("--target", options->target, "Encode as target text of a translation model");
   command->add_flag("--stream", options->stream, "With --json-lines: decode token by token, as generation does");
-  command->add_option("--language", options->language, "Language of the text, for models whose tokenizer marks it");
+  command->add_option("--language", options->language, "Language of the text, for models whose tokenizer marks it")->option_text("NAME");
   add_common_options(*command, commands.terminal);
   command->callback(
       [commands, options] { commands.run = [options, &terminal = commands.terminal] { return tokenize_input(*options, terminal); }; });

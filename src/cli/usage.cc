@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <sstream>
 
 #include "base/edit_distance.h"
 
@@ -84,6 +85,25 @@ std::string mismatch_sentence(const CLI::App& command, const CLI::ParseError& er
 }
 
 }  // namespace
+
+std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
+  const std::string name = make_option_name(option, is_positional) + make_option_opts(option);
+  const auto n_not_columns = std::ranges::count_if(name, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; });
+  std::stringstream out;
+  CLI::detail::format_help(out, name, make_option_desc(option), column_width_ + static_cast<size_t>(n_not_columns));
+  return out.str();
+}
+
+std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
+  const bool is_flag = option->get_items_expected_max() == 0;
+  return is_flag ? std::string() : Formatter::make_option_opts(option);
+}
+
+// Two values of one positional: a model may be given before the file.
+std::string HelpFormatter::make_option_usage(const CLI::Option* option) const {
+  if (option->get_expected_max() == 2) return "[MODEL] " + make_option_name(option, true);
+  return Formatter::make_option_usage(option);
+}
 
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
   if (word.size() > kMaxWord) return {};

@@ -52,7 +52,7 @@ def test_the_second_start_uses_the_compile_cache(tmp_path):
     without = kvik(*arguments, "--no-compile-cache", environment=environment)
     assert not (tmp_path / "cache").exists()
     first, second = (kvik(*arguments, environment=environment) for _ in range(2))
-    assert "kept" in first.stderr and "from the compile cache" in second.stderr
+    assert "cached" in first.stderr and "from the compile cache" in second.stderr
     assert json.loads(without.stdout)["ids"] == json.loads(first.stdout)["ids"] == json.loads(second.stdout)["ids"]
     (file,) = json.loads(succeed("models", "--cache", "--json", environment=environment))["files"]
     assert "fable" in file["model"] and file["bytes"] == pathlib.Path(file["path"]).stat().st_size

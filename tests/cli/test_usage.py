@@ -78,6 +78,14 @@ def test_inspect_prints_the_plan_as_one_json_object_if_both_are_requested():
     assert any("matmul" in line for line in stages[0]["lines"])
 
 
+def test_help_columns_are_aligned_and_show_no_internals():
+    for command in ("run", "transcribe", "models", "tokenize", "render"):
+        text = succeed(command, "--help")
+        assert not re.search(r"Excludes|REQUIRED|\(\dx\)|TEXT TEXT|INT|FLOAT", text), command
+        descriptions = [re.match(r"  (-\S+(?: \S+)?) {2,}(\S)", line) for line in text.splitlines()]
+        assert {match.start(2) for match in descriptions if match and len(match[1]) < 26} == {30}, command
+
+
 def test_help_says_what_the_options_choose():
     text = re.sub(r"\s+", " ", succeed("run", "--help"))
     assert "Backend to use" in text and "Device to run on" in text

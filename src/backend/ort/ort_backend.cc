@@ -22,7 +22,7 @@ bool has_cuda(const ort::Library& library, const OrtOptions& options, const Log&
   const std::string sentence = fmt::format("the CUDA provider was requested, but this build of ONNX Runtime does not have it ({} has {})",
                                            library.path().string(), fmt::join(providers, ", "));
   if (!options.allow_cpu) throw Error(Code::kUnsupported, sentence);
-  log.warning(sentence + "; running on CPU");
+  log.warning(sentence + "; running on the CPU");
   return false;
 }
 
