@@ -191,7 +191,7 @@ def test_long_texts_are_cut_as_the_tokenizers_package_cuts_them(tmp_path):
     found = json.loads(done.stdout)
     np.testing.assert_allclose(found["embeddings"][0], unit(hidden_states(ENCODER / "model.onnx", ids).mean(0)), atol=2e-5)
     assert found["tokens"] == [9] and "was truncated to 9" in done.stderr
-    assert "the model takes 9" in refusal("embed", model, text, "--no-truncate")
+    assert "the model accepts 9" in refusal("embed", model, text, "--no-truncate")
     write_json(model / "tokenizer_config.json", {"truncation_side": "left"})
     tokenizer.enable_truncation(9, direction="left")
     np.testing.assert_allclose(vectors(model, text)[0], unit(hidden_states(ENCODER / "model.onnx", tokenizer.encode(text).ids).mean(0)), atol=2e-5)

@@ -205,7 +205,7 @@ TEST_F(Starts, NameWhatIsMissing) {
   EXPECT_THAT([&] { start({"fr", {}}); }, ThrowsMessage<Error>(HasSubstr("the language 'fr' is unknown; this model has: en, de")));
   EXPECT_THAT([&] { start({{}, "sing"}); }, ThrowsMessage<Error>(HasSubstr("the task 'sing' is unknown")));
   config.forced_decoder_ids = {{2, 103}};
-  EXPECT_THAT([&] { start(); }, ThrowsMessage<Error>(HasSubstr("place 2; one for place 1 was expected")));
+  EXPECT_THAT([&] { start(); }, ThrowsMessage<Error>(HasSubstr("position 2; one for position 1 was expected")));
   config.languages.clear();
   EXPECT_THAT([&] { start({"de", {}}); }, ThrowsMessage<Error>(HasSubstr("has only one")));
   config.decoder_start.reset();
