@@ -260,7 +260,7 @@ def test_unknown_names_and_revisions_are_one_sentence(hub, at):
     assert pulled(at, "--revision", commit)["commit"] == commit
     for name in ("../etc", "a/b/c", "org/..", "org/-x", "org/na--me", ""):
         assert "ORG/NAME" in refusal("pull", name, environment=at)
-    assert "no revision" in refusal("pull", NAME, "--revision", "../../x", environment=at)
+    assert "not a valid revision" in refusal("pull", NAME, "--revision", "../../x", environment=at)
 
 
 @pytest.mark.parametrize("path", ["../outside", "/etc/outside", "onnx/../../outside", "a//b", "a/./b", "bad\nname", "back\\slash", "", "x" * 300])
