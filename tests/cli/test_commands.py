@@ -321,7 +321,7 @@ def example(name, *arguments, model=FABLE, text=None):
     return done.stdout
 
 
-def test_the_examples_do_what_they_say():
+def test_the_examples_work():
     assert len(example("story", "The king")) > 20
     turns = example("turns", text="Once upon a time\nAnd then the wolf\n")
     assert "(0 tokens reused" in turns and turns.count("tokens reused") == 2

@@ -86,7 +86,7 @@ def test_help_columns_are_aligned_and_show_no_internals():
         assert {match.start(2) for match in descriptions if match and len(match[1]) < 26} == {30}, command
 
 
-def test_help_says_what_the_options_choose():
+def test_help_describes_the_options():
     text = re.sub(r"\s+", " ", succeed("run", "--help"))
     assert "Backend to use" in text and "Device to run on" in text
     assert "f16 with q8 and q4 weights or if the file keeps its cache in 16 bits, else f32" in text
@@ -131,7 +131,7 @@ def test_inspect_counts_what_a_gpu_leaves_to_the_cpu():
     assert host_steps(FORMS / "quantized-attention") == {}
 
 
-def test_bench_says_from_cache_for_weights_that_no_memory_bus_delivers():
+def test_bench_prints_from_cache_for_weights_that_fit_the_cache():
     table = succeed("bench", FORMS / "plain", "--prompt", 4, "--tokens", 2, "--rounds", 1)
     decode = next(line for line in table.splitlines() if line.startswith("decode at depth 4"))
     assert decode.endswith("from cache") and "%" not in decode

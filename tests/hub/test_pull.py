@@ -179,7 +179,7 @@ def test_a_hub_that_ignores_ranges_sends_everything_again(hub, at):
     assert (store(at) / "snapshots" / hub.repositories[NAME].commit / "onnx/model.onnx").read_bytes() == GRAPH
 
 
-def test_a_hub_that_sends_another_range_is_asked_again(hub, at):
+def test_a_wrong_range_from_the_hub_is_retried(hub, at):
     hub.broken["onnx/model.onnx"] = [2000]
     hub.wrong_ranges["onnx/model.onnx"] = [7]
     pulled(at)
@@ -187,7 +187,7 @@ def test_a_hub_that_sends_another_range_is_asked_again(hub, at):
 
 
 @pytest.mark.parametrize("statuses", [[503, 500], [429]])
-def test_a_busy_hub_is_asked_again(hub, at, statuses):
+def test_a_busy_hub_is_retried(hub, at, statuses):
     hub.statuses["onnx/model.onnx"] = list(statuses)
     hub.statuses["config.json"] = list(statuses)
     pulled(at)
@@ -236,7 +236,7 @@ def test_a_disk_that_becomes_full_leaves_nothing_half_written(hub, at):
     pulled(at)
 
 
-def test_a_gated_repository_says_what_to_do(hub, at):
+def test_the_error_for_a_gated_repository_explains_what_to_do(hub, at):
     hub.repositories[NAME].gated = True
     for token in ("", "wrong"):
         message = refusal("pull", NAME, environment=at | {"HF_TOKEN": token})
