@@ -15,7 +15,7 @@ from . import _kvik
 from ._readers import Readers
 from .errors import Error
 from .ids import TokenIds
-from .inputs import Audio, Sources, Texts, recording_of, sources_of, texts_of
+from .inputs import Audio, Sources, Texts, handle_of, recording_of, sources_of, texts_of
 from .task import FULL_QUEUE_S, Task
 
 if TYPE_CHECKING:
@@ -115,20 +115,20 @@ class Stream:
 class Engine:
     """Runs requests of one model on its own thread: a request joins between two steps and leaves when it is done.
 
-    Asyncio tasks use the engine that every model has; make one of your own to set its limits, to name users or to set timeouts.
+    Asyncio tasks use the engine that every model has; create one yourself to set limits, to name users or to set timeouts.
     """
 
     _all: weakref.WeakSet[Engine] = weakref.WeakSet()
 
     def __init__(self, model: Model, **options: Unpack[EngineOptions]) -> None:
         """
-        max_sequences (int): generations, sources and windows that run together; others wait (64)
-        max_queue (int): requests that wait (1024)
-        kv_bytes (int): replaces the memory limit of the model's KV cache; 0: leaves it
-        max_step_ms (float): prompts, sources and texts are computed in smaller chunks while others wait longer for their next token (50)
+        max_sequences (int): generations, sources and windows that run together; more have to wait (64)
+        max_queue (int): waiting requests (1024)
+        kv_bytes (int): replaces the memory limit of the model's KV cache; 0: keeps it
+        max_step_ms (float): target for the time between two tokens; prompts, sources and texts are split into chunks to meet it (50)
         """
         self._model = model
-        self._handle = _kvik.Engine(model._handle, **options)
+        self._handle = _kvik.Engine(handle_of(model, _kvik.Model, "model"), **options)
         self._is_lost = False  # its thread: the process is a fork of the one that made it
         Engine._all.add(self)
 

@@ -12,6 +12,7 @@ from ._progress import reporting
 from .engine import Stream
 from .errors import Error
 from .ids import Progress, TokenIds
+from .inputs import handle_of
 
 if TYPE_CHECKING:
     from .model import Model
@@ -34,6 +35,8 @@ class Generation:
     ) -> None:
         self._model = model
         self._prompt_ids = prompt_ids
+        if session is not None:
+            handle_of(session, _kvik.Session, "session")
         self._session = session
         self._progress = progress
         self._options = options

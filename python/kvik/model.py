@@ -17,7 +17,7 @@ from .engine import Engine
 from .errors import Error
 from .generation import Generation
 from .ids import Message, Path, Progress, TokenIds
-from .inputs import Audio, Sources, Texts, recording_of, sources_of, texts_of
+from .inputs import Audio, Sources, Texts, handle_of, recording_of, sources_of, texts_of
 from .inspection import Inspection, inspect
 from .options import describe_sampling
 from .session import Session
@@ -128,7 +128,7 @@ class Model:
 
     def step(self, sessions: Sequence[Session], tokens: TokenIds) -> None:
         """Appends one token to each of several different sessions in one run: to all of them or, if it fails, to none."""
-        self._handle.step([session._handle for session in sessions], tokens)
+        self._handle.step([handle_of(session, _kvik.Session, "a session") for session in sessions], tokens)
 
     # ---- other results
 
