@@ -16,7 +16,7 @@ using testing_support::TinyDecoder;
 
 std::string model_bytes() { return TinyDecoder().bytes(); }
 
-// What analyze() says when it refuses.
+// The error message of analyze().
 std::string refusal(const fs::path& path, Code code) {
   try {
     analyze(path);

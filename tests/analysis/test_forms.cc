@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing_support::fixtures;
 
-// Inputs that nothing tells apart are a question; everything else must be told.
+// Inputs that cannot be distinguished are reported; everything else must be detected.
 bool is_a_question(const Json& expect) {
   return std::any_of(expect["inputs"].begin(), expect["inputs"].end(), [](const Json& port) { return port["role"] == "unknown"; });
 }

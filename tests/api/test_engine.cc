@@ -76,7 +76,7 @@ TEST(Engine, TextIsReadAsItIsGenerated) {
   EXPECT_EQ(stream.next(), std::nullopt);
 }
 
-// What poll() gives until the end, called when on_update says so and never otherwise.
+// The results of poll() until the end; it is called only after on_update.
 struct Polled {
   std::string text;
   std::vector<GeneratedToken> tokens;
@@ -236,7 +236,7 @@ TEST(Engine, ACancelledStreamFreesItsCache) {
   for (Stream& stream : streams) stream.text();
   for (Stream& stream : streams) EXPECT_EQ(stream.finish(), Finish::kCancelled);
   EXPECT_EQ(model.cache_use().used_bytes, 0);
-  while (engine.load().running > 0) std::this_thread::yield();  // counted after the streams were told
+  while (engine.load().running > 0) std::this_thread::yield();  // updated after the streams were notified
   Stream next = engine.submit("Once upon a time", {.max_tokens = 3, .ignore_eos = true});
   next.text();
   EXPECT_EQ(next.ids().size(), 3);

@@ -1,4 +1,4 @@
-// Translations of an engine: each has the bits that Model gives alone, whatever runs beside it.
+// Translations of an engine: each has the same bits as with Model alone, whatever else runs.
 #include <atomic>
 #include <fstream>
 #include <gmock/gmock.h>

@@ -6,7 +6,7 @@
 namespace kvik {
 namespace {
 
-// A tiny speech model without a tokenizer that hears windows of one second.
+// A tiny speech model without a tokenizer, with windows of one second.
 class Transcribe : public testing::Test {
  protected:
   static Model speech() {

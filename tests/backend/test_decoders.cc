@@ -1,4 +1,4 @@
-// Every test decoder gives the ids that its exporter's own framework gave, on every backend.
+// Every test decoder generates the ids of its exporter's own framework, on every backend.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>

@@ -19,7 +19,7 @@ struct Seen {
   Dims logits;
 };
 
-// Writes down what a file is fed and gives on.
+// Records the inputs of a file and passes them on.
 class Watching final : public Executor {
  public:
   Watching(std::unique_ptr<Executor> inner, std::vector<Seen>& seen) : inner_(std::move(inner)), seen_(seen) {}

@@ -179,7 +179,7 @@ TEST_F(Save, ManyProcessesThatSaveOneFileNeverLoseOne) {
   EXPECT_THAT(partial_files(), IsEmpty());
 }
 
-// A limit on the size of files stands for a full disk.
+// A file size limit simulates a full disk.
 TEST_F(Save, AFullDiskIsAnErrorAndTheOldFileStays) {
   write_file(file_, "old");
   struct rlimit before {};

@@ -179,7 +179,7 @@ TEST(Tree, ThePythonModuleUsesOnlyThePublicApi) {
   }
 }
 
-// Whoever writes past output.cc loses results silently when the disk is full; whoever reads past input.cc takes an error for the end.
+// Output that bypasses output.cc is lost silently if the disk is full; input that bypasses input.cc treats an error as the end.
 TEST(Tree, TheCommandLineWritesAndReadsInOnePlace) {
   static const std::regex kStreams("std::c(out|err|in)\\b|fmt::print\\(|\\bprintf\\(|\\bputs\\(|fwrite\\(|getline\\(|<iostream>");
   for (const Source& source : sources_below("src/cli")) {

@@ -39,7 +39,7 @@ class CompileCacheTest : public testing::Test {
     fs::copy(fixtures() / "zoo" / "qwen2", model_, fs::copy_options::recursive);
   }
 
-  // Logits of a short prompt; the log gets what was said while loading. The file is written when this returns.
+  // Logits of a short prompt; the log receives the messages of loading. The file is written when this returns.
   std::vector<float> logits(WeightChoice weights = WeightChoice::kAsStored, const std::string& isa = {}) {
     said_.clear();
     std::mutex mutex;

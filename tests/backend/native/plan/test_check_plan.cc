@@ -1,4 +1,4 @@
-// A plan that is not well-formed is refused in a sentence that says what was found and what was expected.
+// A plan that is not well-formed is refused with a message that states what was found and what was expected.
 #include <gmock/gmock.h>
 
 #include "backend/native/fuse/support.h"
