@@ -51,7 +51,7 @@ struct EngineLoad {
 
 // One generation of an engine. Used by one thread at a time, except cancel(). Destroying it cancels the generation. It may outlive the
 // engine.
-class Stream {
+class [[nodiscard]] Stream {
  public:
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;
@@ -108,7 +108,7 @@ class Stream {
 // A request of an engine that returns one result at its end. Used by one thread at a time, except cancel(). Destroying it cancels the
 // request. It may outlive the engine.
 template <class Result>
-class Task {
+class [[nodiscard]] Task {
  public:
   Task(Task&&) noexcept;
   Task& operator=(Task&&) noexcept;

@@ -141,8 +141,8 @@ TEST(Engine, LogprobsAreThoseOfScore) {
     EXPECT_TRUE(std::ranges::is_sorted(token.top, std::greater<>(), &TokenLogprob::logprob));
     EXPECT_GE(token.top.front().logprob, token.logprob);
   }
-  EXPECT_THROW(engine.submit(prompt, {.logprobs = -1}), Error);
-  EXPECT_THROW(engine.submit(prompt, {.beams = 2, .logprobs = 1}), Error);
+  EXPECT_THROW((void)engine.submit(prompt, {.logprobs = -1}), Error);
+  EXPECT_THROW((void)engine.submit(prompt, {.beams = 2, .logprobs = 1}), Error);
 }
 
 TEST(Engine, ATimeoutEndsAStream) {
@@ -270,8 +270,8 @@ TEST(Engine, AStreamThatCannotChooseATokenDisturbsNoOther) {
 TEST(Engine, BadOptionsAreReportedBySubmit) {
   EXPECT_THROW(Engine(stories(), {.max_sequences = 0}), Error);
   Engine engine(stories());
-  EXPECT_THROW(engine.submit(std::vector<TokenId>{}), Error);
-  EXPECT_THROW(engine.submit("Once", {.sampling = {.top_p = 7.0}}), Error);
+  EXPECT_THROW((void)engine.submit(std::vector<TokenId>{}), Error);
+  EXPECT_THROW((void)engine.submit("Once", {.sampling = {.top_p = 7.0}}), Error);
   EXPECT_THROW(engine.submit(std::vector<TokenId>{-5}).text(), Error);
   EXPECT_THAT(engine.submit("Once", {.max_tokens = 0}).text(), IsEmpty());
 }

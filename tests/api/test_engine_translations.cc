@@ -175,12 +175,12 @@ TEST(EngineTranslations, ATaskWithoutWorkIsDoneAtOnce) {
 
 TEST(EngineTranslations, BadArgumentsAreReportedAtOnceAndFailuresDoNotAffectOthers) {
   Engine engine(shared_translator());
-  EXPECT_THROW(engine.translate(std::vector<std::string>{"a"}, {.language = "klingon"}), Error);
-  EXPECT_THROW(engine.translate(std::vector<Ids>{{1, -5}}), Error);
-  EXPECT_THROW(engine.submit("Once upon a time"), Error);
-  EXPECT_THROW(engine.submit(Ids{1}), Error);
-  EXPECT_THROW(engine.embed(std::vector<std::string>{"a"}), Error);
-  EXPECT_THROW(engine.transcribe(Samples{{0.5f}, 16000}), Error);
+  EXPECT_THROW((void)engine.translate(std::vector<std::string>{"a"}, {.language = "klingon"}), Error);
+  EXPECT_THROW((void)engine.translate(std::vector<Ids>{{1, -5}}), Error);
+  EXPECT_THROW((void)engine.submit("Once upon a time"), Error);
+  EXPECT_THROW((void)engine.submit(Ids{1}), Error);
+  EXPECT_THROW((void)engine.embed(std::vector<std::string>{"a"}), Error);
+  EXPECT_THROW((void)engine.transcribe(Samples{{0.5f}, 16000}), Error);
   TranslationTask good = engine.translate(sentences(0, 3), {.beams = 2});
   TranslationTask bad = engine.translate(std::vector<Ids>{{1, 1 << 20}});  // the encoder's own error
   EXPECT_THROW(bad.get(), Error);
