@@ -1,4 +1,4 @@
-// The shortest program: a story, as it is told. usage: example-story [MODEL] [BEGINNING]
+// The shortest program: a story, printed as it is generated. usage: example-story [MODEL] [BEGINNING]
 #include <iostream>
 
 #include "kvik/kvik.h"

@@ -1,5 +1,5 @@
-// Many stories at once, on one model and in one batch: each is the story that it would be alone.
-// usage: example-streams [MODEL], a beginning per line on standard input
+// Many stories at once, on one model and in one batch: each is the same as alone. usage: example-streams [MODEL], with one beginning per
+// line on standard input
 #include <iostream>
 #include <string>
 #include <vector>

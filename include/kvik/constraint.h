@@ -8,21 +8,21 @@
 // Constrained output: texts that match a JSON schema, a regular expression or a grammar. See docs/constraints.md.
 namespace kvik {
 
-// What a generated text must match. Compiled once, for models of any tokenizer; immutable, cheap to copy, used by any number of threads.
-// Each step of a generation chooses among the tokens with which a match can still be reached; an end token is one of them if the text
-// matches as it is. A generation ends where nothing can follow, so that every text that finishes with Finish::kStop matches, unless a stop
-// text cut it off.
+// A format that generated text must match. It is compiled once and works with models of any tokenizer; immutable, cheap to copy, and safe
+// to use from many threads. At each step only tokens that can still lead to a match are allowed; an end token is allowed if the text
+// already matches. A generation ends when no token can follow, so every text that finishes with Finish::kStop matches, unless it was cut
+// off by a stop text.
 //
-// The functions throw Error(kBadArgument), with one sentence that names the place, for what is malformed, not supported, too large, or
-// cannot be matched by any text.
+// The functions throw Error(kBadArgument) if the constraint is malformed, unsupported or too large, or if no text can match it. The
+// message names the position.
 class Constraint {
  public:
   static Constraint json_schema(std::string_view schema);
   static Constraint json_object();                    // any JSON object
-  static Constraint regex(std::string_view pattern);  // ECMAScript's notation; the whole text matches
-  static Constraint grammar(std::string_view gbnf);   // GBNF; the whole text matches the rule `root`
+  static Constraint regex(std::string_view pattern);  // ECMAScript syntax; must match the whole text
+  static Constraint grammar(std::string_view gbnf);   // GBNF; the rule `root` must match the whole text
 
-  // Opaque: what the library reads.
+  // Opaque: used by the library.
   struct State;
   const std::shared_ptr<const State>& state() const { return state_; }
 

@@ -14,8 +14,8 @@ enum class Code {
   kInternal,     // a bug in Kvik
 };
 
-// The only exception that the library throws: one sentence that says what was found, what was expected and what to do. It may quote names
-// out of files; control characters in them are escaped, so that the sentence is safe to log or print.
+// The only exception that the library throws. Its message is one sentence: what was found, what was expected and what to do. It may quote
+// names from files; control characters are escaped, so that the message is safe to log or print.
 class Error : public std::runtime_error {
  public:
   Error(Code code, const std::string& sentence);

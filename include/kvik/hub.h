@@ -10,70 +10,69 @@
 
 #include "kvik/error.h"
 
-// Downloads models from a Hugging Face hub into the cache that its Python tools use, so that both find each other's files. A library of
-// its own (kvik_hub), because it needs libcurl: the library that runs models needs no network.
+// Downloads models from the Hugging Face hub into the cache that its Python tools use, so that each finds the other's downloads. This is a
+// separate library (kvik_hub), because it needs libcurl; the library that runs models needs no network.
 namespace kvik::hub {
 
-// Where the hub is, where its files are kept, and who asks.
 struct Settings {
   std::string endpoint = "https://huggingface.co";
   std::filesystem::path cache;
-  std::string token;                   // empty: none. Sent to the endpoint only, and there only by HTTPS or on this machine
-  std::filesystem::path certificates;  // PEM, of the authorities that HTTPS trusts; empty: those of the system
+  std::string token;                   // empty: none. Sent only to the endpoint, over HTTPS or to this machine
+  std::filesystem::path certificates;  // PEM file of trusted certificate authorities; empty: those of the system
 };
-// From HF_ENDPOINT, HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_TOKEN_PATH and the token file of HF_HOME; certificates from the first that is set
-// of SSL_CERT_FILE, REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE, as Python's tools have it.
+// From HF_ENDPOINT, HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_TOKEN_PATH and the token file in HF_HOME. Certificates: the first variable that is
+// set of SSL_CERT_FILE, REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE, as for the Python tools.
 Settings settings_of_environment();
 
-// Whether a repository can have this name: "ORG/NAME" or "NAME".
+// Whether this is a valid repository name: "ORG/NAME" or "NAME".
 bool is_name(const std::string& repository);
 
 // A file of a repository.
 struct File {
   std::string path;  // in the repository
   int64_t bytes = 0;
-  bool there = false;  // in the cache already, before the call
+  bool there = false;  // was in the cache before the call
 };
 
-// How far a download is. `path` and the two numbers after it belong to one file; several download at a time.
+// Progress of a download. The first two lines are about one file; several files download in parallel.
 struct Progress {
   std::string_view path;
   int64_t file_done = 0, file_bytes = 0;
-  int64_t done = 0, bytes = 0;  // of all files
+  int64_t done = 0, bytes = 0;  // of all files together
 };
 
 struct PullOptions {
   Settings settings;
   std::string revision = "main";       // branch, tag or commit
-  std::optional<std::string> variant;  // which precision if there are several ("fp16", "q4", …); not set: as Model::load() chooses
-  std::string folder;                  // of the repository, if the model is not in its root or in onnx/
-  bool dry_run = false;                // only says what would be downloaded
-  int connections = 4;                 // files at a time
-  std::function<void(const Progress&)> progress;  // from several threads, one call at a time
+  std::optional<std::string> variant;  // which precision, if there are several ("fp16", "q4", …); not set: the default of Model::load()
+  std::string folder;                  // folder in the repository, if the model is not in its root or in onnx/
+  bool dry_run = false;                // only list what would be downloaded
+  int connections = 4;                 // parallel downloads
+  std::function<void(const Progress&)> progress;  // called from several threads, one call at a time
   std::function<bool()> cancelled;                // polled often, from several threads
 };
 
 struct Pulled {
   std::string commit;
-  std::filesystem::path folder;  // the snapshot; what Model::load() reads
+  std::filesystem::path folder;  // the snapshot, for Model::load()
   std::vector<File> files;
   int64_t downloaded_bytes = 0;
-  bool cancelled = false;  // what was downloaded is kept, and the next pull continues there
+  bool cancelled = false;  // partial downloads are kept, and the next pull continues them
 };
 
-// Files become visible when all of them are complete and their checksums are right. Throws Error: kBadArgument for names that no hub has,
-// kIo for everything that the network, the hub or the disk refuses.
+// Files become visible when all of them are complete and their checksums have been verified. Throws Error: kBadArgument for an invalid
+// name, kIo for failures of the network, the hub or the disk.
 Pulled pull(const std::string& repository, const PullOptions& options = {});
 
 // A repository in the cache.
 struct Cached {
   std::string repository;        // "ORG/NAME"
-  std::filesystem::path folder;  // the snapshot that its name stands for; empty if none is complete
-  int64_t bytes = 0;             // of all its files, all revisions together
+  std::filesystem::path folder;  // the snapshot that Model::load() uses; empty if none is complete
+  int64_t bytes = 0;             // of all files of all revisions
 };
 std::vector<Cached> list(const Settings& settings);
 
-// Removes what the cache has of a repository, all revisions. Returns the bytes that were freed. Throws Error(kIo) if there is nothing.
+// Deletes all revisions of a repository from the cache. Returns the bytes freed. Throws Error(kIo) if the repository is not in the cache.
 int64_t remove(const std::string& repository, const Settings& settings);
 
 }  // namespace kvik::hub

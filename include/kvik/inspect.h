@@ -12,7 +12,7 @@
 
 #include "kvik/kvik.h"
 
-// What a model is, read from its files without running it; and which models this machine has. `kvik inspect` and `kvik models` print it.
+// Describes a model without running it, and lists the models on this machine. `kvik inspect` and `kvik models` print this.
 namespace kvik {
 
 // An input or output of a graph.
@@ -21,15 +21,15 @@ struct PortInfo {
   std::string dtype;
   std::optional<std::vector<std::string>> shape;  // "4096", "batch_size", "?"; not set: not declared
   std::string role;                               // "token_ids", "past_key", …; "unknown"
-  std::string means;                              // of the role kv_length: "past", "total" or "total less one"
+  std::string means;                              // for the role kv_length: "past", "total" or "total less one"
 };
 
-// A tensor that goes from an output of one step to an input of the next.
+// A tensor that is passed from an output of one step to an input of the next.
 struct StateInfo {
-  std::string past, present;  // names of the ports; empty if a file has only the other
+  std::string past, present;  // names of the input and the output; one is empty if a file has only the other
   int layer = 0;
   std::string growth;                             // "growing", "fixed", "delta", "constant", "recurrent"
-  bool cross = false;                             // keys and values of a source
+  bool cross = false;                             // keys and values of cross-attention
   std::vector<std::pair<std::string, int>> axes;  // "batch", "heads", "positions", …
   int64_t capacity = 0;                           // "fixed": positions
   std::string present_dtype;                      // if it differs from the past's
@@ -45,9 +45,9 @@ struct FileInfo {
   int64_t n_nodes = 0;
   int64_t n_functions = 0;
   int64_t weights_bytes = 0;
-  bool quantizes_across_rows = false;                 // activations, with one scale per run: its logits depend on the batch
+  bool quantizes_across_rows = false;                 // quantizes activations with one scale per run: logits depend on the batch
   std::map<std::string, int64_t> operators;           // count per operator
-  std::vector<std::string> operators_without_kernel;  // that the reference evaluator does not have
+  std::vector<std::string> operators_without_kernel;  // not supported by the reference evaluator
   std::map<std::string, int64_t> weights_bytes_by_dtype;
   std::vector<std::string> external_files;
   std::vector<PortInfo> inputs, outputs;
@@ -75,9 +75,9 @@ struct SpecialTokenIds {
 // What the native backend compiles one stage to.
 struct PlanInfo {
   std::string stage;                                      // "decoder", "encoder", "embedding"
-  std::string refused;                                    // why there is no plan; the rest is empty then
+  std::string refused;                                    // why there is no plan; the other fields are then empty
   std::map<std::string, int> operations, fused, unfused;  // counts
-  std::map<std::string, int> host_steps;                  // ops that a GPU leaves to the CPU, if one was asked for
+  std::map<std::string, int> host_steps;                  // ops that run on the CPU, if a GPU was requested
   std::map<std::string, int> attention;                   // count per mask pattern
   std::map<std::string, int64_t> weights;                 // bytes per weights format
   int64_t bytes_per_token = 0;                            // of weights, read per token
@@ -86,10 +86,10 @@ struct PlanInfo {
   std::vector<std::string> lines;  // the plan itself, one line per op (`kvik inspect --plan`)
 };
 
-// How a model's hidden states become the vector of a text, as its folder says.
+// How a model's hidden states are pooled into the vector of a text, from the files in its folder.
 struct EmbeddingInfo {
-  std::string pooling;             // "mean", "cls+max", …; "graph": the graph pools; empty: nothing says, and an option must
-  bool normalize = false;          // to length 1, unless an option says otherwise
+  std::string pooling;             // "mean", "cls+max", …; "graph": the graph pools; empty: not specified, so an option must be set
+  bool normalize = false;          // to length 1, unless an option overrides it
   std::vector<std::string> dense;  // layers after pooling: "768 x 256"
   int64_t max_tokens = 0;          // of a text; 0: unknown
   std::vector<std::string> prompts;
@@ -107,17 +107,17 @@ struct Inspection {
   SpecialTokenIds special;
   std::string backend;                     // that Model::load() would use with these options; "none" if nothing can run it
   std::string backend_reason;              // why that one
-  std::vector<PlanInfo> plans;             // empty if the native backend does not take the model
+  std::vector<PlanInfo> plans;             // empty if the native backend cannot run the model
   std::optional<EmbeddingInfo> embedding;  // not set: the model does not embed
   std::vector<std::string> problems;
 
   int64_t weights_bytes() const;  // of all files
 };
 
-// Throws as Model::load() does, except that a model that cannot be run is no error.
+// Throws as Model::load() does, but not for a model that can be described but not run.
 Inspection inspect(const std::string& path_or_name, const LoadOptions& options = {});
 
-// The same as one JSON object (docs: `kvik inspect --json`).
+// The output of `kvik inspect --json`: one JSON object.
 std::string to_json(const Inspection& inspection);
 
 // A model on the search path or in the hub cache.
@@ -127,16 +127,17 @@ struct ModelInfo {
   std::string kind;
   int64_t weights_bytes = 0;
   int64_t cache_bytes = 0;   // of one sequence of the maximum length
-  bool fits = false;         // into the memory that is free
+  bool fits = false;         // into the free memory
   bool recommended = false;  // the largest of its kind that fits
 };
 
-// Sorted by name. Of several models with one name the one that the name stands for. Folders that hold no model are logged and skipped.
+// Sorted by name. If several models have the same name, only the one that Model::load() would choose. Folders without a model are logged
+// and skipped.
 std::vector<ModelInfo> list_models(const std::function<void(LogLevel, std::string_view message)>& log = {});
 
-// How fast this machine reads memory that is in no cache, measured now with so many threads. Takes about a second and 512 MB.
+// Measures how fast `n_threads` threads read main memory. Takes about a second and 512 MB.
 double measure_read_bandwidth_gb_per_s(int n_threads);
-// Of the memory that holds a model: the same, or what its GPU reads and writes per second when it copies.
+// The same for the memory that holds the model's weights; on a GPU, the bytes read and written per second by a copy.
 double measure_bandwidth_gb_per_s(const Model& model, int n_threads);
 
 }  // namespace kvik

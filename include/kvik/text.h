@@ -10,7 +10,7 @@
 #include "kvik/error.h"
 #include "kvik/types.h"
 
-// Tokenizers and chat templates without their model: a folder with tokenizer files is enough. `kvik tokenize` and `kvik render` use it.
+// Tokenizers and chat templates without a model: a folder with tokenizer files is enough. `kvik tokenize` and `kvik render` use this.
 namespace kvik {
 
 namespace text {
@@ -20,9 +20,9 @@ class ChatTemplate;
 }  // namespace text
 
 struct EncodeOptions {
-  bool add_special = true;  // tokens that the model expects around a text; special tokens written in the text always count
+  bool add_special = true;  // add the tokens that the model expects around a text; special tokens in the text are always recognized
   bool target = false;      // translation models: encode as target text
-  std::string language;     // as the model's files write it ("fra_Latn", "fr"); empty: the default
+  std::string language;     // as in the model's files ("fra_Latn", "fr"); empty: the default
 };
 
 // Any thread may call; cheap to copy.
@@ -31,11 +31,11 @@ class Tokenizer {
   // A folder with tokenizer files, a file in such a folder, or the name of a model on the search path. Throws Error.
   static Tokenizer load(const std::string& path_or_name);
 
-  // Bytes that are not UTF-8 count as U+FFFD.
+  // Invalid UTF-8 is treated as U+FFFD.
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options = {}) const;
   // Throws Error(kBadArgument) for an id that the tokenizer does not have.
   std::string decode(std::span<const TokenId> ids, bool skip_special = true) const;
-  TokenId end_id() const;  // one more than the largest id
+  TokenId end_id() const;  // the largest id plus 1
 
  private:
   friend class Detokenizer;
@@ -43,7 +43,8 @@ class Tokenizer {
   std::shared_ptr<const text::Tokenizer> tokenizer_;
 };
 
-// Text as its tokens arrive. All pieces and flush(), joined, are what decode() gives for all ids. Used by one thread at a time.
+// Decodes tokens one by one, as they are generated. The concatenation of all pieces and flush() equals decode() of all ids. Used by one
+// thread at a time.
 class Detokenizer {
  public:
   explicit Detokenizer(const Tokenizer& tokenizer, bool skip_special = true);
@@ -51,9 +52,9 @@ class Detokenizer {
   Detokenizer& operator=(Detokenizer&&) noexcept;
   ~Detokenizer();
 
-  // Text that became certain with this token; often empty, always whole characters. Valid until the next call.
+  // The text that this token completes: often empty, always whole characters. Valid until the next call.
   std::string_view push(TokenId id);
-  std::string_view flush();  // what is left at the end
+  std::string_view flush();  // the rest, at the end
 
  private:
   std::unique_ptr<text::DetokenizerStream> stream_;
@@ -62,13 +63,13 @@ class Detokenizer {
 // Any thread may call; cheap to copy.
 class ChatTemplate {
  public:
-  // Of a folder or a model, as Tokenizer::load(); empty if it has none.
+  // From a folder or a model, as for Tokenizer::load(); empty if it has none.
   static ChatTemplate load(const std::string& path_or_name);
-  // From a template file. Special tokens come from the files of `path_or_name`, if that is not empty.
+  // From a template file, with the special tokens of the model `path_or_name` if that is not empty.
   static ChatTemplate from_file(const std::filesystem::path& file, const std::string& path_or_name = {});
 
   bool empty() const;
-  std::string fault() const;  // why the template cannot be used; empty if it can
+  std::string fault() const;  // why the template cannot be used; empty: it can
   // `request`: {"messages": […], "tools": …, "add_generation_prompt": …, …}. Throws Error.
   std::string render(std::string_view request_json) const;
 
@@ -77,7 +78,7 @@ class ChatTemplate {
   std::shared_ptr<const text::ChatTemplate> template_;
 };
 
-// Text as a JSON string in ASCII, with its quotes. Unpaired surrogates, which a template can produce, are kept.
+// The text as a JSON string literal in ASCII. Unpaired surrogates, which a template can produce, are preserved.
 std::string quote_json(std::string_view text);
 
 }  // namespace kvik

@@ -1,4 +1,4 @@
-"""The public C++ API of Kvik; use the package kvik, which documents it."""
+"""The public C++ API of Kvik. Use the package kvik, which documents it."""
 
 from collections.abc import Sequence
 import os
@@ -69,7 +69,7 @@ class Mailbox:
     def descriptor(self) -> int: ...
 
     def take(self) -> list[int]:
-        """The numbers of requests that have news."""
+        """The indices of requests with new data."""
 
 class Stream:
     def poll(self) -> tuple[str, list[GeneratedToken], str | None, bool]: ...
@@ -81,7 +81,9 @@ class Stream:
     def metrics(self) -> Metrics: ...
 
     def wait(self, ms: int) -> bool:
-        """Whether there is news after at most so many milliseconds."""
+        """
+        Waits for new data for at most this many milliseconds; returns whether there is any.
+        """
 
     def send_news_to(self, mailbox: Mailbox | None, number: int) -> None: ...
 
@@ -112,12 +114,14 @@ class TranslationTask:
     def is_done(self) -> bool: ...
 
     def result(self) -> list[Translation] | None:
-        """Once. None: it was cancelled or timed out."""
+        """May be called once. None: cancelled or timed out."""
 
     def timed_out(self) -> bool: ...
 
     def wait(self, ms: int) -> bool:
-        """Whether there is news after at most so many milliseconds."""
+        """
+        Waits for new data for at most this many milliseconds; returns whether there is any.
+        """
 
     def send_news_to(self, mailbox: Mailbox | None, number: int) -> None: ...
 
@@ -127,12 +131,14 @@ class TranscriptionTask:
     def is_done(self) -> bool: ...
 
     def result(self) -> Transcription | None:
-        """Once. None: it was cancelled or timed out."""
+        """May be called once. None: cancelled or timed out."""
 
     def timed_out(self) -> bool: ...
 
     def wait(self, ms: int) -> bool:
-        """Whether there is news after at most so many milliseconds."""
+        """
+        Waits for new data for at most this many milliseconds; returns whether there is any.
+        """
 
     def send_news_to(self, mailbox: Mailbox | None, number: int) -> None: ...
 
@@ -142,12 +148,14 @@ class EmbeddingTask:
     def is_done(self) -> bool: ...
 
     def result(self) -> NDArray[numpy.float32] | None:
-        """Once. None: it was cancelled or timed out."""
+        """May be called once. None: cancelled or timed out."""
 
     def timed_out(self) -> bool: ...
 
     def wait(self, ms: int) -> bool:
-        """Whether there is news after at most so many milliseconds."""
+        """
+        Waits for new data for at most this many milliseconds; returns whether there is any.
+        """
 
     def send_news_to(self, mailbox: Mailbox | None, number: int) -> None: ...
 
@@ -157,23 +165,25 @@ class ScoreTask:
     def is_done(self) -> bool: ...
 
     def result(self) -> Score | None:
-        """Once. None: it was cancelled or timed out."""
+        """May be called once. None: cancelled or timed out."""
 
     def timed_out(self) -> bool: ...
 
     def wait(self, ms: int) -> bool:
-        """Whether there is news after at most so many milliseconds."""
+        """
+        Waits for new data for at most this many milliseconds; returns whether there is any.
+        """
 
     def send_news_to(self, mailbox: Mailbox | None, number: int) -> None: ...
 
     def cancel(self) -> None: ...
 
 class Hypothesis:
-    """One result of a decoder that has a source."""
+    """One result of a decoder for a source."""
 
     @property
     def ids(self) -> list[int]:
-        """Without the start token, with the end token that stopped it."""
+        """Without the start token, including the end token that stopped it."""
 
     @property
     def text(self) -> str:
@@ -202,7 +212,7 @@ class Translation(Hypothesis):
     def __repr__(self) -> str: ...
 
 class TimedText:
-    """What was said between two times of a recording."""
+    """The text between two timestamps of a recording."""
 
     @property
     def start_s(self) -> float: ...
@@ -236,7 +246,7 @@ class Segment(Hypothesis):
     def __repr__(self) -> str: ...
 
 class Transcription:
-    """What was said in a recording."""
+    """The text of a recording."""
 
     @property
     def text(self) -> str: ...
@@ -246,7 +256,7 @@ class Transcription:
 
     @property
     def start_ids(self) -> list[int]:
-        """What the decoder started with: start, language, task."""
+        """The decoder's start tokens: start, language, task."""
 
     @property
     def language(self) -> str:
@@ -260,7 +270,7 @@ class Transcription:
 
     @property
     def timed(self) -> list[TimedText]:
-        """With timestamps: what was said when."""
+        """With timestamps: the text segments with their times."""
 
     def __repr__(self) -> str: ...
 
@@ -297,7 +307,7 @@ class TokenLogprob:
     def __repr__(self) -> str: ...
 
 class GeneratedToken(TokenLogprob):
-    """A token that was generated, and the likeliest ones in its place."""
+    """A generated token, and the most likely alternatives."""
 
     @property
     def top(self) -> list[TokenLogprob]: ...
@@ -350,7 +360,7 @@ class Metrics:
     def __repr__(self) -> str: ...
 
 class CacheUse:
-    """Memory of the KV cache of a model, and what it saved."""
+    """Memory use of a model's KV cache, and how much computation it saved."""
 
     @property
     def used_bytes(self) -> int: ...
@@ -406,7 +416,7 @@ class Law:
     def __repr__(self) -> str: ...
 
 class Verification:
-    """The laws that were tried on a model."""
+    """The laws that were tested on a model."""
 
     @property
     def laws(self) -> list[Law]: ...
@@ -557,11 +567,11 @@ class ModelInfo:
 
     @property
     def cache_bytes(self) -> int:
-        """Of one sequence of the maximum length."""
+        """For one sequence of the maximum length."""
 
     @property
     def fits(self) -> bool:
-        """Into the memory that is free."""
+        """Whether it fits into free memory."""
 
     @property
     def recommended(self) -> bool:

@@ -1,4 +1,4 @@
-"""How fast a model runs on this machine."""
+"""Measures how fast a model runs on this machine."""
 from __future__ import annotations
 
 import os
@@ -31,7 +31,7 @@ def _speed(result: dict[str, Any]) -> str:
 
 
 def bench(model: Path, *flags: str, **options: Any) -> Bench:
-    """Runs `kvik bench` as a program of its own, with flags, or with keyword options of the same names: weights="q8", batch=[1, 4], uncached=True."""
+    """Runs `kvik bench` as a separate process, with flags, or with keyword options of the same names: weights="q8", batch=[1, 4], uncached=True."""
     with tempfile.TemporaryDirectory() as folder:
         plot = pathlib.Path(folder) / "plot.svg"
         fields = command.run_json("bench", os.fspath(model), "--plot", str(plot), *flags, *_flags_of(options))

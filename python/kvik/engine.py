@@ -1,4 +1,4 @@
-"""Continuous batching: many requests at once, each with the result it would have alone."""
+"""Continuous batching: runs many requests together, each with the same result as alone."""
 from __future__ import annotations
 
 import asyncio
@@ -15,7 +15,7 @@ from . import _kvik
 from ._readers import Readers
 from .errors import Error
 from .ids import TokenIds
-from .inputs import Audio, Sources, Texts, recording_of, sources_of, texts_of
+from .inputs import Audio, Sources, Texts, handle_of, recording_of, sources_of, texts_of
 from .task import FULL_QUEUE_S, Task
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Stream:
         raise StopIteration
 
     def text(self) -> str:
-        """Everything that is left."""
+        """Waits for the end; returns the text that has not been read yet."""
         return "".join(list(self))
 
     async def __aiter__(self) -> AsyncIterator[str]:
@@ -74,7 +74,7 @@ class Stream:
             self._handle.send_news_to(None, 0)
 
     def cancel(self) -> None:
-        """It ends within one step, and its cache is free then. Any thread."""
+        """The generation ends and frees its cache within one step. Any thread."""
         self._handle.cancel()
 
     @property
@@ -84,7 +84,7 @@ class Stream:
 
     @property
     def ids(self) -> npt.NDArray[np.int32]:
-        """New tokens so far."""
+        """Tokens generated so far."""
         return self._handle.ids()
 
     @property
@@ -113,27 +113,27 @@ class Stream:
 
 
 class Engine:
-    """Runs requests of one model on a thread of its own: a new one joins between two steps and leaves when it is done.
+    """Runs requests of one model on its own thread: a request joins between two steps and leaves when it is done.
 
-    Asyncio tasks use the engine that every model has; make one of your own to set its limits, to name users or to set timeouts.
+    Asyncio tasks use the engine that every model has; create one yourself to set limits, to name users or to set timeouts.
     """
 
     _all: weakref.WeakSet[Engine] = weakref.WeakSet()
 
     def __init__(self, model: Model, **options: Unpack[EngineOptions]) -> None:
         """
-        max_sequences (int): generations, sources and windows that run together; others wait (64)
-        max_queue (int): requests that wait (1024)
-        kv_bytes (int): replaces the memory limit of the model's KV cache; 0: leaves it
-        max_step_ms (float): prompts, sources and texts are computed in smaller chunks while others wait longer for their next token (50)
+        max_sequences (int): generations, sources and windows that run together; more have to wait (64)
+        max_queue (int): waiting requests (1024)
+        kv_bytes (int): replaces the memory limit of the model's KV cache; 0: keeps it
+        max_step_ms (float): target for the time between two tokens; prompts, sources and texts are split into chunks to meet it (50)
         """
         self._model = model
-        self._handle = _kvik.Engine(model._handle, **options)
+        self._handle = _kvik.Engine(handle_of(model, _kvik.Model, "model"), **options)
         self._is_lost = False  # its thread: the process is a fork of the one that made it
         Engine._all.add(self)
 
     def submit(self, prompt: str | TokenIds, *, user: str = "", timeout: float = 0, **options: Unpack[GenerateOptions]) -> Stream:
-        """Begins a generation; waits while the queue is full.
+        """Starts a generation; blocks while the queue is full.
 
         Of those that wait, the first one of the `user` who has the fewest running is next. After `timeout` seconds it ends with Error("timeout").
         """
@@ -158,14 +158,14 @@ class Engine:
     def translate(
         self, text: Sources, *, user: str = "", timeout: float = 0, **options: Unpack[TranslateOptions]
     ) -> Task[_kvik.Translation] | Task[list[_kvik.Translation]]:
-        """`Model.translate` as a task; `user` and `timeout` as in `submit`. Sources run beside each other, `batch` of them at most."""
+        """`Model.translate` as a task; `user` and `timeout` as in `submit`. At most `batch` sources run together."""
         sources, more = sources_of(text), self._model._decoding(dict(options))
         return Task(self, lambda left: self._handle.translate(sources, user, left, **more), timeout, _one_or_all(text))
 
     def transcribe(
         self, audio: Audio, sample_rate: int = 16000, *, user: str = "", timeout: float = 0, **options: Unpack[TranscribeOptions]
     ) -> Task[_kvik.Transcription]:
-        """`Model.transcribe` as a task; `user` and `timeout` as in `submit`. A file stays as it is until the task is done."""
+        """`Model.transcribe` as a task; `user` and `timeout` as in `submit`. A file must not change until the task is done."""
         recording, more = recording_of(audio), self._model._decoding(dict(options))
         return Task(self, lambda left: self._handle.transcribe(recording, sample_rate, user, left, **more), timeout)
 
@@ -205,7 +205,7 @@ class Engine:
         return dict(zip(("running", "waiting", "preempted"), self._handle.load()))
 
     def close(self) -> None:
-        """Cancels what runs and ends the thread."""
+        """Cancels running requests and ends the thread."""
         self._handle.close()
 
     def __repr__(self) -> str:

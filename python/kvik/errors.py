@@ -5,7 +5,7 @@ import enum
 
 
 class Code(str, enum.Enum):
-    """Why a call failed. A code equals its name in lower case: `error.code == "io"`."""
+    """Why a call failed. A code compares equal to its name in lower case: `error.code == "io"`."""
 
     BAD_ARGUMENT = "bad_argument"  # an argument or option is invalid
     BAD_MODEL = "bad_model"  # a model, tokenizer or config file is malformed
@@ -20,7 +20,7 @@ class Code(str, enum.Enum):
 
 
 class Error(RuntimeError):
-    """One sentence that says what was found, what was expected and what to do. `code` says which kind of failure it is."""
+    """The message is one sentence: what was found, what was expected and what to do. `code` is the kind of failure."""
 
     def __init__(self, sentence: str, code: str = "internal") -> None:
         super().__init__(sentence)

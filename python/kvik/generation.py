@@ -12,6 +12,7 @@ from ._progress import reporting
 from .engine import Stream
 from .errors import Error
 from .ids import Progress, TokenIds
+from .inputs import handle_of
 
 if TYPE_CHECKING:
     from .model import Model
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Generation:
-    """Text as it is generated; `Model.generate` makes it. Nothing runs before it is read. Read it once, in one of three ways:
+    """Text as it is generated; `Model.generate` creates it. Nothing runs until it is read. Read it once, in one of three ways:
 
     >>> for piece in model.generate("Once upon a time"): print(piece, end="")
     >>> async for piece in model.generate("Once upon a time"): print(piece, end="")
@@ -34,6 +35,8 @@ class Generation:
     ) -> None:
         self._model = model
         self._prompt_ids = prompt_ids
+        if session is not None:
+            handle_of(session, _kvik.Session, "session")
         self._session = session
         self._progress = progress
         self._options = options
@@ -50,7 +53,7 @@ class Generation:
         return next(self._started())
 
     def text(self) -> str:
-        """Everything that is left."""
+        """Generates to the end; returns the text that has not been read yet."""
         return "".join(list(self))
 
     def __aiter__(self) -> AsyncIterator[str]:
@@ -68,7 +71,7 @@ class Generation:
 
     @property
     def ids(self) -> npt.NDArray[np.int32]:
-        """New tokens so far, with the end token that stopped it."""
+        """Tokens generated so far, including the end token that stopped it."""
         source = self._stream or self._direct
         if source is None:
             return np.empty(0, np.int32)
@@ -76,7 +79,7 @@ class Generation:
 
     @property
     def tokens(self) -> list[_kvik.GeneratedToken]:
-        """New tokens so far with their log-probabilities; needs the option `logprobs`."""
+        """Tokens generated so far with their log-probabilities; needs the option `logprobs`."""
         return self._stream.tokens if self._stream is not None else []
 
     @property

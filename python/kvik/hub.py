@@ -1,4 +1,4 @@
-"""Models of a Hugging Face hub."""
+"""Downloads models from the Hugging Face hub."""
 from __future__ import annotations
 
 import os
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def pull(repository: str, *, revision: str = "main", variant: str | None = None, folder: str | None = None) -> pathlib.Path:
-    """Downloads a model into the hub's cache, or what is missing of it, and returns its folder: one precision, resumable, checked."""
+    """Downloads a model, or its missing files, into the hub's cache and returns its folder: only one precision, resumable, with checksums."""
     flags = ["--revision", revision]
     if variant is not None:
         flags += ["--variant", variant]
@@ -26,7 +26,7 @@ def pull(repository: str, *, revision: str = "main", variant: str | None = None,
 
 
 def from_pretrained(name: str, *, revision: str = "main", local_files_only: bool = False, **options: Unpack[LoadOptions]) -> Model:
-    """A model of the Hugging Face cache, downloaded if it is not there; or whatever `Model` takes.
+    """Loads a model from the Hugging Face cache and downloads it if necessary; also accepts whatever `Model` accepts.
 
     `local_files_only` (or HF_HUB_OFFLINE=1) never downloads.
     """

@@ -1,8 +1,8 @@
-"""What calls take in several forms, as the extension module takes it."""
+"""Converts arguments to the forms that the extension module accepts."""
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Mapping, Sequence, Union
+from typing import Any, Iterable, Mapping, Sequence, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,17 @@ from .ids import Path
 Sources = Union[str, Sequence[Any], "npt.NDArray[Any]"]
 Texts = Union[str, Sequence[Any]]
 Audio = Union[Path, "npt.NDArray[Any]", Sequence[float], Sequence["npt.NDArray[Any]"]]
+
+
+Handle = TypeVar("Handle")
+
+
+def handle_of(value: Any, kind: type[Handle], name: str) -> Handle:
+    """The object of the extension module behind a Model or a Session. Raises TypeError for anything else."""
+    handle = getattr(value, "_handle", None)
+    if not isinstance(handle, kind):
+        raise TypeError(f"{name} must be a kvik.{kind.__name__}, not {type(value).__name__}")
+    return handle
 
 
 def sources_of(text: Sources) -> list[Any]:

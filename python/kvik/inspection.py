@@ -1,4 +1,4 @@
-"""What a model is, read from its files without running it."""
+"""Describes models without running them."""
 from __future__ import annotations
 
 import html
@@ -42,7 +42,7 @@ class Inspection(Mapping[str, Any]):
 
     @property
     def problems(self) -> list[str]:
-        """What was found wrong."""
+        """Problems that were found."""
         return list(self["problems"])
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from .engine import Engine
 from .errors import Error
 from .generation import Generation
 from .ids import Message, Path, Progress, TokenIds
-from .inputs import Audio, Sources, Texts, recording_of, sources_of, texts_of
+from .inputs import Audio, Sources, Texts, handle_of, recording_of, sources_of, texts_of
 from .inspection import Inspection, inspect
 from .options import describe_sampling
 from .session import Session
@@ -33,7 +33,7 @@ _logger = logging.getLogger("kvik")
 
 
 def load_options(options: LoadOptions) -> dict[str, Any]:
-    """Messages go to Python's log unless the caller wants them."""
+    """Sends messages to Python's logging unless the caller passes `log`."""
     if options.get("log") is not None:
         return {"log_level": logging.DEBUG, **options}
     return {"log": _logger.log, "log_level": _logger.getEffectiveLevel(), **options}
@@ -46,25 +46,25 @@ class Model:
     >>> for piece in model.generate("Once upon a time", max_tokens=64, temperature=0.8):
     ...     print(piece, end="", flush=True)
 
-    Sessions, generations and results keep what they need of their model alive.
+    Sessions, generations and results keep their model alive.
     """
 
     def __init__(self, path_or_name: Path, **options: Unpack[LoadOptions]) -> None:
         """A folder, an .onnx file, the name of a model on the search path, or the name of a repository in the Hugging Face cache.
 
         backend (str): "auto", "native", "ort" or "reference"
-        device (str): "auto", "cpu" or "cuda"; "auto" takes a GPU if there is one that can run the kernels
-        device_index (int): of several GPUs
+        device (str): "auto", "cpu" or "cuda"; "auto" uses a GPU if there is a usable one
+        device_index (int): which GPU, if there are several
         weights (str): "auto" (as stored), "f32", "f16", "q8" or "q4"
-        kv (str): storage of the KV cache: "auto", "f32", "f16" or "q8"
-        kv_bytes (int): most memory of the KV cache, all sessions and known prefixes together; 0: no limit
+        kv (str): format of the KV cache: "auto", "f32", "f16" or "q8"
+        kv_bytes (int): memory limit of the KV cache, for all sessions and cached prefixes; 0: no limit
         threads (int): 0: one per core
-        context (int): most positions of a session; 0: as many as the model has
-        variant (str): which precision if a folder has several: "fp16", "q4", …
-        reuse_prefixes (bool): start behind tokens that any session of the model has computed before
-        compile_cache (bool): keep plans and packed weights for the next start, as the command line does
-        log: a function of a level of `logging` and a message; by default the logger "kvik" gets them
-        isa, no_fuse, ort_library, cuda_library: as the flags of the command line
+        context (int): maximum positions of a session; 0: the model's maximum
+        variant (str): which precision, if a folder has several: "fp16", "q4", …
+        reuse_prefixes (bool): do not recompute a prefix that any session of the model has computed before
+        compile_cache (bool): cache plans and packed weights for the next start, as the command line does
+        log: a function that takes a `logging` level and a message; default: the logger "kvik"
+        isa, no_fuse, ort_library, cuda_library: the same as the flags of the command line
         """
         self.name = os.fspath(path_or_name)
         self._options = options
@@ -80,15 +80,15 @@ class Model:
     ) -> Generation:
         """Text that continues a prompt (a text or token ids): an iterator, an async iterator and an awaitable; see `Generation`.
 
-        With a session, leading tokens of the prompt that it holds already are not computed again, and it holds the answer afterwards.
-        Options that are not given come from the model's generation_config.json; without one, decoding is greedy:
+        With a session, tokens at the beginning of the prompt that it already contains are not recomputed, and afterward it contains the answer.
+        Options that are not set are taken from the model's generation_config.json; without one, decoding is greedy:
 
-          max_tokens or max_new_tokens (int): new tokens; or max_length (int): the prompt's tokens too
-          do_sample (bool): False: greedy, whatever the files say; True: with the files' temperature, else 1
-          beams or num_beams (int), length_penalty (float), early_stopping (bool or "never"): beam search; the text comes as one piece
+          max_tokens or max_new_tokens (int): maximum number of new tokens; max_length (int): the same including the prompt
+          do_sample (bool): False: greedy regardless of the files; True: with the files' temperature, else 1
+          beams or num_beams (int), length_penalty (float), early_stopping (bool or "never"): beam search; the text arrives as one piece
           stop or stop_strings (str or list): texts that end the answer and are not part of it
-          stop_ids (list of int): more end tokens; eos_token_id (int or list of int): instead of the model's; ignore_eos (bool): without the model's
-          json_schema (dict or str), regex (str), grammar (str) or constraint (Constraint): what the text must match
+          stop_ids (list of int): additional end tokens; eos_token_id (int or list of int): replaces the model's; ignore_eos (bool): ignores the model's
+          json_schema (dict or str), regex (str), grammar (str) or constraint (Constraint): format of the text
           speculate ("lookup"), draft or assistant_model (Model): propose tokens; the output is the same
           logprobs (int): log-probabilities, in `Generation.tokens`
           use_cache (bool): False recomputes everything at every step, for comparison
@@ -119,21 +119,21 @@ class Model:
         return Session(self, self._handle.session())
 
     def load_session(self, file: Path) -> Session:
-        """From `Session.save` of the same model, loaded in the same way."""
+        """A session from a file of `Session.save`, of the same model loaded with the same options."""
         return Session(self, self._handle.load_session(file))
 
     def load_prefix(self, file: Path) -> int:
-        """The same as a prefix that sessions may begin with. Returns its number of tokens."""
+        """Loads such a file as a prefix for new sessions to reuse. Returns its number of tokens."""
         return self._handle.load_prefix(file)
 
     def step(self, sessions: Sequence[Session], tokens: TokenIds) -> None:
-        """One run for many different sessions, one token for each: all of them or, if it fails, none."""
-        self._handle.step([session._handle for session in sessions], tokens)
+        """Appends one token to each of several different sessions in one run: to all of them or, if it fails, to none."""
+        self._handle.step([handle_of(session, _kvik.Session, "a session") for session in sessions], tokens)
 
     # ---- other results
 
     def score(self, text: str | TokenIds, *, window: int = 0, progress: Progress = None) -> _kvik.Score:
-        """Log-probability of every token given those before it. `window`: tokens scored together, each window from an empty context."""
+        """Log-probability of every token given those before it. `window`: tokens per window; each starts with an empty context."""
         with reporting(progress, "score", "token") as report:
             return self._handle.score(self._prompt(text), report, window=window)
 
@@ -160,7 +160,7 @@ class Model:
     def transcribe(
         self, audio: Audio, sample_rate: int = 16000, *, progress: Progress = None, **options: Unpack[TranscribeOptions]
     ) -> _kvik.Transcription:
-        """Speech models: the text of a WAVE file, of samples (one channel, full scale 1, any length and rate) or of windows of features.
+        """Speech models: the text of a WAVE file, of samples (one channel, from -1 to 1, any length and rate) or of windows of features.
 
         Options as in `generate`, and: language (str), task ("transcribe" or "translate"), timestamps (bool), batch (int).
         """
@@ -171,7 +171,7 @@ class Model:
     def embed(self, texts: Texts, *, progress: Progress = None, **options: Unpack[EmbedOptions]) -> npt.NDArray[np.float32]:
         """The vector of a text: [dimensions]; or of a list of texts or of lists of token ids: [texts, dimensions].
 
-        pooling, normalize, prompt (or prompt_name), dimensions, truncate: as the flags of `kvik embed`; by default as the model's folder says.
+        pooling, normalize, prompt (or prompt_name), dimensions, truncate: the same as the flags of `kvik embed`; default: from the model's files.
         """
         with reporting(progress, "embed", "text") as report:
             vectors = self._handle.embed(texts_of(texts), report, **options)
@@ -181,15 +181,15 @@ class Model:
         return vector
 
     def hidden_states(self, texts: str | Sequence[Any]) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
-        """What `embed` pools: [tokens, size] of a text, or a list of them for a list of texts or of lists of token ids. Views without a copy."""
+        """The hidden states before pooling: [tokens, size] of a text, or a list of them for a list of texts or of lists of token ids. Views without a copy."""
         if isinstance(texts, str):
             return self._handle.hidden_states([self.tokenize(texts)])[0]
         return self._handle.hidden_states([self.tokenize(text) if isinstance(text, str) else text for text in texts])
 
-    # ---- the same in asyncio tasks: the model's engine computes, for all of them
+    # ---- the same for asyncio tasks, which the model's engine batches together
 
     async def score_async(self, text: str | TokenIds, *, window: int = 0) -> _kvik.Score:
-        """`score` for an asyncio task: tasks share runs of the model, and the event loop goes on."""
+        """`score` for an asyncio task: tasks are batched together, and the event loop is not blocked."""
         return await _submitted(lambda: self._engine().score(text, window=window))
 
     @overload
@@ -212,17 +212,17 @@ class Model:
         """`embed` for an asyncio task."""
         return await _submitted(lambda: self._engine().embed(texts, **options))
 
-    # ---- what it is
+    # ---- inspection
 
     def verify(
         self, ids: TokenIds | None = None, *, compare: bool = True, tolerance: float = 0.0, progress: Progress = None
     ) -> _kvik.Verification:
-        """Proves or refutes on this model that results do not depend on how they are computed."""
+        """Tests whether this model's results depend on how they are computed."""
         with reporting(progress, "verify", "law") as report:
             return self._handle.verify(ids, compare, tolerance, report)
 
     def inspect(self) -> Inspection:
-        """What the model's files are."""
+        """Describes the model's files."""
         return inspect(self.name, **self._options)
 
     # ---- text
@@ -238,14 +238,14 @@ class Model:
     def apply_chat_template(
         self, messages: Sequence[Message], *, tools: Sequence[Any] | None = None, add_generation_prompt: bool = True, **variables: Any
     ) -> str:
-        """The prompt of a conversation, as the model's chat template writes it."""
+        """Renders a conversation with the model's chat template."""
         if tools is None and not variables:
             return self._handle.apply_chat_template(json.dumps(list(messages)), add_generation_prompt)
         if tools is not None:
             variables["tools"] = list(tools)
         return ChatTemplate(self.name).render(messages, add_generation_prompt=add_generation_prompt, **variables)
 
-    # ---- facts
+    # ---- properties
 
     @property
     def vocab_size(self) -> int:
@@ -264,7 +264,7 @@ class Model:
 
     @property
     def device(self) -> str:
-        """Where it runs."""
+        """The device it runs on."""
         return self._handle.device()
 
     @property
@@ -274,12 +274,12 @@ class Model:
 
     @property
     def cache_use(self) -> _kvik.CacheUse:
-        """Memory of the KV cache, and what it saved."""
+        """Memory use of the KV cache, and how much computation it saved."""
         return self._handle.cache_use()
 
     @property
     def load_ms(self) -> float:
-        """How long loading took."""
+        """Time to load, in milliseconds."""
         return self._handle.load_ms()
 
     @property
@@ -289,12 +289,12 @@ class Model:
 
     @property
     def start_ids(self) -> list[int]:
-        """Prompt of a text without a prompt; empty if the model has no such token."""
+        """Prompt to use if there is none (the bos token); empty if the model has no such token."""
         return self._handle.start_ids()
 
     @property
     def has_tokenizer(self) -> bool:
-        """Whether texts can be passed, and not only token ids."""
+        """Whether texts can be passed instead of token ids."""
         return self._handle.has_tokenizer()
 
     @property
@@ -314,12 +314,12 @@ class Model:
 
     @property
     def can_generate(self) -> bool:
-        """False: nothing but `embed` works."""
+        """False: the model only embeds."""
         return self._handle.can_generate()
 
     @property
     def feature_rank(self) -> int:
-        """Axes of one source of an encoder that reads features; 0: it reads token ids, or there is none."""
+        """Number of axes of one source, if the encoder reads features; 0: it reads token ids, or there is no encoder."""
         return self._handle.feature_rank()
 
     @property

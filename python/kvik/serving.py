@@ -23,7 +23,7 @@ class Server:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port it listens on."""
         return self._handle.port()
 
     @property
@@ -32,12 +32,12 @@ class Server:
         return self._handle.url()
 
     def stop(self) -> None:
-        """Accepts nothing new, lets requests end within the grace time, cancels the rest."""
+        """Accepts no new requests, gives running ones the grace time to finish, and cancels the rest."""
         self._handle.stop()
         self._stopped.set()
 
     def wait(self) -> None:
-        """Until another thread calls `stop`; Ctrl-C stops the server too."""
+        """Blocks until another thread calls `stop`; Ctrl-C stops the server too."""
         try:
             self._stopped.wait()
         except KeyboardInterrupt:
@@ -54,7 +54,7 @@ class Server:
 
 
 def serve(*models: Path, load: LoadOptions | None = None, **options: Unpack[ServeOptions]) -> Server:
-    """Serves models to OpenAI's and Ollama's clients, in threads of this process, and returns at once; `.wait()` blocks.
+    """Serves models to OpenAI and Ollama clients in threads of this process and returns at once; `.wait()` blocks.
 
     >>> server = kvik.serve("fable", port=0, weights="q8")
     >>> server.url

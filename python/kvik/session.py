@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TreeLogits:
-    """What `Session.append_tree` found: `logits[node]` is a NumPy view of the logits after the node's token."""
+    """The result of `Session.append_tree`: `logits[node]` is a NumPy view of the logits after the node's token."""
 
     def __init__(self, session: _kvik.Session, n_nodes: int) -> None:
         self._rows = [session.tree_logits(node) for node in range(n_nodes)]
@@ -36,7 +36,7 @@ class TreeLogits:
 
 
 class Session:
-    """One context of a model, independent of every other; `Model.session` makes it. One thread uses it at a time.
+    """One context of a model, independent of all others; `Model.session` creates it. Used by one thread at a time.
 
     >>> session = model.session()
     >>> session.append(model.tokenize("Once upon a time"))
@@ -53,18 +53,18 @@ class Session:
 
     @property
     def model(self) -> Model:
-        """The model that it belongs to, which lives as long as its sessions."""
+        """The model that it belongs to; a session keeps its model alive."""
         return self._model
 
     def append(self, ids: str | TokenIds, *, progress: Progress = None) -> None:
-        """Computes tokens (or a text, without special tokens): all of them or, if it fails or is interrupted, none."""
+        """Computes and appends tokens (or a text, without special tokens): all of them or, if it fails or is interrupted, none."""
         if isinstance(ids, str):
             ids = self._model.tokenize(ids, add_special=False)
         with reporting(progress, "prompt", "token") as report:
             self._handle.append(ids, report)
 
     def append_tree(self, tokens: TokenIds, parents: TokenIds) -> TreeLogits:
-        """Many continuations in one run: node i is tokens[i] after node parents[i] < i, or after the session's own tokens if that is -1.
+        """Computes many continuations in one run: node i is tokens[i] after node parents[i] < i, or after the session's own tokens if that is -1.
 
         The session stays as it is until `keep`.
         """
@@ -72,12 +72,12 @@ class Session:
         return TreeLogits(self._handle, 1 if isinstance(tokens, int) else len(tokens))
 
     def keep(self, node: int) -> None:
-        """Appends the path to a node of the last `append_tree` without computing it again."""
+        """Appends the path to a node of the last `append_tree` without recomputing it."""
         self._handle.keep(node)
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last position: a read-only NumPy view without a copy. It keeps its numbers, whatever the session does."""
+        """Logits of the last position: a read-only NumPy view without a copy. It never changes, whatever the session does afterward."""
         return self._handle.logits()
 
     def sample(self, **options: Unpack[SamplingOptions]) -> int:
@@ -85,7 +85,7 @@ class Session:
         return self._handle.sample(**options)
 
     def generate(self, prompt: str | TokenIds = (), *, progress: Progress = None, **options: Unpack[GenerateOptions]) -> Generation:
-        """Continues with a prompt, or with what is there. Afterwards the session holds the answer too, up to its last token."""
+        """Generates after a prompt, or after the session's own tokens. Afterward the session contains the answer, except its last token."""
         held = self.tokens
         if isinstance(prompt, str):
             prompt = self._model.tokenize(prompt, add_special=len(held) == 0)
@@ -102,16 +102,16 @@ class Session:
         self._handle.rewind(length)
 
     def reset(self) -> None:
-        """As if it were new."""
+        """Removes all tokens, as if the session were new."""
         self._handle.rewind(0)
 
     def save(self, file: Path) -> None:
-        """Writes what `Model.load_session` needs to continue; the file is complete or not there."""
+        """Writes a file from which `Model.load_session` continues. Written atomically."""
         self._handle.save(file)
 
     @property
     def tokens(self) -> npt.NDArray[np.int32]:
-        """What was appended."""
+        """The tokens appended so far."""
         return self._handle.tokens()
 
     @property
@@ -127,7 +127,7 @@ class Session:
 
     @property
     def capacity(self) -> int:
-        """Most positions; 0: unknown."""
+        """Maximum number of positions; 0: unknown."""
         return self._handle.capacity()
 
     @property

@@ -1,4 +1,4 @@
-"""Requests of an engine whose result is there at their end."""
+"""Requests of an engine that return one result at their end."""
 from __future__ import annotations
 
 import asyncio
@@ -17,7 +17,7 @@ FULL_QUEUE_S = 0.005  # between two attempts
 
 
 class Task(Generic[Result]):
-    """A translation, transcription, embedding or score that an `Engine` computes beside others. Wait for it in a thread or in an asyncio task:
+    """A translation, transcription, embedding or score that an `Engine` computes together with other requests. Wait for it in a thread or in an asyncio task:
 
     >>> engine.translate("How are you today?").result()
     >>> await engine.translate("How are you today?")
@@ -47,7 +47,7 @@ class Task(Generic[Result]):
         return self._outcome is not None or (self._is_submitted() and self._handle.is_done()) or self._ended_in_queue()
 
     def result(self) -> Result:
-        """Waits for the end. Raises the error that ended it: code "timeout" after the timeout, code "cancelled" if it was cancelled."""
+        """Waits for the end and returns the result. Raises an error if it failed: code "timeout" after the timeout, code "cancelled" if it was cancelled."""
         try:
             while not self.done:
                 self._engine._check_process()
@@ -64,7 +64,7 @@ class Task(Generic[Result]):
         return self._wait().__await__()
 
     def cancel(self) -> None:
-        """It ends within one step, and what it held is free then. Any thread."""
+        """The request ends and frees its memory within one step. Any thread."""
         self._is_cancelled = True
         if self._handle is not None:
             self._handle.cancel()

@@ -10,14 +10,14 @@ from .ids import Message, Path, TokenIds
 
 
 class Tokenizer:
-    """A tokenizer without its model: a folder with tokenizer files is enough."""
+    """A tokenizer without a model: a folder with tokenizer files is enough."""
 
     def __init__(self, path_or_name: Path) -> None:
         self._name = os.fspath(path_or_name)
         self._handle = _kvik.Tokenizer.load(self._name)
 
     def encode(self, text: str, *, add_special: bool = True, target: bool = False, language: str = "") -> list[int]:
-        """Token ids of a text. `target`, `language`: of translation models."""
+        """Token ids of a text. `target`, `language`: for translation models."""
         return self._handle.encode(text, add_special, target, language)
 
     def decode(self, ids: TokenIds, *, skip_special: bool = True) -> str:
@@ -25,7 +25,7 @@ class Tokenizer:
         return self._handle.decode(ids, skip_special)
 
     def stream(self, *, skip_special: bool = True) -> Detokenizer:
-        """Text as its tokens arrive."""
+        """Decodes tokens one by one."""
         return Detokenizer(self, skip_special=skip_special)
 
     def __len__(self) -> int:
@@ -39,22 +39,22 @@ class Tokenizer:
 
 
 class Detokenizer:
-    """Text as its tokens arrive: all pieces of `push` and `flush`, joined, are what `Tokenizer.decode` gives for all ids."""
+    """Decodes tokens one by one: the concatenation of all pieces of `push` and `flush` equals `Tokenizer.decode` of all ids."""
 
     def __init__(self, tokenizer: Tokenizer, *, skip_special: bool = True) -> None:
         self._handle = _kvik.Detokenizer(tokenizer._handle, skip_special)
 
     def push(self, id: int) -> str:
-        """Text that became certain with this token; often empty, always whole characters."""
+        """The text that this token completes: often empty, always whole characters."""
         return self._handle.push(id)
 
     def flush(self) -> str:
-        """What is left at the end."""
+        """The rest, at the end."""
         return self._handle.flush()
 
 
 class ChatTemplate:
-    """The chat template of a model, or of a file."""
+    """The chat template of a model, or one from a file."""
 
     def __init__(self, path_or_name: Path = "", *, file: Path | None = None) -> None:
         name = os.fspath(path_or_name)
@@ -66,11 +66,11 @@ class ChatTemplate:
 
     @property
     def fault(self) -> str:
-        """Why the template cannot be used; empty if it can."""
+        """Why the template cannot be used; empty: it can."""
         return self._handle.fault()
 
     def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = True, **variables: Any) -> str:
-        """The prompt of a conversation; `tools` and other variables go to the template."""
+        """Renders a conversation; `tools` and other variables are passed to the template."""
         return self._handle.render(json.dumps({"messages": list(messages), "add_generation_prompt": add_generation_prompt, **variables}))
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ class ChatTemplate:
 
 
 class Constraint:
-    """What a generated text must match. Compiled once, for any number of generations of any model."""
+    """A format that generated text must match. Compiled once, for any number of generations of any model."""
 
     def __init__(self, handle: _kvik.Constraint, kind: str, notation: str = "") -> None:
         self._handle = handle
@@ -87,7 +87,7 @@ class Constraint:
 
     @staticmethod
     def json_schema(schema: str | Mapping[str, Any]) -> Constraint:
-        """JSON that a schema describes."""
+        """JSON that satisfies a schema."""
         text = schema if isinstance(schema, str) else json.dumps(schema)
         return Constraint(_kvik.Constraint.json_schema(text), "json_schema", text)
 
@@ -98,12 +98,12 @@ class Constraint:
 
     @staticmethod
     def regex(pattern: str) -> Constraint:
-        """A regular expression in ECMAScript's notation, which the whole text matches."""
+        """A regular expression in ECMAScript syntax that must match the whole text."""
         return Constraint(_kvik.Constraint.regex(pattern), "regex", pattern)
 
     @staticmethod
     def grammar(gbnf: str) -> Constraint:
-        """A grammar in GBNF, whose rule `root` the whole text matches."""
+        """A grammar in GBNF whose rule `root` must match the whole text."""
         return Constraint(_kvik.Constraint.grammar(gbnf), "grammar", gbnf)
 
     def __repr__(self) -> str:

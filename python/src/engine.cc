@@ -52,7 +52,7 @@ void bind_engine(nb::module_& module) {
       .def(nb::init<>())
       .def("descriptor", [](const MailboxHandle& self) { return self.mailbox->descriptor(); })
       .def(
-          "take", [](const MailboxHandle& self) { return self.mailbox->take(); }, "The numbers of requests that have news.");
+          "take", [](const MailboxHandle& self) { return self.mailbox->take(); }, "The indices of requests with new data.");
   auto stream = nb::class_<StreamHandle>(module, "Stream");
   stream.def("poll", poll, nb::sig("def poll(self) -> tuple[str, list[GeneratedToken], str | None, bool]"))
       .def("prompt_ids", [](StreamHandle& self) { return array_of(self.request().prompt_ids()); })

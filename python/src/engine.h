@@ -65,7 +65,7 @@ void bind_news(nb::class_<RequestHandle<Request>>& type) {
   using Handle = RequestHandle<Request>;
   type.def(
           "wait", [](Handle& self, int ms) { return Call().run([&] { return self.news().wait(std::chrono::milliseconds(ms)); }); },
-          nb::arg("ms"), "Whether there is news after at most so many milliseconds.")
+          nb::arg("ms"), "Waits for new data for at most this many milliseconds; returns whether there is any.")
       .def(
           "send_news_to",
           [](Handle& self, const MailboxHandle* box, int64_t number) {

@@ -29,8 +29,8 @@ void bind_inspect(nb::module_& module) {
       .def_ro("folder", &ModelInfo::folder)
       .def_ro("kind", &ModelInfo::kind)
       .def_ro("weights_bytes", &ModelInfo::weights_bytes)
-      .def_ro("cache_bytes", &ModelInfo::cache_bytes, "Of one sequence of the maximum length.")
-      .def_ro("fits", &ModelInfo::fits, "Into the memory that is free.")
+      .def_ro("cache_bytes", &ModelInfo::cache_bytes, "For one sequence of the maximum length.")
+      .def_ro("fits", &ModelInfo::fits, "Whether it fits into free memory.")
       .def_ro("recommended", &ModelInfo::recommended, "The largest of its kind that fits.")
       .def("__repr__", [](const ModelInfo& self) {
         return nb::str("kvik.ModelInfo({!r}, {}, {:.1f} MB)")

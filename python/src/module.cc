@@ -2,7 +2,7 @@
 
 NB_MODULE(_kvik, module) {
   using namespace kvik::python;
-  module.doc() = "The public C++ API of Kvik; use the package kvik, which documents it.";
+  module.doc() = "The public C++ API of Kvik. Use the package kvik, which documents it.";
   bind_errors(module);
   bind_options(module);
   bind_session(module);

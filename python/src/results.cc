@@ -19,8 +19,8 @@ nb::str repr_of(const char* type, const T& value) {
 }
 
 void bind_hypotheses(nb::module_& module) {
-  nb::class_<Hypothesis>(module, "Hypothesis", "One result of a decoder that has a source.")
-      .def_ro("ids", &Hypothesis::ids, "Without the start token, with the end token that stopped it.")
+  nb::class_<Hypothesis>(module, "Hypothesis", "One result of a decoder for a source.")
+      .def_ro("ids", &Hypothesis::ids, "Without the start token, including the end token that stopped it.")
       .def_prop_ro(
           "text", [](const Hypothesis& self) { return text_of(self.text); }, "Empty if the model has no tokenizer.")
       .def_ro("score", &Hypothesis::score, "Sum of log-probabilities / length ** length_penalty.")
@@ -31,7 +31,7 @@ void bind_hypotheses(nb::module_& module) {
       .def_ro("source_ids", &Translation::source_ids)
       .def_ro("hypotheses", &Translation::hypotheses, "num_return_sequences of them, best first.")
       .def("__repr__", [](const Translation& self) { return repr_of("Translation", self); });
-  nb::class_<TimedText>(module, "TimedText", "What was said between two times of a recording.")
+  nb::class_<TimedText>(module, "TimedText", "The text between two timestamps of a recording.")
       .def_ro("start_s", &TimedText::start_s)
       .def_ro("end_s", &TimedText::end_s)
       .def_prop_ro("text", [](const TimedText& self) { return text_of(self.text); })
@@ -45,14 +45,14 @@ void bind_hypotheses(nb::module_& module) {
       .def_ro("timed", &Segment::timed)
       .def_ro("hypotheses", &Segment::hypotheses)
       .def("__repr__", [](const Segment& self) { return repr_of("Segment", self); });
-  nb::class_<Transcription>(module, "Transcription", "What was said in a recording.")
+  nb::class_<Transcription>(module, "Transcription", "The text of a recording.")
       .def_prop_ro("text", [](const Transcription& self) { return text_of(self.text); })
       .def_ro("ids", &Transcription::ids)
-      .def_ro("start_ids", &Transcription::start_ids, "What the decoder started with: start, language, task.")
+      .def_ro("start_ids", &Transcription::start_ids, "The decoder's start tokens: start, language, task.")
       .def_ro("language", &Transcription::language, "Empty if the model has no languages.")
       .def_prop_ro("finish", [](const Transcription& self) { return text_of(finish_name(self.finish)); })
       .def_ro("segments", &Transcription::segments)
-      .def_ro("timed", &Transcription::timed, "With timestamps: what was said when.")
+      .def_ro("timed", &Transcription::timed, "With timestamps: the text segments with their times.")
       .def("__repr__", [](const Transcription& self) { return repr_of("Transcription", self); });
 }
 
@@ -76,7 +76,7 @@ void bind_numbers(nb::module_& module) {
       .def_ro("id", &TokenLogprob::id)
       .def_ro("logprob", &TokenLogprob::logprob)
       .def("__repr__", [](const TokenLogprob& self) { return nb::str("kvik.TokenLogprob({}, {:.4f})").format(self.id, self.logprob); });
-  nb::class_<GeneratedToken, TokenLogprob>(module, "GeneratedToken", "A token that was generated, and the likeliest ones in its place.")
+  nb::class_<GeneratedToken, TokenLogprob>(module, "GeneratedToken", "A generated token, and the most likely alternatives.")
       .def_ro("top", &GeneratedToken::top);
   nb::class_<Metrics>(module, "Metrics", "Times and counts of a generation or a session.")
       .def_ro("prefill_ms", &Metrics::prefill_ms)
@@ -97,7 +97,7 @@ void bind_numbers(nb::module_& module) {
         return nb::str("kvik.Metrics({} prompt tokens in {:.1f} ms, {} new tokens, {:.1f} per second)")
             .format(self.prompt_tokens, self.prefill_ms, self.generated_tokens, self.decode_tokens_per_s());
       });
-  nb::class_<CacheUse>(module, "CacheUse", "Memory of the KV cache of a model, and what it saved.")
+  nb::class_<CacheUse>(module, "CacheUse", "Memory use of a model's KV cache, and how much computation it saved.")
       .def_ro("used_bytes", &CacheUse::used_bytes)
       .def_ro("prefix_bytes", &CacheUse::prefix_bytes)
       .def_ro("allocated_bytes", &CacheUse::allocated_bytes)
@@ -125,7 +125,7 @@ void bind_laws(nb::module_& module) {
         return nb::str("kvik.Law({!r}: {} in {} cases{})")
             .format(text_of(self.name), self.holds ? "holds" : "FAILS", self.cases, self.exact ? ", equal bits" : "");
       });
-  nb::class_<Verification>(module, "Verification", "The laws that were tried on a model.")
+  nb::class_<Verification>(module, "Verification", "The laws that were tested on a model.")
       .def_ro("laws", &Verification::laws)
       .def_ro("tolerance", &Verification::tolerance)
       .def_prop_ro("holds", &Verification::holds, "Every law holds.")

@@ -78,7 +78,7 @@ void bind_task(nb::module_& module, const char* name, const nb::sig& result) {
   using Handle = RequestHandle<Task<Result>>;
   auto type = nb::class_<Handle>(module, name);
   type.def("is_done", [](Handle& self) { return self.request().is_done(); })
-      .def("result", take_result<Result>, result, "Once. None: it was cancelled or timed out.")
+      .def("result", take_result<Result>, result, "May be called once. None: cancelled or timed out.")
       .def("timed_out", [](Handle& self) { return self.request().timed_out(); });
   bind_news(type);
 }

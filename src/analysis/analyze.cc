@@ -30,7 +30,7 @@ bool is_encoder(const File& file) {
   return file.stage == Stage::kEncoder || file.stage == Stage::kAudioEncoder || file.stage == Stage::kVisionEncoder;
 }
 
-// If the mask does not tell, the class name in config.json distinguishes an encoder with a vocabulary from a decoder without a cache.
+// If the mask is ambiguous, the class name in config.json distinguishes an encoder with a vocabulary from a decoder without a cache.
 void apply_architecture(std::vector<File>& files, const Configs& configs) {
   for (File& file : files) {
     if (!file.states.empty() || reads_encoder(file) || file.output_of(Role::kLogits) == nullptr) continue;
@@ -151,14 +151,13 @@ void report_missing_parts(Signature& signature, const Configs& configs) {
   const File* first = signature.first_step();
   if (const Port* source = first == nullptr ? nullptr : source_beside_target(*first))
     signature.problems.push_back(fmt::format(
-        "{} reads a source ('{}') beside the target, so that its encoder would run at every step; export encoder and decoder as "
-        "files of their own",
+        "{} reads a source ('{}') beside the target, so its encoder would run at every step; export encoder and decoder as separate files",
         first->path.filename().string(), source->name));
   if (first != nullptr && first->stage == Stage::kDecoderWithPast)
     signature.problems.push_back("only the decoder for later steps was found; the file that runs the prompt is missing");
   if (first != nullptr && first->input_of(Role::kInputsEmbeds) != nullptr && first->input_of(Role::kTokenIds) == nullptr &&
       signature.file_of(Stage::kEmbedding) == nullptr)
-    signature.problems.push_back("the decoder takes embeddings, and no file that makes them from token ids was found next to it");
+    signature.problems.push_back("the decoder takes embeddings, and no file that computes them from token ids was found next to it");
 }
 
 // Whether a file needs no other file; then the others are not opened.

@@ -159,7 +159,7 @@ std::vector<int64_t> as_list(const Json* json) {
   return list;
 }
 
-// tokenizer_config.json gives the text of special tokens, and the ids of added tokens with their texts.
+// tokenizer_config.json has the texts of special tokens, and the ids and texts of added tokens.
 std::optional<int64_t> tokenizer_id(const Json& tokenizer, std::string_view name) {
   const Json* token = member(tokenizer, name);
   if (token == nullptr) return {};

@@ -11,7 +11,7 @@ namespace {
 // How a value was computed from the input.
 enum Distance : uint8_t { kExact, kComputed, kCounted, kCompared, kDistances };
 
-constexpr size_t kMostAttentions = 8;  // enough to tell self attention from cross attention
+constexpr size_t kMostAttentions = 8;  // enough to distinguish self-attention from cross-attention
 
 class UseWalk {
  public:

@@ -25,7 +25,7 @@ bool fits(const Port& made, const Port& read, int batch_axis) {
 }
 
 std::string misfit(const File& encoder, const Port& made, const File& decoder, const Port& read) {
-  return fmt::format("{} reads '{}' as {}, and {} gives '{}' as {}: they are not of one model; export both again",
+  return fmt::format("{} reads '{}' as {}, and {} outputs '{}' as {}: they are not from the same model; export both again",
                      decoder.path.filename().string(), read.name, shape_of(read), encoder.path.filename().string(), made.name,
                      shape_of(made));
 }
@@ -41,7 +41,7 @@ void check_file(const File& encoder, const File& decoder, std::vector<std::strin
   const Port* read = decoder.input_of(Role::kEncoderHiddenStates);
   const Port* made = encoder.output_of(Role::kHiddenStates);
   if (read != nullptr && made == nullptr) {
-    found.push_back(fmt::format("{} reads '{}', and {} gives no hidden states; export both again", decoder.path.filename().string(),
+    found.push_back(fmt::format("{} reads '{}', and {} does not output hidden states; export both again", decoder.path.filename().string(),
                                 read->name, encoder.path.filename().string()));
   } else if (read != nullptr && !fits(*made, *read, 0)) {
     found.push_back(misfit(encoder, *made, decoder, *read));
@@ -67,7 +67,7 @@ std::vector<std::string> generation_problems(const Signature& signature) {
   for (const File* file : {first, later}) {
     if (file == nullptr || file->output_of(Role::kLogits) != nullptr || !found.empty()) continue;
     const bool hidden = file->output_of(Role::kHiddenStates) != nullptr;
-    found.push_back(fmt::format("{} gives {}, so text cannot be generated with it; export the model with its language-model head",
+    found.push_back(fmt::format("{} outputs {}, so text cannot be generated with it; export the model with its language-model head",
                                 file->path.filename().string(), hidden ? "hidden states and no logits" : "no logits"));
   }
   if (signature.kind != Kind::kEncoderDecoder) return found;

@@ -4,14 +4,14 @@
 
 namespace kvik::api {
 
-// A call of Model::translate(), transcribe(), embed() or score(), run by the calling thread or by an engine.
+// One call of Model::translate(), transcribe(), embed() or score(), executed by the calling thread or by an engine.
 template <class Result>
 class Call {
  public:
   virtual ~Call() = default;
   virtual engine::Work& work() = 0;
   virtual std::function<bool()> cancelled() const = 0;  // of the caller's options; may be empty
-  // After the last part, or what there is if it was cancelled before. Once.
+  // Called once, after the last part; partial if it was cancelled.
   virtual Result result(bool cancelled) = 0;
 };
 

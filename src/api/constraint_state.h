@@ -13,13 +13,13 @@
 namespace kvik {
 
 struct Constraint::State {
-  std::string source;  // its kind and text: constraints with the same one share their masks
+  std::string source;  // kind and text: equal constraints share their masks
   std::shared_ptr<const constrain::Automaton> automaton;
 };
 
 namespace api {
 
-// The constraints that generations of one model have used last, with their masks. Any thread.
+// The constraints that generations of one model have used most recently, with their masks. Any thread.
 class ModelConstraints {
  public:
   // Throws Error(kBadArgument) for a model without a tokenizer, Error(kUnsupported) if the bytes of a token depend on its neighbors.
@@ -31,8 +31,8 @@ class ModelConstraints {
     std::shared_ptr<constrain::TokenConstraint> constraint;
   };
   std::mutex mutex_;
-  std::optional<constrain::Vocabulary> vocabulary_;  // once a constraint was used
-  std::list<Entry> entries_;                         // last used first
+  std::optional<constrain::Vocabulary> vocabulary_;  // set when the first constraint is used
+  std::list<Entry> entries_;                         // most recently used first
 };
 
 }  // namespace api

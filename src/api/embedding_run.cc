@@ -43,10 +43,9 @@ std::vector<std::pair<std::string, std::string>> Model::embedding_prompts() cons
 
 std::shared_ptr<backend::Embedder> Model::State::embedder(bool pooled) const {
   if (signature.embedder() == nullptr)
-    throw Error(Code::kUnsupported,
-                fmt::format("{}: no file of this model gives hidden states for a text; export it for feature extraction, or a decoder "
-                            "without its language-model head",
-                            signature.folder.string()));
+    throw Error(Code::kUnsupported, fmt::format("{}: this model does not output hidden states for a text; export it for feature "
+                                                "extraction, or export a decoder without its language-model head",
+                                                signature.folder.string()));
   const std::lock_guard lock(embedders_mutex_);
   std::shared_ptr<backend::Embedder>& opened = embedders_[pooled ? 1 : 0];
   if (opened == nullptr) opened = api::open_embedder(signature, pooled, options, api::read_environment(), Log(options.log));
@@ -66,18 +65,17 @@ bool pools_itself(const Model::State& state) {
   return state.signature.embedder() != nullptr && state.signature.embedder()->output_of(analysis::Role::kSentenceEmbedding) != nullptr;
 }
 
-// What the folder says; empty: the graph pools.
+// From the model's files; empty: the graph pools.
 std::vector<engine::Pooling> pooling_of(const Model::State& state, const EmbedOptions& options) {
   if (options.pooling == "graph") return {};
   if (!options.pooling.empty()) return engine::parse_pooling(options.pooling);
   if (!state.embedding.pooling.empty() && has_hidden_states(state)) return state.embedding.pooling;
   if (pools_itself(state)) return {};
-  throw Error(
-      Code::kBadArgument,
-      fmt::format("{}: no file says how hidden states become one vector (1_Pooling/config.json); choose a pooling (--pooling): cls, "
-                  "mean, max, mean_sqrt_len, weightedmean or lasttoken{}",
-                  state.signature.folder.string(),
-                  state.signature.embedder()->output_of(analysis::Role::kPoolerOutput) != nullptr ? ", or graph" : ""));
+  throw Error(Code::kBadArgument,
+              fmt::format("{}: the model's files do not specify the pooling (1_Pooling/config.json); choose one (--pooling): cls, "
+                          "mean, max, mean_sqrt_len, weightedmean or lasttoken{}",
+                          state.signature.folder.string(),
+                          state.signature.embedder()->output_of(analysis::Role::kPoolerOutput) != nullptr ? ", or graph" : ""));
 }
 
 // Without white space around it, as sentence-transformers reads texts.
@@ -139,7 +137,7 @@ EmbeddingRun::EmbeddingRun(std::shared_ptr<const Model::State> state, EmbedOptio
   if (!state_->embedding.include_prompt && !prompt_.empty()) n_prompt_ = count_prompt();
   if (options_.dimensions < 0 || options_.dimensions > full_size())
     throw Error(Code::kBadArgument,
-                fmt::format("{} dimensions were asked for; the model's vectors have {}", options_.dimensions, full_size()));
+                fmt::format("{} dimensions were requested; the model's vectors have {}", options_.dimensions, full_size()));
 }
 
 int EmbeddingRun::full_size() const {
@@ -194,9 +192,10 @@ std::vector<TokenId> EmbeddingRun::cut(std::vector<TokenId> ids, std::string_vie
   if (most == 0 || ids.size() <= most) return ids;
   const size_t number = texts_.size() + 1;
   if (!options_.truncate)
-    throw Error(Code::kTooLarge, fmt::format("text {} has {} tokens; the model takes {}; without --no-truncate (truncate) it is cut",
-                                             number, ids.size(), most));
-  Log(state_->options.log).warning(fmt::format("text {} had {} tokens and was cut to {}", number, ids.size(), most));
+    throw Error(Code::kTooLarge,
+                fmt::format("text {} has {} tokens; the model accepts {}; to truncate it, omit --no-truncate (set truncate)", number,
+                            ids.size(), most));
+  Log(state_->options.log).warning(fmt::format("text {} had {} tokens and was truncated to {}", number, ids.size(), most));
   const std::vector<TokenId> body = text.empty() ? ids : state_->tokenize(text, {.add_special = false});
   const auto at = std::ranges::search(ids, body);
   const size_t n_special = ids.size() - body.size();
@@ -218,10 +217,9 @@ void EmbeddingRun::add(std::vector<TokenId> ids) {
     if (id < 0 || (traits.vocab > 0 && id >= traits.vocab))
       throw Error(Code::kBadArgument, fmt::format("token id {} of text {} is outside the vocabulary of {}", id, number, traits.vocab));
     if (std::ranges::find(traits.unsupported_tokens, id) != traits.unsupported_tokens.end())
-      throw Error(Code::kUnsupported,
-                  fmt::format("token id {} of text {} means padding to this graph and changes its positions; the native "
-                              "backend cannot run it, use --backend ort",
-                              id, number));
+      throw Error(Code::kUnsupported, fmt::format("token id {} of text {} is the graph's padding token and changes positions; the native "
+                                                  "backend cannot run it; use --backend ort",
+                                                  id, number));
   }
   texts_.push_back(std::move(ids));
 }

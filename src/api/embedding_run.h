@@ -10,19 +10,19 @@
 
 namespace kvik::api {
 
-// What is wrong with a model, except that one that embeds does not generate.
+// Logs the problems of a model, except that an embedding model cannot generate.
 void log_problems(const analysis::Signature& signature, const Log& log);
 
-// The one that embed() uses unless an option says otherwise.
+// The embedder that embed() uses unless an option selects another.
 backend::Embedder& default_embedder(const Model::State& state);
 
-// The most tokens of a text that a model computes; 0: unknown.
+// The maximum number of tokens of a text; 0: unknown.
 int most_tokens(const Model::State& state, const backend::EmbedderTraits& traits);
 
 // One call of Model::embed(): add the texts, then run it.
 class EmbeddingRun final : public Call<std::vector<Embedding>>, private engine::Work {
  public:
-  // Throws Error if the model does not embed, or if nothing says how.
+  // Throws Error if the model does not embed, or if the pooling is not specified.
   EmbeddingRun(std::shared_ptr<const Model::State> state, EmbedOptions options);
 
   int size() const { return options_.dimensions > 0 ? options_.dimensions : full_size(); }  // of a vector
@@ -33,7 +33,7 @@ class EmbeddingRun final : public Call<std::vector<Embedding>>, private engine::
 
   // On the calling thread; in the order of the texts.
   std::vector<Embedding> run();
-  std::vector<HiddenStates> run_hidden_states();  // of a pooling that the graph does not do
+  std::vector<HiddenStates> run_hidden_states();  // instead of pooled vectors; only if the graph does not pool
 
   engine::Work& work() override;  // after the last text was added
   std::function<bool()> cancelled() const override { return options_.cancelled; }
@@ -60,12 +60,12 @@ class EmbeddingRun final : public Call<std::vector<Embedding>>, private engine::
   std::vector<engine::Pooling> pooling_;  // empty: the graph pools
   std::shared_ptr<backend::Embedder> embedder_;
   std::string prompt_;
-  int64_t n_prompt_ = 0;  // tokens of it that are left out of means
-  int most_ = 0;          // tokens of a text; 0: unknown
+  int64_t n_prompt_ = 0;  // prompt tokens to leave out of means
+  int most_ = 0;          // maximum tokens of a text; 0: unknown
   std::vector<std::vector<TokenId>> texts_;
   std::vector<bool> has_prompt_;
   size_t n_begun_ = 0, n_done_ = 0;
-  std::vector<HiddenStates>* hidden_ = nullptr;  // if these are wanted instead
+  std::vector<HiddenStates>* hidden_ = nullptr;  // if these are requested instead
   std::vector<Embedding> results_;
 };
 

@@ -57,7 +57,7 @@ struct Engine::State {
     if (options.kv_bytes > 0) model.state()->backend().limit_cache_memory(options.kv_bytes);
   }
 
-  // The second one gives nullopt if the queue is full.
+  // The second one returns nullopt if the queue is full.
   template <class Result>
   Task<Result> submit(std::unique_ptr<api::Call<Result>> call, const RequestOptions& request);
   template <class Result>

@@ -134,11 +134,12 @@ Environment read_environment() {
 }
 
 ModelPath find_model(const std::string& path_or_name, const Environment& environment) {
+  if (path_or_name.empty()) throw Error(Code::kBadArgument, "the name of the model is empty; pass a folder, an .onnx file or a name");
   std::error_code ignored;
   const fs::path path(path_or_name);
   if (fs::is_directory(path, ignored)) return {path, std::nullopt};
   if (fs::exists(path, ignored)) return {path.has_parent_path() ? path.parent_path() : fs::path("."), path};
-  const bool is_name = !path_or_name.empty() && path_or_name.find('/') == std::string::npos;
+  const bool is_name = path_or_name.find('/') == std::string::npos;
   std::vector<std::string> looked;
   for (const fs::path& folder : environment.model_folders) {
     if (!is_name) break;

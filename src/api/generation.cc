@@ -130,7 +130,7 @@ std::optional<std::string_view> Generation::next() {
   state.piece.clear();
   if (!state.finish) {
     if (state.session->generation != &state)
-      throw Error(Code::kBadArgument, "the session was changed while a generation continued it; begin another generation");
+      throw Error(Code::kBadArgument, "the session was changed while a generation continued it; start a new generation");
     state.beams ? state.search() : state.next_token();
   }
   state.ended = state.finish.has_value();

@@ -13,7 +13,7 @@
 namespace kvik {
 
 struct Generation::State {
-  // Computes the prompt. `continued` is a session of the caller or one made for this generation.
+  // Computes the prompt. `continued`: the caller's session, or one created for this generation.
   State(std::shared_ptr<Session::State> continued, std::span<const TokenId> prompt, const GenerateOptions& options);
   ~State();
 
@@ -23,7 +23,7 @@ struct Generation::State {
   void next_token();
   void search();
 
-  std::shared_ptr<Session::State> session;  // alive as long as the generation
+  std::shared_ptr<Session::State> session;
   std::function<bool()> cancelled;
   std::vector<TokenId> prompt_ids;
   api::TargetSetup setup;
@@ -32,8 +32,8 @@ struct Generation::State {
   std::vector<TokenId> ids;
   std::string piece;
   std::optional<Finish> finish;
-  bool ended = false;              // the last piece was handed out
-  std::optional<Metrics> metrics;  // at the end
+  bool ended = false;              // the last piece was returned
+  std::optional<Metrics> metrics;  // set at the end
 };
 
 }  // namespace kvik

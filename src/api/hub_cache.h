@@ -5,11 +5,10 @@
 #include <string>
 #include <vector>
 
-// The folder in which Hugging Face's tools keep what they download: models--ORG--NAME/{blobs,refs,snapshots}. Here it is only read;
-// src/hub writes it.
+// The download cache of Hugging Face's tools: models--ORG--NAME/{blobs,refs,snapshots}. Only read here; src/hub writes it.
 namespace kvik::api {
 
-// "ORG/NAME" or "NAME" as the hub allows it.
+// Whether it is a valid name on the hub: "ORG/NAME" or "NAME".
 bool is_repository_name(const std::string& name);
 
 // models--ORG--NAME in the cache.
@@ -18,13 +17,13 @@ std::filesystem::path repository_folder(const std::filesystem::path& cache, cons
 struct CachedRepository {
   std::string name;                // "ORG/NAME"
   std::filesystem::path folder;    // models--ORG--NAME
-  std::filesystem::path snapshot;  // of "main", else the only one; empty if there is none
+  std::filesystem::path snapshot;  // of revision "main", else the only one; empty if there is none
 };
 
 // Sorted by name.
 std::vector<CachedRepository> cached_repositories(const std::filesystem::path& cache);
 
-// By "ORG/NAME", or by "NAME" if one organization has it. Throws Error(kBadArgument) if several have; nothing if none has.
+// By "ORG/NAME", or by "NAME" if one organization has it. Throws Error(kBadArgument) if several have; nullopt if none has.
 std::optional<CachedRepository> find_cached_repository(const std::filesystem::path& cache, const std::string& name);
 
 }  // namespace kvik::api

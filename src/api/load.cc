@@ -25,7 +25,7 @@ size_t weights_bytes_of(const analysis::File& file) {
 
 void warn_about_native_options(const LoadOptions& options, const Log& log) {
   if (options.weights == Weights::kAuto && options.kv == KvStorage::kAuto && options.isa == "auto") return;
-  log.warning("weights, kv and isa are options of the native backend; this one uses what the file has");
+  log.warning("weights, kv and isa are options of the native backend and are ignored; this backend uses the formats of the file");
 }
 
 static_assert(static_cast<int>(Weights::kQ4) == static_cast<int>(native::WeightChoice::kQ4));
@@ -205,7 +205,7 @@ std::shared_ptr<backend::Embedder> open_embedder(const analysis::Signature& sign
       options,
       {.native =
            [&](const LoadOptions& how) {
-             if (pooled) throw Error(Code::kUnsupported, "a vector that the graph pools is not a row of the graph");
+             if (pooled) throw Error(Code::kUnsupported, "the vector that the graph pools is not a row-wise result");
              return backend::make_native_embedder(signature, native_options(how, opened), log);
            },
        .ort =

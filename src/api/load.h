@@ -10,20 +10,20 @@
 
 namespace kvik::api {
 
-// Bytes of all weights in the files that generation opens.
+// Bytes of all weights in the files that are needed for generation.
 size_t weights_bytes_of(const analysis::Signature& signature);
 
-// Throws Error(kTooLarge) with both figures when the weights would not fit into the memory that is free.
+// Throws Error(kTooLarge) with both sizes if the weights do not fit into free memory.
 void check_memory(const analysis::Signature& signature);
 
 // The options of the native backend.
 backend::NativeOptions native_options(const LoadOptions& options);
 
-// The requested backend, or the best one that can run the model; the log says why a backend was skipped.
+// The requested backend, or the first that can run the model; logs why a backend was skipped.
 std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signature, const LoadOptions& options,
                                                const Environment& environment, const Log& log);
 
-// The same for hidden states, or with `pooled` for the vectors that the graph itself gives (which no compiled plan does).
+// The same for hidden states, or, if `pooled`, for the vectors that the graph itself computes (not supported by the native backend).
 std::shared_ptr<backend::Embedder> open_embedder(const analysis::Signature& signature, bool pooled, const LoadOptions& options,
                                                  const Environment& environment, const Log& log);
 

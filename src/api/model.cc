@@ -73,9 +73,10 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
 
 void Model::State::check_continues_prompts() const {
   if (!traits().generates)
-    throw Error(Code::kUnsupported, fmt::format("{}: this model gives vectors and generates nothing; use embed, or export it with its "
-                                                "language-model head",
-                                                signature.folder.string()));
+    throw Error(
+        Code::kUnsupported,
+        fmt::format("{}: this model only computes embeddings and cannot generate; use embed, or export it with its language-model head",
+                    signature.folder.string()));
   if (!traits().needs_source) return;
   throw Error(Code::kUnsupported, fmt::format("{}: this model needs a source to start from; use translate, or transcribe for audio",
                                               signature.folder.string()));
@@ -170,7 +171,7 @@ std::string Model::State::detokenize(std::span<const TokenId> ids, bool skip_spe
   if (tokenizer == nullptr)
     throw Error(Code::kBadArgument,
                 fmt::format("{}: there are no tokenizer files, so ids cannot be decoded to text", signature.folder.string()));
-  // A padded vocabulary has ids that no tokenizer knows; they have no text.
+  // A padded vocabulary has ids that are not in the tokenizer; they have no text.
   std::vector<TokenId> known(ids.begin(), ids.end());
   std::erase_if(known, [&](TokenId id) { return id >= tokenizer->end_id() && id < traits().vocab; });
   return tokenizer->decode(known, skip_special);

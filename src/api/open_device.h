@@ -9,11 +9,11 @@
 
 namespace kvik::api {
 
-// The device that the options name, for the native backend.
+// The device selected by the options, for the native backend.
 struct OpenedDevice {
   std::shared_ptr<device::Device> device;  // null: the CPU
   std::string name = "cpu";                // "cpu", "cuda", "cuda:1"
-  std::string missing;                     // why there is no GPU; empty if one was found or none was asked for
+  std::string missing;                     // why no GPU could be opened; empty if one was opened or none was requested
 };
 OpenedDevice open_device(const LoadOptions& options, const Environment& environment);
 

@@ -13,8 +13,8 @@
 
 namespace kvik::api {
 
-// What all requests of an engine have in common. Made on the thread that submits; then it belongs to the scheduler, and readers see what is
-// behind the mutex.
+// Common base of all requests of an engine. Created by the submitting thread; then the scheduler owns it, and other threads access only the
+// members that the mutex protects.
 class RequestState : public engine::Request {
  public:
   RequestState(const RequestOptions& options, std::function<bool()> cancelled);
@@ -27,17 +27,17 @@ class RequestState : public engine::Request {
 
   std::atomic<bool> cancel{false};
 
-  mutable std::mutex mutex;  // of what follows
+  mutable std::mutex mutex;  // protects the members below
   std::condition_variable changed;
   bool has_ended = false;
   bool timed_out = false;
   std::exception_ptr error;
 
  protected:
-  void tell() const {
+  void notify() const {
     if (on_update_) on_update_();
   }
-  // `set` stores the result, with the mutex held. Readers are told; the last call.
+  // The last call. `set` stores the result while the mutex is held; readers are notified.
   template <class Set>
   void end(bool cancelled, std::exception_ptr failure, const Set& set);
 
@@ -67,7 +67,7 @@ void RequestState::end(bool cancelled, std::exception_ptr failure, const Set& se
     has_ended = true;
     changed.notify_all();
   }
-  // Taken first: what it refers to may refer to this.
+  // Moved out first, because the callback's captures may own this object.
   if (const std::function<void()> on_update = std::exchange(on_update_, nullptr)) on_update();
 }
 

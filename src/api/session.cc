@@ -14,7 +14,7 @@ Session::~Session() = default;
 Session::State::State(std::shared_ptr<const Model::State> of, engine::Sequence sequence)
     : model(std::move(of)), stream(std::move(sequence), nullptr) {
   if (model->options.reuse_prefixes) this->sequence().reuse_prefixes();
-  stream.n_candidates = 1;  // until it is known what is read: a device knows the likeliest token, and has the others
+  stream.n_candidates = 1;  // initially only the largest logit is read back from a device; the others are read on demand
 }
 
 // What the session computed stays known to later ones.

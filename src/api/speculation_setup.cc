@@ -39,7 +39,7 @@ void check_draft(const Model::State& model, const Model::State& draft) {
   if (model.tokenizer == nullptr || draft.tokenizer == nullptr || model.tokenizer == draft.tokenizer) return;
   for (const std::string_view text : kProbes) {
     if (model.tokenizer->encode(text, {}) != draft.tokenizer->encode(text, {}))
-      fail(fmt::format("has another tokenizer: it gives other ids for '{}'", text.substr(0, text.find('\n'))));
+      fail(fmt::format("has a different tokenizer: its ids for '{}' differ", text.substr(0, text.find('\n'))));
   }
 }
 
@@ -49,11 +49,11 @@ void check_speculation(const Model::State& model, const GenerateOptions& options
   check_enum(options.speculate, Speculate::kLookup, "speculate");
   if (!asks_for_speculation(options)) return;
   if (setup.searches_beams())
-    throw Error(Code::kBadArgument, "speculation (--speculate, --draft) and beams exclude each other: beams choose among whole texts");
+    throw Error(Code::kBadArgument,
+                "speculation (--speculate, --draft) and beams exclude each other: a beam search does not choose token by token");
   if (!options.use_cache)
-    throw Error(
-        Code::kBadArgument,
-        "speculation (--speculate, --draft) and use_cache = false (--no-cache) exclude each other: proposals are kept in the cache");
+    throw Error(Code::kBadArgument,
+                "speculation (--speculate, --draft) and use_cache = false (--no-cache) exclude each other: proposals need the cache");
   if (options.draft != nullptr) check_draft(model, *options.draft->state());
 }
 

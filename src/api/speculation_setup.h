@@ -8,14 +8,14 @@
 
 namespace kvik::api {
 
-// Throws Error(kBadArgument) if options exclude each other or the draft model does not fit.
+// Throws Error(kBadArgument) if options exclude each other or the draft model does not match.
 void check_speculation(const Model::State& model, const GenerateOptions& options, const TargetSetup& setup);
 
-// Whether make_speculation() gives a draft model the prompt too.
+// Whether make_speculation() also computes the prompt with a draft model.
 bool uses_draft(const Model::State& model, const GenerateOptions& options);
 
-// After new_strategy(). Text that a constraint forces is always computed ahead; the rest if the options ask for it. Null if there is
-// nothing to propose, or if the backend cannot compute tokens ahead without changing the result, which is logged if it was asked for.
+// Called after new_strategy(). Text that a constraint forces is always proposed; other tokens only if the options request it. Null if there
+// is nothing to propose, or if the backend cannot speculate without changing the result (logged if speculation was requested).
 std::unique_ptr<engine::Speculation> make_speculation(const Model::State& model, const GenerateOptions& options, const TargetSetup& setup,
                                                       int capacity);
 

@@ -17,7 +17,7 @@
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
-// What is behind the handles of kvik.h.
+// The state behind the handles of kvik.h.
 namespace kvik {
 
 struct Model::State {
@@ -34,7 +34,7 @@ struct Model::State {
 
   backend::Backend& backend() const { return decoder->backend(); }
   const backend::Traits& traits() const { return backend().traits(); }
-  const std::string& identity() const;  // differs between models with different files
+  const std::string& identity() const;  // identifies the contents of the model's files
 
   // Throw Error(kBadArgument) if there is no tokenizer.
   std::vector<TokenId> tokenize(std::string_view text, const text::EncodeOptions& options) const;
@@ -43,8 +43,7 @@ struct Model::State {
   // Throws Error(kUnsupported) for a model that needs a source and does not continue prompts, or that only embeds.
   void check_continues_prompts() const;
 
-  // Opened when it is first asked for; `pooled`: the vectors that the graph itself pools. Throws Error(kUnsupported) if the model does not
-  // embed.
+  // Opened on first use. `pooled`: for vectors that the graph itself pools. Throws Error(kUnsupported) if the model does not embed.
   std::shared_ptr<backend::Embedder> embedder(bool pooled) const;
 
  private:
@@ -54,7 +53,7 @@ struct Model::State {
   mutable std::string identity_;
 };
 
-// What a stream measured; the rest is set by the caller.
+// The measurements of a stream; the caller sets the other fields.
 Metrics metrics_of(const engine::Timing& timing);
 
 struct Session::State {
@@ -63,18 +62,18 @@ struct Session::State {
 
   std::shared_ptr<const Model::State> model;
   engine::Stream stream;             // one branch; a strategy only while a generation continues it
-  const void* generation = nullptr;  // the one that continues it
+  const void* generation = nullptr;  // the generation that continues it
   engine::Tree tree;                 // of the last append_tree(); empty after any other change
   sample::Workspace workspace;
-  std::optional<Sampling> sampling;  // of the last sample(), and what it made of it
+  std::optional<Sampling> sampling;  // of the last sample(), and the sampler made from it
   std::optional<sample::Sampler> sampler;
-  std::optional<sample::Rng> rng;  // of sample(); made from the first seed it is given
+  std::optional<sample::Rng> rng;  // of sample(); created from its first seed
   std::optional<uint64_t> seed;
 
   engine::Sequence& sequence() { return stream.branches.front(); }
   const engine::Sequence& sequence() const { return stream.branches.front(); }
   const sample::Sampler& sampler_for(const Sampling& wanted);
-  // Before a change: takes the session from a generation that continues it, whose next() then throws, and ends a tree.
+  // Called before a change: detaches a generation that continues the session, whose next() then throws, and clears the tree.
   void end_generation();
 };
 

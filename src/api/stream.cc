@@ -16,7 +16,8 @@ void check_logprobs(const GenerateOptions& options, const api::TargetSetup& setu
   if (*options.logprobs < 0 || *options.logprobs > kMostLogprobs)
     throw Error(Code::kBadArgument,
                 "logprobs is " + std::to_string(*options.logprobs) + "; it must be from 0 to " + std::to_string(kMostLogprobs));
-  if (setup.searches_beams()) throw Error(Code::kBadArgument, "logprobs and beams exclude each other: a search has no single tokens");
+  if (setup.searches_beams())
+    throw Error(Code::kBadArgument, "logprobs and beams exclude each other: a beam search does not choose single tokens");
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ void Stream::State::generated(const engine::Part& /*part*/) {
     text += sampling_->piece();
     if (!text.empty()) changed.notify_all();
   }
-  tell();
+  notify();
 }
 
 void Stream::State::ended(bool /*cancelled*/, std::exception_ptr failure) {

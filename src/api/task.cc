@@ -28,7 +28,7 @@ Result Task<Result>::get() {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->has_ended; });
   if (state_->error) std::rethrow_exception(state_->error);
-  if (!state_->result) throw Error(Code::kBadArgument, "the result of a task was asked for twice");
+  if (!state_->result) throw Error(Code::kBadArgument, "the result of a task can be taken only once");
   Result result = std::move(*state_->result);
   state_->result.reset();
   return result;

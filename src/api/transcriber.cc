@@ -17,8 +17,7 @@ const analysis::Port& audio_port(const Model::State& state) {
   const analysis::Port* port = encoder == nullptr ? nullptr : encoder->input_of(analysis::Role::kAudioFeatures);
   if (port != nullptr) return *port;
   throw Error(Code::kBadArgument,
-              fmt::format("{}: this model has no encoder that reads audio and does not transcribe; use translate or generate "
-                          "(kvik translate, kvik run)",
+              fmt::format("{}: this model has no audio encoder and cannot transcribe; use translate or generate (kvik translate, kvik run)",
                           state.signature.folder.string()));
 }
 
@@ -136,7 +135,7 @@ Transcription Transcriber::result(bool cancelled) {
   Transcription result;
   for (const Segment& segment : segments_) {
     if (!options_.timestamps) add(result, segment);
-    for (const TimedText& timed : segment.timed) {  // what a window said after its last pair of times, the next one says again
+    for (const TimedText& timed : segment.timed) {  // text after a window's last pair of timestamps is transcribed again by the next one
       add(result, timed);
       result.timed.push_back(timed);
     }

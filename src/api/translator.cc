@@ -61,16 +61,16 @@ bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") 
 
 TranslateOptions checked(const Model::State& state, TranslateOptions options) {
   if (!state.traits().needs_source)
-    throw Error(Code::kBadArgument, fmt::format("{}: this model has no encoder and does not translate; use generate (kvik run)",
+    throw Error(Code::kBadArgument, fmt::format("{}: this model has no encoder and cannot translate; use generate (kvik run)",
                                                 state.signature.folder.string()));
   if (options.batch < 1 || options.batch > kMostTextsPerBatch)
     throw Error(Code::kBadArgument, fmt::format("batch is {}; 1 to {} was expected", options.batch, kMostTextsPerBatch));
   if (options.language.empty()) return options;
   options.sampling.forced_bos_token_id = state.tokenizer != nullptr ? state.tokenizer->language_id(options.language) : std::nullopt;
   if (!options.sampling.forced_bos_token_id)
-    throw Error(Code::kBadArgument, fmt::format("the model's tokenizer has no token for the language '{}'; write it as its files do "
-                                                "(fr, fra_Latn …)",
-                                                options.language));
+    throw Error(Code::kBadArgument,
+                fmt::format("the model's tokenizer has no token for the language '{}'; write it as in the model's files (fr, fra_Latn …)",
+                            options.language));
   return options;
 }
 
@@ -80,7 +80,7 @@ TargetSetup setup_of(const Model::State& state, const TranslateOptions& options)
   engine::TargetOptions& target = setup.options;
   if (target.start.empty())
     throw Error(Code::kBadModel,
-                "the config files do not say what the decoder starts with; set decoder_start_token_id (--decoder-start-token-id)");
+                "the config files do not set the decoder's start token; set decoder_start_token_id (--decoder-start-token-id)");
   if (setup.max_new_tokens < 1) throw Error(Code::kBadArgument, "max_tokens is 0; at least 1 was expected");
   target.beams.max_length = target.start.size() + static_cast<size_t>(setup.max_new_tokens);
   if (const int limit = state.traits().max_positions; limit > 1)
@@ -148,9 +148,10 @@ void Translator::add(std::vector<TokenId> ids) {
   const int limit = state_->traits().max_source_positions;
   if (limit > 0 && ids.size() > static_cast<size_t>(limit)) {
     if (!options_.truncate)
-      throw Error(Code::kTooLarge, fmt::format("source {} has {} tokens; the model has positions for {}; truncate (--truncate) cuts it",
+      throw Error(Code::kTooLarge, fmt::format("source {} has {} tokens; the model has positions for {}; truncate (--truncate) shortens it",
                                                index_of_next() + 1, ids.size(), limit));
-    Log(state_->options.log).warning(fmt::format("source {} had {} tokens and was cut to {}", index_of_next() + 1, ids.size(), limit));
+    Log(state_->options.log)
+        .warning(fmt::format("source {} had {} tokens and was truncated to {}", index_of_next() + 1, ids.size(), limit));
     const TokenId end = ids.back();
     ids.resize(static_cast<size_t>(limit));
     ids.back() = end;  // the end of the sentence stays its end

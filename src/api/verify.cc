@@ -100,7 +100,7 @@ class Peers {
     return nullptr;
   }
 
-  // A backend that promises equal bits gives them for any number of threads and any instruction set, if all of the model runs on it.
+  // A backend that guarantees equal bits has them for any number of threads and any instruction set, if all stages of the model run on it.
   std::vector<Peer> exact_peers() const {
     LoadOptions threads = state_.options, scalar = state_.options;
     threads.threads = state_.options.threads == 1 ? 2 : 1;
@@ -118,7 +118,7 @@ class Peers {
         return {"native = reference, dequantized", backend::make_reference_backend(std::move(*signature), switch_after),
                 laws::kQuantizedRowsTolerance};
       }
-      log_.warning("not compared on dequantized weights: a weight that is quantized is no initializer of the file's main graph");
+      log_.warning("not compared on dequantized weights: a quantized weight is not an initializer of the file's main graph");
     } catch (const Error& e) { log_.warning(fmt::format("not compared on dequantized weights: {}", e.what())); }
     return {};
   }
@@ -223,7 +223,7 @@ void verify_translator(const Model& model, const VerifyOptions& options, std::ve
   result.laws = laws::verify_translator(state.decoder->shared_backend(), translator, {options.on_law, options.cancelled});
 }
 
-// Hidden states, or what the graph pools from them if it gives nothing else.
+// Hidden states, or the graph's pooled vectors if it has no hidden states.
 void verify_embeddings(const Model& model, const VerifyOptions& options, double expected, Verification& result) {
   const Model::State& state = *model.state();
   const Log log(state.options.log);

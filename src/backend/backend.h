@@ -17,8 +17,8 @@ namespace kvik {
 class ThreadPool;
 }
 
-// One call runs everything: prompts, single steps, many sequences, beams. A backend deals with tokens, positions and caches, not with
-// sampling or text.
+// One call runs everything: prompts, single steps, many sequences, beams. A backend handles tokens, positions and caches, but not sampling
+// or text.
 namespace kvik::backend {
 
 // One token of one sequence. The rows of a sequence are adjacent, in the order of their positions, and continue its cache.
@@ -27,41 +27,41 @@ struct Row {
   int position = 0;
   int sequence = 0;  // index into the caches of the call
   bool wants_logits = false;
-  // Of the first row of a sequence that branches off within the call: the row of another sequence that it follows, whose cache had the same
-  // positions before the call. Afterwards its cache holds the whole path. Only if Traits::can_branch.
+  // Set for the first row of a sequence that branches off within the call: the index of the row, of another sequence, that it follows. Both
+  // caches must have the same positions before the call; afterward this one contains the whole path. Only if Traits::can_branch.
   int after = -1;
-  // The sequence may be rewound to before this row, so that what earlier positions see must be kept.
+  // The sequence may be rewound to before this row, so positions that earlier rows see must be kept.
   bool proposed = false;
-  // How many of the largest logits are likely to be all that is read; 0: all of them. Logits::candidates() may then have them.
+  // How many of the largest logits will probably be read; 0: all. Logits::candidates() may then return them.
   int n_candidates = 0;
 };
 
-// kNoMemory: the limit on the memory of caches allows no run; nothing has changed.
+// kNoMemory: not enough cache memory for the run; nothing has changed.
 enum class [[nodiscard]] RunStatus{kDone, kNoMemory};
 
 // What a backend can do with the loaded model.
 struct Traits {
   std::string name;            // "ort", "reference", "native"
   std::string device;          // "cpu", "cuda"
-  bool exact = false;          // the laws hold bit for bit: a row's logits do not depend on how they were computed
-  bool exact_sources = false;  // the same of encoded sources; false if another runtime runs the encoder
+  bool exact = false;          // a row's logits have the same bits however they are computed
+  bool exact_sources = false;  // the same for encoded sources; false if another runtime runs the encoder
   bool generates = true;       // false: the model has no decoder; only traits() may be called
   bool can_rewind = true;
   bool can_fork = true;
-  bool can_branch = false;    // rows with Row::after
+  bool can_branch = false;    // rows with Row::after are supported
   bool needs_source = false;  // encoder-decoder: every cache needs a source
   int vocab = 0;
-  std::vector<TokenId> unsupported_tokens;  // have logits but cannot be continued from; never sample them
+  std::vector<TokenId> unsupported_tokens;  // these ids have logits but cannot be computed as input; never sample them
   int max_positions = 0;                    // 0: unknown
   int max_source_positions = 0;
-  // Length switch (LongRoPE): for a sequence longer than this the model computes all positions differently; 0: no switch. A cache then
-  // holds positions of one side of it: see can_continue().
+  // Length switch (LongRoPE): for a sequence longer than this the model computes all positions differently; 0: no switch. A cache is then
+  // valid on one side of the switch: see can_continue().
   int64_t switch_after = 0;
-  // The length after each run decides, as in the file: every run of a longer sequence must reach past switch_after.
+  // The length after each run decides, as in the file: in a longer sequence every run must end beyond switch_after.
   bool switches_per_run = false;
   // Format of saved caches, apart from the model: only a backend with the same cache_form can restore them.
   std::string cache_form;
-  // Bytes, if the backend does not keep weights and cache as the files have them; 0: as in the files.
+  // Bytes, if weights and cache are not in the formats of the files; 0: as in the files.
   size_t weights_bytes = 0;
   size_t weights_bytes_per_token = 0;  // read per token of one sequence
   size_t cache_bytes_per_token = 0;    // stored per token, and read by every later token
@@ -96,7 +96,7 @@ class Cache {
 // Memory of all caches of a backend; zeros if it does not count.
 struct CacheMemory {
   size_t used_bytes = 0;       // in pages; shared ones count once
-  size_t idle_bytes = 0;       // of these, only kept to be found again
+  size_t idle_bytes = 0;       // of these, only kept for reuse
   size_t allocated_bytes = 0;  // from the operating system
   size_t limit_bytes = 0;      // 0: none
   int64_t reused_positions = 0;
@@ -107,12 +107,12 @@ struct CacheMemory {
 class RemoteLogits {
  public:
   virtual ~RemoteLogits() = default;
-  virtual std::span<const float> row(int row) = 0;  // read now, if it was not before
+  virtual std::span<const float> row(int row) = 0;  // copied from the device on first use
   // See Logits::candidates().
   virtual std::span<const TokenLogit> candidates(int row) const = 0;
 };
 
-// Rows of logits; the caller reuses the buffer. Rows that a device holds are read when they are first asked for: by any thread.
+// Rows of logits; the caller reuses the buffer. Rows on a device are copied when they are first read, by any thread.
 class Logits {
  public:
   void resize(int n_rows, int vocab) {
@@ -129,7 +129,7 @@ class Logits {
     vocab_ = vocab;
   }
   const std::shared_ptr<RemoteLogits>& remote() const { return remote_; }  // of the last run that had one
-  // Room for so many rows, whose contents are unspecified. If there was less, the rows that it held are lost.
+  // Makes room for this many rows; their contents are unspecified. If the buffer grows, earlier rows are lost.
   void reserve(int n_rows, int vocab) {
     const size_t size = static_cast<size_t>(n_rows) * static_cast<size_t>(vocab);
     if (size <= size_) return;
@@ -138,9 +138,12 @@ class Logits {
   }
   int n_rows() const { return n_rows_; }
   int vocab() const { return vocab_; }
-  std::span<const float> row(int i) const { return is_remote_ ? remote_->row(i) : std::span<const float>(values_.get() + offset(i), offset(1)); }
+  std::span<const float> row(int i) const {
+    return is_remote_ ? remote_->row(i) : std::span<const float>(values_.get() + offset(i), offset(1));
+  }
   std::span<float> writable_row(int i) { return {values_.get() + offset(i), offset(1)}; }  // after resize()
-  // The largest of a row, if they are known without it: by logit and then by id, with all that equal the last of them. May be empty.
+  // The largest logits of a row, if they are available without the whole row: sorted by logit and id, with all ties of the last one. May be
+  // empty.
   std::span<const TokenLogit> candidates(int i) const { return is_remote_ ? remote_->candidates(i) : std::span<const TokenLogit>(); }
 
  private:
@@ -165,12 +168,12 @@ class Backend {
   // The largest number of rows of one sequence a call should have, to keep logits and scratch memory small.
   virtual int preferred_chunk() const = 0;
 
-  // `source` is null unless the model is an encoder-decoder. `length` is what its sequence will have after the coming runs: it decides the
+  // `source` is null unless the model is an encoder-decoder. `length` is what its sequence will have after the coming runs: it selects the
   // side of a length switch.
   virtual std::unique_ptr<Cache> new_cache(std::shared_ptr<const Source> source = nullptr, int length = 0) = 0;
 
-  // Whether the positions of a cache are those of a sequence that will have `length`. If not they must be recomputed in a new cache: they
-  // belong to the other side of the length switch, or a window has dropped what a rewind made visible again.
+  // Whether the positions of a cache are valid for a sequence that will have `length`. If not, they must be recomputed in a new cache: they
+  // belong to the other side of the length switch, or pages outside a sliding window were freed that a rewind made visible again.
   virtual bool can_continue(const Cache& cache, int length) const = 0;
 
   // A copy of the sequence; later changes to either do not affect the other.
@@ -184,16 +187,16 @@ class Backend {
   // Computes the rows and appends them to their caches, which can continue. `logits` gets one row per row with wants_logits, in order.
   virtual RunStatus run(std::span<const Row> rows, std::span<Cache* const> caches, Logits& logits) = 0;
 
-  // ---- positions that were computed once and are found again by their tokens; backends that cannot share them do nothing
+  // ---- prefix sharing: computed positions are found by their tokens; backends that cannot share them do nothing
 
-  // A cache with the longest known beginning of `tokens`, for a sequence that will have `length`; null if there is none.
+  // A cache with the longest cached prefix of `tokens`, for a sequence that will have `length`; null if there is none.
   virtual std::unique_ptr<Cache> find_prefix(const TokenView& /*tokens*/, int /*length*/) { return nullptr; }
-  // Offers the positions of a cache, which holds `tokens`, to find_prefix(). `whole`: all of them; otherwise only what costs the sequence
-  // nothing when it continues.
+  // Makes the positions of a cache, which contains `tokens`, available to find_prefix(). `whole`: all positions; otherwise only those that
+  // can be shared without a copy when the sequence continues.
   virtual void share_prefix(Cache& /*cache*/, const TokenView& /*tokens*/, bool /*whole*/) {}
   // Shared positions of these tokens are never evicted. Returns how many there are.
   virtual int pin_prefix(std::span<const TokenId> /*tokens*/) { return 0; }
-  // What followed these tokens elsewhere, at most n tokens.
+  // At most n tokens that followed these tokens in another sequence.
   virtual void find_continuation(std::span<const TokenId> /*tokens*/, size_t /*n*/, std::vector<TokenId>& found) { found.clear(); }
   virtual CacheMemory cache_memory() const { return {}; }
   virtual void limit_cache_memory(size_t /*bytes*/) {}  // 0: no limit; only if the backend manages the memory of its caches
@@ -201,8 +204,8 @@ class Backend {
   // The contents of a cache without a source, in host memory, in a backend-specific format; valid until the cache changes.
   virtual std::vector<Tensor> contents(const Cache& cache) = 0;
 
-  // A cache that continues after `tokens`, from the contents of their cache. Throws Error(kBadArgument) if their shapes do not fit the
-  // model; values are not checked.
+  // Creates a cache with these contents, which continues after `tokens`. Throws Error(kBadArgument) if their shapes do not fit the model;
+  // values are not checked.
   virtual std::unique_ptr<Cache> restore(std::span<const TokenId> tokens, std::span<const Tensor> contents) = 0;
 
   // Runs the encoder. `inputs`: token ids [E] (i64) or features without a batch axis (f32), one tensor per source.
@@ -210,10 +213,10 @@ class Backend {
 
   virtual SourceWork source_work() const { return {}; }
 
-  // What the memory of its device reads and writes when it copies, measured now; 0: it computes on the CPU.
+  // Measures the bandwidth of a copy in the memory of its device (bytes read plus written); 0: it computes on the CPU.
   virtual double device_bandwidth_gb_per_s() { return 0; }
 
-  // Threads of the backend, which callers may use between runs; null if it has none.
+  // The backend's worker threads, which callers may use between runs; null if it has none.
   virtual ThreadPool* pool() { return nullptr; }
 };
 

@@ -9,11 +9,11 @@
 
 namespace kvik::backend {
 
-// What an Embedder gives.
+// The properties of an Embedder.
 struct EmbedderTraits {
   std::string name;                         // "native", "ort", "reference"
   std::string device;                       // "cpu", "cuda"
-  bool exact = false;                       // equal bits whatever else runs, with any number of threads, on any instruction set
+  bool exact = false;                       // results have equal bits for any batch, number of threads and instruction set
   bool pooled = false;                      // one vector per text, pooled by the graph, instead of one per token
   int size = 0;                             // of a vector
   int vocab = 0;                            // 0: unknown
@@ -28,7 +28,7 @@ class Embedder {
   virtual ~Embedder() = default;
   virtual const EmbedderTraits& traits() const = 0;
   // [tokens, size], or [1, size] if the graph pools, in f32, for each text of one or more tokens; each the same as alone. All texts run
-  // together where the backend can, so that the caller decides how much runs at a time.
+  // together if the backend supports it, so the caller decides on the amount per call.
   virtual std::vector<Tensor> run(std::span<const std::vector<TokenId>> texts) = 0;
 };
 

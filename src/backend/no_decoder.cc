@@ -30,7 +30,9 @@ class NoDecoder final : public Backend {
   std::vector<std::shared_ptr<const Source>> encode(std::span<const Tensor> /*inputs*/) override { refuse(); }
 
  private:
-  [[noreturn]] static void refuse() { throw Error(Code::kUnsupported, "this model gives vectors and generates nothing; use embed"); }
+  [[noreturn]] static void refuse() {
+    throw Error(Code::kUnsupported, "this model only computes embeddings and cannot generate; use embed");
+  }
 
   Traits traits_;
 };

@@ -7,7 +7,7 @@
 
 namespace kvik::backend {
 
-// In the place of the decoder of a model that only embeds: has the traits of `embedder` and refuses to run with one sentence.
+// Stands in for the decoder of a model that only embeds: has the traits of `embedder` and throws an Error when run.
 std::unique_ptr<Backend> make_no_decoder(const EmbedderTraits& embedder);
 
 }  // namespace kvik::backend

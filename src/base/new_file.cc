@@ -32,7 +32,7 @@ const char* kind_of(mode_t mode) {
 void check_replaceable(const fs::path& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return;
-  throw Error(Code::kIo, fmt::format("{}: cannot be written: it is {}; a regular file or a new name was expected", path.string(),
+  throw Error(Code::kIo, fmt::format("{}: cannot be written, because it is {}; a regular file or a new name was expected", path.string(),
                                      kind_of(info.st_mode)));
 }
 
@@ -45,7 +45,7 @@ fs::path follow_links(const fs::path& path) {
     if (no_link) return target;
     target = next.is_absolute() ? next : target.parent_path() / next;
   }
-  throw Error(Code::kIo, fmt::format("{}: cannot be written: more than {} symbolic links follow each other", path.string(), kMaxLinks));
+  throw Error(Code::kIo, fmt::format("{}: cannot be written: it is a chain of more than {} symbolic links", path.string(), kMaxLinks));
 }
 
 bool is_number(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos; }

@@ -20,7 +20,7 @@ struct Setting {
   double cache_bytes;  // of the last level; 0: of a GPU
 };
 
-// The processor's last-level cache; 0 if the system does not say.
+// The size of the processor's last-level cache; 0 if unknown.
 double last_level_cache_bytes() {
   std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");  // "32768K"
   double kilobytes = 0;
@@ -79,7 +79,7 @@ int bench(const BenchOptions& options, const Terminal& terminal) {
   ModelOptions fresh = options.model;
   fresh.load.reuse_prefixes = false;  // every prompt is computed, also the second time
   const Model model = load_model(fresh, terminal);
-  if (model.has_encoder()) throw Error(Code::kUnsupported, "bench measures decoders; this model translates from a source");
+  if (model.has_encoder()) throw Error(Code::kUnsupported, "bench measures decoders; this model is an encoder-decoder");
   const int n_threads =
       options.model.load.threads > 0 ? options.model.load.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const Interrupt interrupt;
@@ -121,13 +121,17 @@ void add_bench(Commands commands) {
   add_model_options(*command, options->model, commands.terminal);
   command->add_option("--prompt", options->prompt, "Prompt length in tokens (default: 128)")->check(between(1, 1 << 20))->option_text("N");
   command->add_option("--tokens", options->tokens, "Tokens to generate (default: 64)")->check(between(1, 1 << 20))->option_text("N");
-  command->add_option("--rounds", options->rounds, "Times each run is measured (default: 3)")->check(between(1, 1000))->option_text("N");
-  command->add_option("--depth", options->depths, "Context lengths at which decoding is measured (default: four prompts)")
+  command->add_option("--rounds", options->rounds, "How often to repeat each measurement (default: 3)")
+      ->check(between(1, 1000))
+      ->option_text("N");
+  command->add_option("--depth", options->depths, "Context lengths at which to measure decoding (default: 4 times the prompt length)")
       ->check(between(1, 1 << 24))
       ->option_text("N…");
-  command->add_option("--batch", options->batches, "Sequences decoded together (default: 1 4)")->check(between(1, 1024))->option_text("N…");
+  command->add_option("--batch", options->batches, "Batch sizes: sequences decoded together (default: 1 4)")
+      ->check(between(1, 1024))
+      ->option_text("N…");
   command->add_flag("--uncached", options->uncached, "Also run 16 to 256 tokens without a cache, and print the speedup of the cache");
-  command->add_option("--plot", options->plot, "Plot the results to a file")->option_text("F.svg");
+  command->add_option("--plot", options->plot, "Write a plot of the results to this file")->option_text("F.svg");
   command->callback([=] { commands.run = [=] { return bench(*options, commands.terminal); }; });
 }
 

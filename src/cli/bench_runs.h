@@ -14,7 +14,7 @@ struct BenchOptions {
   int prompt = 128;
   int tokens = 64;
   int rounds = 3;
-  std::vector<int> depths;  // empty: one, at four prompts
+  std::vector<int> depths;  // empty: one, 4 times the prompt
   std::vector<int> batches = {1, 4};
   bool uncached = false;
   std::string plot;  // a file; empty: none

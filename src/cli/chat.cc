@@ -28,7 +28,7 @@ constexpr const char* kHelp =
     "  /save F   save the conversation to F and its cache to F.kv\n"
     "  /load F   load both; nothing is recomputed\n"
     "  /stats    show the cost of the last answer\n"
-    "  /quit     quit (the end of input does too)\n";
+    "  /quit     quit (end of input does the same)\n";
 
 // A conversation. A model without a chat template continues the text of all messages instead.
 class Chat {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/choices.h"
 #include "cli/help_texts.h"
 #include "cli/output.h"
 
@@ -165,10 +166,7 @@ int completion(const CLI::App& app, const std::string& shell) {
 void add_completion(Commands commands) {
   auto shell = std::make_shared<std::string>();
   CLI::App* command = commands.app.add_subcommand("completion", "Print a shell completion script");
-  command->add_option("SHELL", *shell, "Shell")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""))
-      ->option_text("bash|zsh|fish");
+  command->add_option("SHELL", *shell, "Shell")->required()->check(one_of({"bash", "zsh", "fish"}))->option_text("bash|zsh|fish");
   command->callback([commands, shell] { commands.run = [=] { return completion(commands.app, *shell); }; });
 }
 

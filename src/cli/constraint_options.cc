@@ -17,14 +17,14 @@ void add_constraint_options(CLI::App& command, GenerateOptions& options) {
     return command.add_option(flag, read, help)->option_text(value_name);
   };
   CLI::Option* const schema =
-      add("--json-schema", "FILE", "The text is JSON that satisfies this schema; {…} instead of a file is the schema itself",
+      add("--json-schema", "FILE", "Generate JSON that satisfies this schema; a value that begins with { is the schema itself",
           [](const std::string& value) {
             const bool is_schema = value.starts_with('{');
             return Constraint::json_schema(is_schema ? value : text_of_file(value));
           });
-  CLI::Option* const grammar = add("--grammar", "FILE", "The text matches this grammar (GBNF)",
+  CLI::Option* const grammar = add("--grammar", "FILE", "Generate text that matches this grammar (GBNF)",
                                    [](const std::string& value) { return Constraint::grammar(text_of_file(value)); });
-  CLI::Option* const regex = add("--regex", "PATTERN", "The text matches this regular expression as a whole",
+  CLI::Option* const regex = add("--regex", "PATTERN", "Generate text that matches this regular expression as a whole",
                                  [](const std::string& value) { return Constraint::regex(value); });
   schema->excludes(grammar)->excludes(regex);
   grammar->excludes(regex);

@@ -108,20 +108,21 @@ void add_embed(Commands commands) {
   add_model_options(*command, options->model, commands.terminal);
   CLI::Option* text =
       command->add_option("TEXT", options->text, "Text to embed; - or nothing reads standard input line by line")->option_text(" ");
-  CLI::Option* ids = command->add_option("--ids", options->ids, "Token ids instead of text, taken as they are: 1,2,3")->option_text("IDS");
+  CLI::Option* ids = command->add_option("--ids", options->ids, "Token ids instead of text, used unchanged: 1,2,3")->option_text("IDS");
+  ids->excludes(text);
   command
-      ->add_option("--pooling", options->options.pooling,
-                   "How hidden states become one vector: cls, mean, max, mean_sqrt_len, weightedmean, lasttoken, several joined by +, or "
-                   "graph for the vector that the graph gives; default: as the model's folder says")
+      ->add_option(
+          "--pooling", options->options.pooling,
+          "How hidden states are pooled: cls, mean, max, mean_sqrt_len, weightedmean, lasttoken, several joined by +, or graph for the "
+          "vector that the graph computes; default: as the model's files specify")
       ->option_text("NAME");
-  command->add_flag("--no-normalize", options->no_normalize, "Leave the vector's length as it is");
-  CLI::Option* prompt =
-      command->add_option("--prompt", options->prompt, "Name of a prompt of the model that is put before each text; \"\": none")
-          ->option_text("NAME");
+  command->add_flag("--no-normalize", options->no_normalize, "Do not normalize vectors to length 1");
+  CLI::Option* prompt = command->add_option("--prompt", options->prompt, "Name of the model's prompt to put before each text; \"\": none")
+                            ->option_text("NAME");
   command->add_option("--dimensions", options->options.dimensions, "Keep only the first N numbers of a vector; 0: all")
       ->check(at_least(0))
       ->option_text("N");
-  command->add_flag("--no-truncate", options->no_truncate, "Fail for a text that is longer than the model allows instead of cutting it");
+  command->add_flag("--no-truncate", options->no_truncate, "Fail if a text is too long for the model, instead of truncating it");
   command->callback([=] {
     options->has_text = text->count() > 0;
     options->has_ids = ids->count() > 0;

@@ -7,15 +7,15 @@
 
 namespace kvik::cli {
 
-// What `--help` says, as data: manual pages and completions are made of it.
+// The contents of `--help` as data, for manual pages and completions.
 struct OptionText {
-  std::vector<std::string> names;  // "-n", "--max-tokens"; "MODEL" for what stands without a name
+  std::vector<std::string> names;  // "-n", "--max-tokens"; "MODEL" for a positional argument
   std::string argument;            // "N", "FILE", "cpu|cuda"; empty: takes none, or is positional and may be any word
   std::string description;
   bool positional = false;
   bool required = false;
 
-  std::vector<std::string> choices() const;  // "cpu", "cuda"; empty where any word may stand
+  std::vector<std::string> choices() const;  // "cpu", "cuda"; empty: any word
   bool takes_file() const;
 };
 
@@ -25,7 +25,7 @@ struct CommandText {
   std::vector<OptionText> options;
 
   bool takes_model() const;
-  std::vector<std::string> words() const;  // that may stand without a name; empty: any
+  std::vector<std::string> words() const;  // allowed as positional arguments; empty: any
 };
 
 // Of `app` itself, with its options; its commands are not among them.

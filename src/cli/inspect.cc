@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/escape.h"
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
@@ -10,7 +11,14 @@
 namespace kvik::cli {
 namespace {
 
-int print_plans(const Inspection& inspection) {
+// One JSON object, with the lines of each plan.
+std::string json_with_plans(const Inspection& inspection) {
+  Json json = Json::parse(to_json(inspection));
+  for (size_t i = 0; i < inspection.plans.size(); ++i) json["plan"]["stages"][i]["lines"] = inspection.plans[i].lines;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+void print_plans(const Inspection& inspection) {
   std::string text;
   for (const PlanInfo& plan : inspection.plans) {
     text += fmt::format("{}{}\n", plan.stage, plan.refused.empty() ? "" : ": no plan: " + escape_controls(plan.refused));
@@ -18,7 +26,6 @@ int print_plans(const Inspection& inspection) {
   }
   if (inspection.plans.empty()) text = fmt::format("no plan: {}\n", escape_controls(inspection.backend_reason));
   print_text(text);
-  return 0;
 }
 
 }  // namespace
@@ -34,8 +41,13 @@ void add_inspect(Commands commands) {
       LoadOptions load = options->load;
       load.log = [log = commands.terminal.log()](LogLevel level, std::string_view message) { log.log(level, message); };
       const Inspection inspection = inspect(options->model, load);
-      if (*plan) return print_plans(inspection);
-      print_text(commands.terminal.json ? to_json(inspection) + "\n" : inspection_table(inspection, commands.terminal.color));
+      if (commands.terminal.json) {
+        print_text((*plan ? json_with_plans(inspection) : to_json(inspection)) + "\n");
+      } else if (*plan) {
+        print_plans(inspection);
+      } else {
+        print_text(inspection_table(inspection, commands.terminal.color));
+      }
       return 0;
     };
   });

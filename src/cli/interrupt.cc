@@ -29,7 +29,7 @@ void Interrupt::install() {
   if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0) pipe_ends[0] = pipe_ends[1] = -1;
   struct sigaction action {};
   action.sa_handler = on_interrupt;
-  action.sa_flags = SA_RESTART;  // whoever waits for the user waits for descriptor() too
+  action.sa_flags = SA_RESTART;  // code that waits for the user also waits for descriptor()
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
 }

@@ -29,15 +29,17 @@ bool wants_color() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR"
 
 int parse_and_run(int argc, char** argv) {
   CLI::App app("Runs generative ONNX models with a key/value cache: the file you exported, unchanged.", "kvik");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string(kVersion));
   app.set_help_all_flag("--help-all", "Print the help of every command");
-  app.footer("Exit status: 0 success, 1 failure (one sentence on standard error), 2 wrong usage, 130 interrupted by Ctrl-C.");
+  app.footer("Exit status: 0 success, 1 failure (one sentence on standard error), 2 usage error, 130 interrupted by Ctrl-C.");
 
   Terminal terminal;
   terminal.color = wants_color();
   Run chosen;
   add_all({app, terminal, chosen});
+  check_numbers(app);
 
   try {
     app.parse(argc, argv);

@@ -144,9 +144,9 @@ struct ManualOptions {
 
 void add_manual(Commands commands) {
   auto options = std::make_shared<ManualOptions>();
-  CLI::App* command = commands.app.add_subcommand("manual", "Print a manual page (view it with: man -l -)");
+  CLI::App* command = commands.app.add_subcommand("manual", "Print a manual page (to view it: kvik manual | man -l -)");
   command->add_option("COMMAND", options->command, "Command to describe; default: kvik itself")->option_text(" ");
-  command->add_option("--folder", options->folder, "Write the pages of all commands to this folder")->option_text("FOLDER");
+  command->add_option("--folder", options->folder, "Write the manual pages of all commands to this folder")->option_text("FOLDER");
   command->callback([commands, options] {
     commands.run = [=] {
       return options->folder.empty() ? print_page(commands.app, options->command) : write_pages(commands.app, options->folder);

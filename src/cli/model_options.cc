@@ -5,6 +5,7 @@
 #include <map>
 #include <sys/resource.h>
 
+#include "cli/choices.h"
 #include "cli/network.h"
 #include "cli/validators.h"
 #include "kvik/compile_cache.h"
@@ -12,27 +13,18 @@
 namespace kvik::cli {
 namespace {
 
-template <class T>
-CLI::Option* add_choice(CLI::App& command, const std::string& name, T& target, const std::map<std::string, T>& choices,
-                        const std::string& help) {
-  std::string list;
-  for (const auto& [word, value] : choices) list += (list.empty() ? "" : "|") + word;
-  return command.add_option(name, target, help)
-      ->transform(CLI::CheckedTransformer(choices, CLI::ignore_case).description(""))
-      ->option_text(list);
-}
-
 // Options of the native backend.
 void add_native_options(CLI::App& command, LoadOptions& load) {
   add_weights_option(command, "--weights", load.weights, "Weights format (native backend; auto: as stored)");
-  add_choice<KvStorage>(
-      command, "--kv", load.kv, {{"auto", KvStorage::kAuto}, {"f32", KvStorage::kF32}, {"f16", KvStorage::kF16}, {"q8", KvStorage::kQ8}},
-      "KV cache format (native backend; auto: f16 with q8 and q4 weights or if the file keeps its cache in 16 bits, else f32)");
+  add_choice(
+      command,
+      {"--kv", "KV cache format (native backend; auto: f16 with q8 and q4 weights or if the file keeps its cache in 16 bits, else f32)"},
+      load.kv, Choices<KvStorage>{{"auto", KvStorage::kAuto}, {"f32", KvStorage::kF32}, {"f16", KvStorage::kF16}, {"q8", KvStorage::kQ8}});
   command.add_option("--kv-bytes", load.kv_bytes, "Memory limit of the KV cache, e.g. 2GB; 0: none (native backend)")
-      ->transform(CLI::AsSizeValue(false).description(""))
+      ->transform(byte_count())
       ->option_text("N");
   command.add_option("--isa", load.isa, "Instruction set to use (native backend)")
-      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512", "amx", "neon"}).description(""))
+      ->check(one_of({"auto", "scalar", "avx2", "avx512", "amx", "neon"}))
       ->option_text("auto|scalar|avx2|avx512|amx|neon");
   command.add_option("--no-fuse", load.no_fuse, "Turn off one fusion of the native backend, for comparison (repeatable)")
       ->option_text("NAME");
@@ -60,7 +52,7 @@ void set_device(LoadOptions& load, const std::string& name) {
 
 void add_weights_option(CLI::App& command, const std::string& name, Weights& weights, const std::string& help) {
   using enum Weights;
-  add_choice<Weights>(command, name, weights, {{"auto", kAuto}, {"f32", kF32}, {"f16", kF16}, {"q8", kQ8}, {"q4", kQ4}}, help);
+  add_choice(command, {name, help}, weights, Choices<Weights>{{"auto", kAuto}, {"f32", kF32}, {"f16", kF16}, {"q8", kQ8}, {"q4", kQ4}});
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options, Terminal& terminal) {
@@ -71,16 +63,15 @@ void add_model_options(CLI::App& command, ModelOptions& options, Terminal& termi
 }
 
 void add_load_options(CLI::App& command, ModelOptions& options, Terminal& terminal) {
-  add_choice<BackendChoice>(command, "--backend", options.load.backend,
-                            {{"auto", BackendChoice::kAuto},
-                             {"native", BackendChoice::kNative},
-                             {"ort", BackendChoice::kOrt},
-                             {"reference", BackendChoice::kReference}},
-                            "Backend to use");
+  add_choice(command, {"--backend", "Backend to use"}, options.load.backend,
+             Choices<BackendChoice>{{"auto", BackendChoice::kAuto},
+                                    {"native", BackendChoice::kNative},
+                                    {"ort", BackendChoice::kOrt},
+                                    {"reference", BackendChoice::kReference}});
   command
       .add_option_function<std::string>(
           "--device", [&load = options.load](const std::string& name) { set_device(load, name); },
-          "Device to run on; auto: a GPU if there is one that can be used")
+          "Device to run on; auto: a usable GPU if there is one, else the CPU")
       ->option_text("auto|cpu|cuda|cuda:N");
   add_native_options(command, options.load);
   command.add_option("--threads", options.load.threads, "Number of threads; 0: one per core")->check(between(0, 1024))->option_text("N");
@@ -88,10 +79,10 @@ void add_load_options(CLI::App& command, ModelOptions& options, Terminal& termin
       ->check(at_least(0))
       ->option_text("N");
   command.add_flag("--no-compile-cache", options.no_compile_cache,
-                   "Neither use nor write plans and packed weights in the cache folder (native backend); also KVIK_CACHE_BYTES=0");
-  command.add_option("--cuda-lib", options.load.cuda_library, "Library of the CUDA kernels, libkvik-cuda.so; also KVIK_CUDA_LIB")
+                   "Do not use the compile cache (native backend); also KVIK_CACHE_BYTES=0");
+  command.add_option("--cuda-lib", options.load.cuda_library, "CUDA kernel library, libkvik-cuda.so; also KVIK_CUDA_LIB")
       ->option_text("FILE");
-  command.add_option("--ort-lib", options.load.ort_library, "Shared library of ONNX Runtime; also KVIK_ORT_LIB")->option_text("FILE");
+  command.add_option("--ort-lib", options.load.ort_library, "ONNX Runtime's shared library; also KVIK_ORT_LIB")->option_text("FILE");
   command.add_option("--variant", options.load.variant, "Precision to load if a folder has several: fp16, q4, quantized …")
       ->option_text("NAME");
   command.add_flag("--profile", terminal.profile,

@@ -63,7 +63,8 @@ int print_models(const Terminal& terminal) {
   }
   if (models.empty())
     log.warning(
-        "no model was found on the search path or in the hub cache; set KVIK_MODELS to the folder that contains your models, or pull one");
+        "no model was found on the search path or in the hub cache; set KVIK_MODELS to the folder that contains your models, or download "
+        "one with kvik pull");
   return 0;
 }
 
@@ -91,7 +92,7 @@ int print_cache(const Terminal& terminal) {
   std::string text = cache_line(cache, files);
   for (const CompiledFile& file : files)
     text += fmt::format("{:<12}{:<14}{}\n", size_text(static_cast<int64_t>(file.size_bytes)), unused_text(file.unused_s),
-                        file.model.empty() ? "damaged: it is compiled again when needed" : escape_controls(file.model));
+                        file.model.empty() ? "damaged; will be compiled again when needed" : escape_controls(file.model));
   print_text(text);
   return 0;
 }
@@ -136,11 +137,11 @@ void add_models(Commands commands) {
   const auto choice = std::make_shared<Choice>();
   CLI::App* command =
       commands.app.add_subcommand("models", "List the models on the search path and in the hub cache; show or clear the compile cache");
-  CLI::Option* cache = command->add_flag("--cache", choice->cache, "List plans and packed weights that are kept for the next start");
-  CLI::Option* check = command->add_flag("--check-cache", choice->check, "Read all of them and delete those that are damaged");
-  command->add_flag("--clear-cache", choice->clear, "Delete all of them")->excludes(cache)->excludes(check);
+  CLI::Option* cache = command->add_flag("--cache", choice->cache, "List the files of the compile cache");
+  CLI::Option* check = command->add_flag("--check-cache", choice->check, "Check all files of the compile cache and delete damaged ones");
+  command->add_flag("--clear-cache", choice->clear, "Delete all files of the compile cache")->excludes(cache)->excludes(check);
   check->excludes(cache);
-  command->add_option("--remove", choice->remove, "Delete what the hub cache has of a repository")->option_text("REPO");
+  command->add_option("--remove", choice->remove, "Delete a repository from the hub cache")->option_text("REPO");
   add_common_options(*command, commands.terminal);
   command->callback([=] {
     commands.run = [=] {

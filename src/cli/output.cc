@@ -21,7 +21,7 @@ namespace {
 }  // namespace
 
 void open_standard_streams() {
-  // Opened the wrong way round, so that whoever uses a stream that was closed is told so.
+  // Opened in the wrong mode, so that using a stream that was closed is an error.
   constexpr int kModes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
   for (int descriptor = 0; descriptor <= 2; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;

@@ -20,8 +20,8 @@ void flush_output();
 // Flushes and closes standard output: some file systems report a full disk only then. Nothing may be printed afterwards.
 void close_output();
 
-// One line for the user, "kvik: SENTENCE", on standard error. Control characters are escaped. It never throws: if standard error is
-// closed, there is nobody to tell.
+// One line for the user, "kvik: SENTENCE", on standard error. Control characters are escaped. It never throws: if standard error is closed,
+// it cannot be reported.
 void print_sentence(std::string_view sentence) noexcept;
 template <class... Args>
 void print_message(fmt::format_string<Args...> format, Args&&... args) {

@@ -48,11 +48,11 @@ void add_render(Commands commands) {
   command->footer(
       "Reads one JSON object per line, {\"messages\":[…],\"tools\":…,\"add_generation_prompt\":…,…}, and prints {\"text\":…} or "
       "{\"error\":…} "
-      "for each, in order. Other fields are variables of the template; \"now\" sets its clock.");
+      "for each, in order. Other fields become variables of the template; \"now\" sets its clock.");
   auto options = std::make_shared<RenderOptions>();
   CLI::Option* file =
       command->add_option("--template", options->template_file, "Template to use instead of the model's")->option_text("FILE");
-  CLI::Option* model = command->add_option("MODEL", options->model, "Folder, or name of a model on the search path");
+  CLI::Option* model = command->add_option("MODEL", options->model, "Folder, or name of a model on the search path")->option_text(" ");
   add_common_options(*command, commands.terminal);
   command->callback([=] {
     if (model->count() == 0 && file->count() == 0) throw CLI::RequiredError("MODEL");

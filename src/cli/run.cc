@@ -57,7 +57,7 @@ Json speculation_json(const Metrics& metrics) {
 }
 
 void print_timing(const Model& model, const Metrics& metrics) {
-  const std::string reused = metrics.reused_tokens > 0 ? fmt::format(" after {} known ones", metrics.reused_tokens) : "";
+  const std::string reused = metrics.reused_tokens > 0 ? fmt::format(" after {} reused ones", metrics.reused_tokens) : "";
   print_message("{} on {}: {} prompt tokens{} in {:.0f} ms ({:.0f}/s), {} new tokens ({:.1f}/s), first after {:.0f} ms{}", model.backend(),
                 model.device(), metrics.prompt_tokens, reused, metrics.prefill_ms, metrics.prefill_tokens_per_s(), metrics.generated_tokens,
                 metrics.decode_tokens_per_s(), metrics.first_token_ms, describe_speculation(metrics));
@@ -84,6 +84,7 @@ int generate_text(const RunOptions& options, const Terminal& terminal) {
   if (!options.prefix.empty()) terminal.log().info(fmt::format("{}: {} tokens", options.prefix, model.load_prefix(options.prefix)));
   terminal.log().info("reading the prompt");
   std::vector<TokenId> prompt = prompt_ids(model, options);
+  if (options.has_ids && !options.prompt.empty()) terminal.log().warning("PROMPT is ignored, because --ids is set");
   if (prompt.empty() && !options.has_ids) prompt = model.start_ids();
   const Interrupt interrupt;
   if (!options.save_prefix.empty()) return save_prefix(model, prompt, options, terminal);
@@ -124,11 +125,12 @@ void add_run(Commands commands) {
   add_model_options(*command, options->model, commands.terminal);
   command->add_option("PROMPT", options->prompt, "Text to continue; - reads standard input")->option_text(" ");
   CLI::Option* ids = command->add_option("--ids", options->ids, "Token ids instead of text: 1,2,3")->option_text("IDS");
-  command->add_flag("--chat", options->chat, "Apply the model's chat template to the prompt");
+  command->add_flag("--chat", options->chat, "Apply the model's chat template to the prompt, as a message of the user");
   command
-      ->add_option("--prefix", options->prefix, "A prefix saved before: its tokens are not computed again if the prompt begins with them")
+      ->add_option("--prefix", options->prefix,
+                   "A prefix saved with --save-prefix; its tokens are not recomputed if the prompt begins with them")
       ->option_text("FILE");
-  command->add_option("--save-prefix", options->save_prefix, "Compute the prompt, save it for --prefix and generate nothing")
+  command->add_option("--save-prefix", options->save_prefix, "Compute the prompt, save its cache for --prefix, and generate nothing")
       ->option_text("FILE");
   command->add_flag("--no-cache", options->no_cache, "Recompute everything at each step, for comparison");
   add_speculation_options(*command, options->speculation);

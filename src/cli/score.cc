@@ -19,6 +19,7 @@ struct ScoreCommand {
   std::string file;
   std::string text;
   std::string ids;
+  bool has_text = false, has_ids = false;
   int window = 0;
 };
 
@@ -37,7 +38,7 @@ class ScoreRun {
   int run() {
     terminal_.log().info("scoring");
     read_tokens();
-    if (n_tokens_ < 2 || !waiting_.empty()) score_waiting();  // which says that one token is too few
+    if (n_tokens_ < 2 || !waiting_.empty()) score_waiting();  // which throws if one token is too few
     progress_.clear();
     print_score();
     return 0;
@@ -45,10 +46,10 @@ class ScoreRun {
 
  private:
   void read_tokens() {
-    if (!options_.ids.empty()) return take(parse_ids(options_.ids));
+    if (options_.has_ids) return take(parse_ids(options_.ids));
     const auto encode = [&](std::string_view text, EncodeStream::Part) { return model_.tokenize(text, false); };
     EncodeStream stream(encode, [&](std::span<const TokenId> ids) { take(ids); });
-    if (!options_.text.empty()) {
+    if (options_.has_text) {
       stream.push(options_.text);
     } else if (options_.file.empty() || options_.file == "-") {
       StandardInput input;
@@ -122,13 +123,19 @@ void add_score(Commands commands) {
   CLI::App* command = commands.app.add_subcommand("score", "Score a text: log-probabilities and perplexity");
   auto options = std::make_shared<ScoreCommand>();
   add_model_options(*command, options->model, commands.terminal);
-  command->add_option("FILE", options->file, "Text file to score; - or nothing reads standard input")->option_text(" ");
-  command->add_option("--text", options->text, "Text to score, instead of a file")->option_text("TEXT");
-  command->add_option("--ids", options->ids, "Token ids to score, instead of text: 1,2,3")->option_text("IDS");
-  command->add_option("--window", options->window, "Tokens per window, each scored by itself (default: 512, or the context if smaller)")
+  CLI::Option* file = command->add_option("FILE", options->file, "Text file to score; - or nothing reads standard input")->option_text(" ");
+  CLI::Option* text = command->add_option("--text", options->text, "Text to score, instead of a file")->option_text("TEXT");
+  CLI::Option* ids = command->add_option("--ids", options->ids, "Token ids to score, instead of text: 1,2,3")->option_text("IDS");
+  ids->excludes(text)->excludes(file);
+  text->excludes(file);
+  command
+      ->add_option("--window", options->window,
+                   "Tokens per window; windows are scored independently (default: 512, or the context if smaller)")
       ->check(between(2, 1 << 30))
       ->option_text("N");
   command->callback([=] {
+    options->has_text = text->count() > 0;
+    options->has_ids = ids->count() > 0;
     commands.run = [=] {
       const Model model = load_model(options->model, commands.terminal);
       const Interrupt interrupt;

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <map>
 
+#include "cli/choices.h"
 #include "cli/validators.h"
 
 namespace kvik::cli {
@@ -31,7 +31,7 @@ std::pair<TokenId, double> parse_bias(const std::string& text) {
   return {ids.front(), bias};
 }
 
-// A list of ids, or several: each use of the flag adds one. An empty list clears what the model's files say.
+// A list of ids, or several: each use of the flag adds one. An empty list overrides the one of the model's files.
 template <class T>
 void add_list(const std::vector<std::string>& values, std::optional<T>& target) {
   if (!target) target.emplace();
@@ -74,15 +74,12 @@ void add_shared_options(CLI::App& command, Options& options) {
   command.add_option("--stop-ids", read_ids, "Token ids that end generation")->option_text("ID,ID…");
   command.add_flag("--ignore-eos", options.ignore_eos, "Continue past the model's end tokens");
   command.add_option("--beams", options.beams, "Number of beams; 1: no beam search")->check(between(1, kMostBeams))->option_text("N");
-  command.add_option("--length-penalty", options.length_penalty, "Exponent of the length in a beam's score; above 0 favors long results")
+  command
+      .add_option("--length-penalty", options.length_penalty,
+                  "Exponent of the length in a beam's score; values above 0 favor longer results")
       ->option_text("X");
-  command.add_option("--early-stopping", options.early_stopping, "When a beam search ends: false, true or never, as in Hugging Face")
-      ->transform(CLI::CheckedTransformer(
-                      std::map<std::string, EarlyStopping>{
-                          {"false", EarlyStopping::kFalse}, {"true", EarlyStopping::kTrue}, {"never", EarlyStopping::kNever}},
-                      CLI::ignore_case)
-                      .description(""))
-      ->option_text("false|true|never");
+  add_choice(command, {"--early-stopping", "When a beam search ends: false, true or never, as in Hugging Face"}, options.early_stopping,
+             Choices<EarlyStopping>{{"false", EarlyStopping::kFalse}, {"true", EarlyStopping::kTrue}, {"never", EarlyStopping::kNever}});
 }
 
 }  // namespace
@@ -111,7 +108,7 @@ void add_generation_options(CLI::App& command, GenerateOptions& options) {
 
 void add_generation_options(CLI::App& command, TranslateOptions& options) {
   add_shared_options(command, options);
-  command.add_option("--num-return-sequences", options.num_return_sequences, "Results per input (--json)")
+  command.add_option("--num-return-sequences", options.num_return_sequences, "Number of results per input (with --json)")
       ->check(at_least(1))
       ->option_text("N");
   command.add_option("--decoder-start-token-id", options.decoder_start_token_id, "First token of the decoder")->option_text("ID");
@@ -119,17 +116,13 @@ void add_generation_options(CLI::App& command, TranslateOptions& options) {
 }
 
 void add_speculation_options(CLI::App& command, SpeculationOptions& options) {
-  command
-      .add_option("--speculate", options.speculate,
-                  "Compute several tokens per run: lookup proposes those found in the context; the output stays the same")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Speculate>{{"off", Speculate::kOff}, {"lookup", Speculate::kLookup}},
-                                          CLI::ignore_case)
-                      .description(""))
-      ->option_text("lookup|off");
-  command.add_option("--draft", options.draft, "A smaller model with the same vocabulary that proposes tokens; the output stays the same")
+  add_choice(command,
+             {"--speculate", "Compute several tokens per run: lookup proposes those found in the context; the output stays the same"},
+             options.speculate, Choices<Speculate>{{"lookup", Speculate::kLookup}, {"off", Speculate::kOff}});
+  command.add_option("--draft", options.draft, "Smaller model with the same vocabulary that proposes tokens; the output stays the same")
       ->option_text("MODEL");
   add_weights_option(command, "--draft-weights", options.draft_weights,
-                     "Weights format of the draft model (native backend; default q4: the output does not depend on it)");
+                     "Weights format of the draft model (native backend; default: q4; the output does not depend on it)");
 }
 
 void apply(const SpeculationOptions& options, const ModelOptions& model, const Terminal& terminal, GenerateOptions& generate) {

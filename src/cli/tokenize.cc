@@ -54,7 +54,7 @@ std::vector<TokenId> ids_of(const Json& list) {
   std::vector<TokenId> ids;
   for (const Json& id : list) {
     const bool sound = id.is_number_unsigned() && id.get<uint64_t>() <= INT32_MAX;
-    if (!sound) throw Error(Code::kBadArgument, fmt::format("{} is no token id; whole numbers were expected", id.dump().substr(0, 60)));
+    if (!sound) throw Error(Code::kBadArgument, fmt::format("{} is not a token id; whole numbers were expected", id.dump().substr(0, 60)));
     ids.push_back(id.get<TokenId>());
   }
   return ids;
@@ -68,7 +68,7 @@ bool flag_of(const Json& request, const char* key, bool absent) {
   return found->get<bool>();
 }
 
-// One line in, one line out; what is wrong with a line is said in its place.
+// One line in, one line out; an error is reported in place of the line's result.
 std::string answer_line(const Tokenizer& tokenizer, const TokenizeOptions& options, const std::string& line) {
   try {
     const Json request = parse_json(line, "standard input");
@@ -84,7 +84,7 @@ std::string answer_line(const Tokenizer& tokenizer, const TokenizeOptions& optio
       const std::string text = flag_of(request, "stream", options.stream) ? join_stream(tokenizer, ids, skip) : tokenizer.decode(ids, skip);
       return json_line({{"text", text}});
     }
-    throw Error(Code::kBadArgument, "a line is no object with 'text' or 'ids'");
+    throw Error(Code::kBadArgument, "a line is not an object with 'text' or 'ids'");
   } catch (const std::exception& e) { return json_line({{"error", e.what()}}); }
 }
 
@@ -169,8 +169,10 @@ int tokenize_input(const TokenizeOptions& options, const Terminal& terminal) {
 void add_tokenize(Commands commands) {
   CLI::App* command = commands.app.add_subcommand("tokenize", "Convert text to token ids and back");
   auto options = std::make_shared<TokenizeOptions>();
-  command->add_option("MODEL", options->model, "Folder with tokenizer files, .onnx file in such a folder, or name of a model")->required();
-  command->add_option("TEXT", options->text, "Text to encode, or ids to decode; - or nothing reads standard input");
+  command->add_option("MODEL", options->model, "Folder with tokenizer files, .onnx file in such a folder, or name of a model")
+      ->required()
+      ->option_text(" ");
+  command->add_option("TEXT", options->text, "Text to encode, or ids to decode; - or nothing reads standard input")->option_text(" ");
   command->add_flag("-d,--decode", options->decode, "Decode ids to text");
   command->add_flag(
       "--json-lines", options->json_lines,
@@ -178,7 +180,7 @@ void add_tokenize(Commands commands) {
   command->add_flag("--special,!--no-special", options->special, "Add special tokens when encoding, keep them when decoding (the default)");
   command->add_flag("--target", options->target, "Encode as target text of a translation model");
   command->add_flag("--stream", options->stream, "With --json-lines: decode token by token, as generation does");
-  command->add_option("--language", options->language, "Language of the text, for models that mark it");
+  command->add_option("--language", options->language, "Language of the text, for models whose tokenizer marks it")->option_text("NAME");
   add_common_options(*command, commands.terminal);
   command->callback(
       [commands, options] { commands.run = [options, &terminal = commands.terminal] { return tokenize_input(*options, terminal); }; });

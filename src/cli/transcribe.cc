@@ -148,18 +148,20 @@ void add_transcribe(Commands commands) {
   auto options = std::make_shared<TranscribeCommand>();
   command->add_option("--model", options->model.model, "Folder, or name of a model on the search path; may also be given before the file")
       ->option_text("MODEL");
-  command
-      ->add_option("FILE", options->words, "[MODEL] FILE.wav: sound of any sample rate, channel count and length; or features as FILE.npy")
+  command->add_option("FILE", options->words, "[MODEL] FILE.wav: any sample rate, channel count and length; or features as FILE.npy")
       ->required()
       ->expected(1, 2)
       ->option_text(" ");
   add_load_options(*command, options->model, commands.terminal);
-  command->add_option("--language", options->options.language, "Spoken language (de, fr …); detected if not given")->option_text("NAME");
+  command->add_option("--language", options->options.language, "Spoken language (de, fr …); default: detected")->option_text("NAME");
   command->add_option("--task", options->options.task, "transcribe, or translate (into English)")->option_text("NAME");
-  command->add_flag("--timestamps", options->options.timestamps, "Print when each text begins and ends, as the model's time tokens say");
-  CLI::Option* srt = command->add_flag("--srt", options->srt, "The same as SubRip subtitles");
-  command->add_flag("--vtt", options->vtt, "The same as WebVTT subtitles")->excludes(srt);
-  command->add_option("--batch", options->options.batch, "Windows of a long sound per batch")->check(between(1, 1024))->option_text("N");
+  command->add_flag("--timestamps", options->options.timestamps,
+                    "Print when each segment begins and ends, from the model's timestamp tokens");
+  CLI::Option* srt = command->add_flag("--srt", options->srt, "Print SubRip subtitles (.srt)");
+  command->add_flag("--vtt", options->vtt, "Print WebVTT subtitles (.vtt)")->excludes(srt);
+  command->add_option("--batch", options->options.batch, "Audio windows per batch, for long recordings")
+      ->check(between(1, 1024))
+      ->option_text("N");
   add_generation_options(*command, options->options.decoding);
   command->callback([=] {
     assign_words(*options);

@@ -126,6 +126,7 @@ void add_translate(Commands commands) {
   CLI::Option* text =
       command->add_option("TEXT", options->text, "Text to translate; - or nothing reads standard input line by line")->option_text(" ");
   CLI::Option* ids = command->add_option("--ids", options->ids, "Source token ids instead of text: 1,2,3")->option_text("IDS");
+  ids->excludes(text);
   command->add_option("--features", options->features, "Input features of an audio or image encoder, with or without a batch axis")
       ->option_text("FILE.npy");
   command->add_option("--language", options->options.language, "Target language, if the model has several")->option_text("NAME");

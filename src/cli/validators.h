@@ -6,7 +6,7 @@
 
 namespace kvik::cli {
 
-// Checks of numbers whose messages say what was expected. A word that is no number is left to the conversion.
+// Checks of values whose messages state what was expected. check_numbers() reports words that are not numbers.
 inline CLI::Validator at_least(double low) {
   return CLI::Validator(
       [low](std::string& word) {
@@ -33,6 +33,21 @@ inline CLI::Validator between(int low, int high) {
         double value = 0;
         if (!CLI::detail::lexical_cast(word, value) || (value >= low && value <= high)) return std::string();
         return fmt::format("{} is out of range; {} to {} was expected", word, low, high);
+      },
+      "");
+}
+
+// A number of bytes, with a unit if wanted: 1000000, 500MB, 2GiB.
+inline CLI::Validator byte_count() {
+  return CLI::Validator(
+      [](std::string& word) {
+        const std::string given = word;
+        const bool starts_as_number = !word.empty() && word.front() >= '0' && word.front() <= '9';
+        try {
+          if (starts_as_number && CLI::AsSizeValue(false)(word).empty()) return std::string();
+        } catch (const CLI::ValidationError&) {  // its message lists 20 units; ours is below
+        }
+        return fmt::format("'{}' is not a size; a number of bytes was expected, such as 500MB or 2GB", given.substr(0, 60));
       },
       "");
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "cli/choices.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
@@ -80,7 +81,7 @@ int verify_model(const VerifyCommand& command, const Terminal& terminal) {
 }  // namespace
 
 void add_verify(Commands commands) {
-  CLI::App* command = commands.app.add_subcommand("verify", "Check on a model that its results do not depend on how they are computed");
+  CLI::App* command = commands.app.add_subcommand("verify", "Check that a model's results do not depend on how they are computed");
   auto options = std::make_shared<VerifyCommand>();
   add_model_options(*command, options->model, commands.terminal);
   command->add_option("PROMPT", options->prompt, "Text to compute (translation models: the source); default: ids from the whole vocabulary")
@@ -91,9 +92,11 @@ void add_verify(Commands commands) {
                    "Input features of an audio or image encoder, with or without a batch axis; default: synthetic ones")
       ->option_text("FILE.npy");
   command->add_option("--against", options->against, "Compare with other backends, thread counts and instruction sets: auto or none")
-      ->check(CLI::IsMember({"auto", "none"}))
+      ->check(one_of({"auto", "none"}))
       ->option_text("auto|none");
-  command->add_option("--tolerance", options->tolerance, "Greatest difference of two logits, as a share of their spread")
+  command
+      ->add_option("--tolerance", options->tolerance,
+                   "Largest difference of two logits to accept, as a fraction of their standard deviation")
       ->check(greater_than_zero())
       ->option_text("X");
   command->callback([=] { commands.run = [=] { return verify_model(*options, commands.terminal); }; });

@@ -5,10 +5,10 @@ namespace kvik::cli {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw Error(Code::kUnsupported, "this kvik was built without a network; build it with ./dev build, or with -DKVIK_NETWORK=ON");
+  throw Error(Code::kUnsupported, "this build has no network support; build with ./dev build or -DKVIK_NETWORK=ON");
 }
 
-// The command is listed, takes anything and says what is missing.
+// The command is listed, accepts any arguments and reports what is missing.
 void add_missing(Commands commands, const char* name, const char* help) {
   CLI::App* command = commands.app.add_subcommand(name, help);
   command->allow_extras();
@@ -21,7 +21,7 @@ void offer_to_pull(const std::string&, const std::optional<std::string>&, const 
 
 int64_t remove_pulled(const std::string&) { refuse(); }
 
-void add_pull(Commands commands) { add_missing(commands, "pull", "Download a model from a Hugging Face hub (not in this build)"); }
+void add_pull(Commands commands) { add_missing(commands, "pull", "Download a model from the Hugging Face hub (not in this build)"); }
 
 void add_serve(Commands commands) { add_missing(commands, "serve", "Serve models over HTTP (not in this build)"); }
 

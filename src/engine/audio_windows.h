@@ -9,7 +9,7 @@
 
 namespace kvik::engine {
 
-// What a speech encoder reads, one window after another.
+// The input of a speech encoder, window by window.
 class AudioWindows {
  public:
   virtual ~AudioWindows() = default;
@@ -18,14 +18,14 @@ class AudioWindows {
   virtual double start_s(int) const { return 0; }
   virtual double end_s(int) const { return 0; }
 
-  // A window that begins anywhere. 0 seconds: windows cannot be moved.
+  // Windows that begin at any time. A duration of 0: windows cannot be moved.
   virtual double duration_s() const { return 0; }
   virtual Tensor features_from(double /*start_s*/) const { return {}; }
 };
 
-// Windows of a recording follow each other without overlap; the last one is padded with silence. Both must outlive it.
+// Windows of a recording, without overlap; the last one is padded with silence. Both arguments must outlive the result.
 std::unique_ptr<AudioWindows> windows_of(const audio::Sound& sound, const audio::FeatureExtractor& extractor);
-// Features that were computed elsewhere, one tensor per window. They must outlive it.
+// Precomputed features, one tensor per window. They must outlive the result.
 std::unique_ptr<AudioWindows> windows_of(std::span<const Tensor> features);
 
 }  // namespace kvik::engine

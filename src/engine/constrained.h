@@ -7,12 +7,12 @@
 
 namespace kvik::engine {
 
-// The text of one sequence under a constraint, and the time that masks took. Copied when the sequence is forked.
+// The state of a constraint for the text of one sequence, and the time spent on masks. Copied when the sequence is forked.
 class ConstrainedText {
  public:
   explicit ConstrainedText(std::shared_ptr<constrain::TokenConstraint> constraint) : matcher_(std::move(constraint)) {}
 
-  // What may follow; valid until the next call.
+  // The tokens that may follow; valid until the next call.
   const constrain::Allowed& find_allowed() {
     const auto start = std::chrono::steady_clock::now();
     allowed_ = matcher_.allowed();
@@ -20,7 +20,7 @@ class ConstrainedText {
     return allowed_;
   }
 
-  // A token that was allowed.
+  // `token` must be allowed.
   void append(TokenId token) {
     if (!matcher_.accept(token)) throw Error(Code::kInternal, "a token was chosen that the constraint does not allow");
   }

@@ -5,10 +5,10 @@
 
 namespace kvik::engine {
 
-// Proposes the likeliest continuation according to another model, which is usually smaller and has the same tokens.
+// Proposes the most likely continuation according to another, usually smaller, model with the same vocabulary.
 class DraftProposer final : public Proposer {
  public:
-  // `vocab`: tokens from it on are not proposed. `reuse_prefixes`: as for sessions of the draft model, which must be able to rewind.
+  // Tokens from `vocab` on are not proposed. `reuse_prefixes`: as for sessions. The draft model must support rewinding.
   DraftProposer(const std::shared_ptr<Decoder>& decoder, int context, int vocab, bool reuse_prefixes);
   ~DraftProposer() override;
 
@@ -18,14 +18,14 @@ class DraftProposer final : public Proposer {
   void propose(std::span<const TokenId> tokens, size_t n, std::vector<TokenId>& proposed) override;
 
  private:
-  size_t n_held(std::span<const TokenId> tokens) const;  // leading tokens that need not be computed
+  size_t n_held(std::span<const TokenId> tokens) const;  // leading tokens that are already computed
   AppendStatus follow(std::span<const TokenId> tokens, const Watch& watch = {});
   AppendStatus compute(const Watch& watch = {});
 
   Stream stream_;
   size_t vocab_;
   size_t n_checked_ = 0;  // tokens that the model is known to support
-  bool off_ = false;      // it cannot follow the sequence any more
+  bool off_ = false;      // the draft model cannot continue (full context, unsupported token)
 };
 
 }  // namespace kvik::engine

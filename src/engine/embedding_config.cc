@@ -104,7 +104,7 @@ void read_dense(const fs::path& folder, EmbeddingConfig& config) {
   if (!fs::exists(weights, missing)) {
     const bool pickled = fs::exists(folder / "pytorch_model.bin", missing);
     config.refused = fmt::format("the dense layer in {} has {}; model.safetensors was expected", folder.string(),
-                                 pickled ? "its weights as pytorch_model.bin, a Python program, only" : "no weights");
+                                 pickled ? "only pytorch_model.bin, which is a Python pickle" : "no weights");
     return;
   }
   const std::string function = field(json, "activation_function", std::string("torch.nn.modules.activation.Tanh"), path);
@@ -134,7 +134,7 @@ void read_dense(const fs::path& folder, EmbeddingConfig& config) {
   config.layers.emplace_back(std::move(layer));
 }
 
-// What the module that runs the model says about its texts: sentence_*_config.json, with the name of its kind in the middle.
+// Text options of the Transformer module: sentence_*_config.json, with the name of the architecture in the middle.
 void read_limits(const fs::path& folder, EmbeddingConfig& config) {
   std::vector<fs::path> found;
   std::error_code unreadable;

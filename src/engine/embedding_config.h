@@ -10,17 +10,17 @@
 
 namespace kvik::engine {
 
-// How a model's folder says that its hidden states become vectors: modules.json and the folders it names, 1_Pooling/config.json,
+// How hidden states are pooled into vectors, from a model's files: modules.json and the folders it names, 1_Pooling/config.json,
 // sentence_bert_config.json, config_sentence_transformers.json, tokenizer_config.json.
 struct EmbeddingConfig {
-  bool has_modules = false;                    // the files say all of what follows
-  std::vector<Pooling> pooling;                // empty: no file says
+  bool has_modules = false;                    // modules.json exists, so the files specify everything below
+  std::vector<Pooling> pooling;                // empty: not specified
   std::vector<VectorLayer> layers;             // after pooling, in this order
-  std::vector<std::string> dense;              // for people: what `layers` has, "768 x 256"
+  std::vector<std::string> dense;              // description of the dense layers: "768 x 256"
   std::string refused;                         // a module that cannot be computed, in one sentence; empty: none
   bool include_prompt = true;                  // false: means and maxima leave out the prompt's tokens
   std::optional<int> max_tokens;               // of a text, special tokens included
-  bool cut_at_start = false;                   // a text that is too long loses its first tokens
+  bool cut_at_start = false;                   // truncate long texts at the start
   bool lower_case = false;                     // before tokenizing
   std::map<std::string, std::string> prompts;  // texts by name
   std::string default_prompt;                  // a name; empty: none
@@ -28,7 +28,7 @@ struct EmbeddingConfig {
   bool normalizes() const;
 };
 
-// Files that are not there say nothing. Throws Error(kBadModel) for one that is invalid.
+// Missing files are ignored. Throws Error(kBadModel) for an invalid file.
 EmbeddingConfig read_embedding_config(const std::filesystem::path& folder);
 
 }  // namespace kvik::engine

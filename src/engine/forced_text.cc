@@ -40,7 +40,7 @@ void ForcedTextProposer::find_forced(TokenId last) {
   take(encode_(text), text);
 }
 
-// False if the tokens do not give the text.
+// False if the tokens do not decode to the text.
 bool ForcedTextProposer::take(std::span<const TokenId> ids, std::string_view text) {
   constrain::Matcher matcher = matcher_;
   size_t n_bytes = 0;

@@ -7,8 +7,8 @@
 
 namespace kvik::engine {
 
-// Proposes the text that a constraint leaves no choice about (keys of an object, quotes and brackets after them), in the tokens that the
-// tokenizer would use for it. The tokens are chosen as always, so a model that prefers other ones for the same text gets those.
+// Proposes text for which a constraint leaves no choice (keys of an object and the punctuation around them), in the tokens that the
+// tokenizer would use for it. The strategy still chooses the tokens, so a model that prefers other tokens for the same text gets those.
 class ForcedTextProposer final : public Proposer {
  public:
   using Encode = std::function<std::vector<TokenId>(std::string_view text)>;  // without special tokens
@@ -27,9 +27,9 @@ class ForcedTextProposer final : public Proposer {
   std::shared_ptr<constrain::TokenConstraint> constraint_;
   constrain::Matcher matcher_;
   Encode encode_;
-  size_t n_seen_ = 0;            // tokens that the matcher has read, or that came before the constrained text
-  std::vector<TokenId> forced_;  // behind them
-  bool off_ = false;             // the sequence has left the constraint
+  size_t n_seen_ = 0;            // tokens that the matcher has consumed, or that precede the constrained text
+  std::vector<TokenId> forced_;  // forced tokens after those
+  bool off_ = false;             // the sequence violates the constraint
 };
 
 }  // namespace kvik::engine

@@ -11,7 +11,7 @@
 namespace kvik::engine {
 
 // Generation options from a model's own files: generation_config.json, then config.json (older exports keep them there), then
-// genai_config.json. What none of them sets keeps its default.
+// genai_config.json. Options that none of them sets keep their defaults.
 struct GenerationConfig {
   Sampling sampling;         // greedy unless the files ask for sampling
   std::vector<TokenId> eos;  // end tokens
@@ -22,16 +22,16 @@ struct GenerationConfig {
   EarlyStopping early_stopping = EarlyStopping::kFalse;
   int num_return_sequences = 1;
   std::optional<TokenId> decoder_start;
-  std::vector<std::pair<int, std::optional<TokenId>>> forced_decoder_ids;  // position, token; none: the language, which is to be detected
+  std::vector<std::pair<int, std::optional<TokenId>>> forced_decoder_ids;  // position, token; nullopt: the language, to be detected
 
-  // Of speech models: tokens that tell the decoder what to do, by name, and what the files choose of them.
+  // Speech models: the decoder's control tokens by name, and which of them the files select.
   std::vector<std::pair<std::string, TokenId>> languages, tasks;
   std::optional<std::string> language, task;
-  std::optional<TokenId> no_timestamps;            // the first time follows it
-  std::optional<int> max_initial_timestamp_index;  // of the first time of a window
-  bool speech_tokens_only_if_asked = false;        // the tokenizer names these tokens, but the model's own file generates without them
+  std::optional<TokenId> no_timestamps;            // the timestamp tokens follow this id
+  std::optional<int> max_initial_timestamp_index;  // limit for the first timestamp of a window
+  bool speech_tokens_only_if_asked = false;        // the tokenizer has these tokens, but generation_config.json does not use them
 
-  bool has_own_file = false;  // generation_config.json is there
+  bool has_own_file = false;  // generation_config.json exists
 };
 
 // Throws Error(kBadModel) for a value of the wrong type, naming file and key.

@@ -7,13 +7,13 @@
 
 namespace kvik::engine {
 
-// Work of several threads, done by one of them at a time and in the order in which it came. Jobs that wait together and can be joined
-// are done together, by the thread that is first. Allocates nothing in a steady state.
+// Executes the jobs of several threads one at a time, in order of arrival, on one of these threads. Waiting jobs that can be joined are
+// executed together, by the thread of the first one. Allocates nothing in a steady state.
 template <class Job>
 class JobQueue {
  public:
-  // Returns when the job is done: do_jobs(std::span<Job* const>) was called with it, on this thread or another one. It must not throw.
-  // A job has the members `joins` and `done`, and lives until then.
+  // Returns when do_jobs(std::span<Job* const>) has been called with the job, on this thread or another one. do_jobs must not throw. A job
+  // has the members `joins` and `done`, and must live until then.
   template <class DoJobs>
   void run(Job& job, const DoJobs& do_jobs) {
     std::unique_lock lock(mutex_);
@@ -44,9 +44,9 @@ class JobQueue {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool busy_ = false;          // a thread is doing jobs
+  bool busy_ = false;          // a thread is executing jobs
   std::vector<Job*> waiting_;  // oldest first
-  std::vector<Job*> taken_;    // of the thread that is busy
+  std::vector<Job*> taken_;    // being executed
 };
 
 }  // namespace kvik::engine

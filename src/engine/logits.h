@@ -12,8 +12,8 @@
 // Rows of logits from the run that computed them to their readers, without a copy.
 namespace kvik::engine {
 
-// A buffer that counts its readers. The count is its own and not a shared_ptr's, because a pool must see with certainty that the last
-// reader is done before it lets the next run write.
+// A buffer that counts its readers. It does not use shared_ptr, because the pool must know for certain that the last reader has finished
+// (an acquire load) before the next run writes.
 class LogitsBuffer {
  public:
   class Ref {
@@ -48,7 +48,7 @@ class LogitsBuffer {
   std::atomic<int> n_readers_ = 0;
 };
 
-// One row; keeps its buffer.
+// One row of a buffer, which it keeps alive.
 class LogitsRow {
  public:
   LogitsRow() = default;
@@ -62,7 +62,7 @@ class LogitsRow {
   int row_ = 0;
 };
 
-// Buffers for run after run: in a steady state it hands out the same few in turn. Used by one thread at a time.
+// Reuses buffers: in a steady state a few buffers are used in turn. Used by one thread at a time.
 class LogitsPool {
  public:
   // A buffer without readers.
@@ -70,7 +70,7 @@ class LogitsPool {
     for (const LogitsBuffer::Ref& buffer : buffers_) {
       if (buffer.is_only_reader()) return buffer;
     }
-    // Sessions that keep their logits hold many buffers; the pool follows only the last few of them.
+    // Sessions that keep their logits hold many buffers; the pool tracks only the last few of them.
     if (buffers_.size() >= kMostFollowed) buffers_.erase(buffers_.begin());
     buffers_.push_back(LogitsBuffer::make());
     return buffers_.back();

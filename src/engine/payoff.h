@@ -7,30 +7,30 @@
 
 namespace kvik::engine {
 
-// Decides how many tokens are worth proposing, from what was accepted and what runs have cost so far. Proposals that fail are paid from
-// an account: a small share of the time of plain runs, and what proposals have saved. If it is empty there are none until it has
-// recovered, so that all proposals together cost about that share at most.
+// Decides how many tokens are worth proposing, from acceptance rates and measured run times. The time lost by wrong proposals is taken from
+// a budget, to which plain runs add a small share of their time and accepted proposals what they saved. While the budget is empty nothing
+// is proposed, so that speculation costs about that share at most.
 class Payoff {
  public:
   // False: depth() would be 0 for any evidence, so looking for a match can be skipped.
   bool may_propose() const;
-  // How many of at most n tokens to propose; 0: it would not pay.
+  // How many tokens to propose, at most n; 0: not worthwhile.
   size_t depth(Evidence evidence, size_t n) const;
-  // How many tokens of a second idea to propose beside `depth` tokens of the first, from which it branches off after `branch` of them.
+  // How many tokens of a second continuation to propose, which branches off after `branch` of the `depth` tokens of the first.
   size_t other_depth(Evidence evidence, size_t depth, size_t branch, size_t n);
 
-  // What became of the proposals of one run.
+  // The result of the proposals of one run.
   struct Outcome {
     Evidence evidence = Evidence::kShortMatch;
     size_t n_proposed = 0;
     size_t n_behind = 0;  // tokens that the proposer had to compute first
     size_t n_accepted = 0;
-    size_t n_other = 0;          // proposed as a second idea
-    bool other_was_due = false;  // the first idea was wrong where the second one branches off
+    size_t n_other = 0;          // tokens of the second continuation
+    bool other_was_due = false;  // the first continuation was wrong where the second one branches off
     size_t n_other_accepted = 0;
   };
 
-  // A run took `run_ms` (0: not comparable, because it also computed something else), and looking for proposals before it `search_ms`.
+  // `run_ms`: time of the run (0: not comparable, because it also computed something else); `search_ms`: time spent finding proposals.
   void add_plain_run(double run_ms, double search_ms);
   void add_run(const Outcome& outcome, double run_ms, double search_ms);
 
@@ -49,7 +49,7 @@ class Payoff {
   std::array<double, 5> row_ms_ = {-1, -1, -1, -1, -1};  // of a proposed token, if there are 1, 2, up to 4, up to 8 or more; -1: not known
   int n_plain_ = 0;
   int n_since_plain_ = 0;
-  int n_without_other_ = 0;  // runs since a second idea was proposed
+  int n_without_other_ = 0;  // runs since a second continuation was proposed
   double account_ms_ = 0;
   std::array<Kind, kEvidenceKinds> kinds_ = {{{0.3}, {0.6}, {0.8}, {0.8}, {0.8}, {0.9}, {0.3}}};
 };

@@ -62,7 +62,7 @@ std::vector<Pooling> parse_pooling(std::string_view names) {
     const std::string_view name = names.substr(begin, end - begin);
     const auto found = std::ranges::find(kNames, name);
     if (found == std::end(kNames) || poolings.size() == std::size(kNames))
-      throw Error(Code::kBadArgument, fmt::format("the pooling '{}' is unknown; {}, several of them joined by '+', or graph were expected",
+      throw Error(Code::kBadArgument, fmt::format("unknown pooling '{}'; expected {}, several of them joined by '+', or graph",
                                                   name.substr(0, 40), fmt::join(kNames, ", ")));
     poolings.push_back(static_cast<Pooling>(found - std::begin(kNames)));
     begin = end + 1;

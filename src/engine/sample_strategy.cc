@@ -16,7 +16,7 @@ SampleStrategy::SampleStrategy(std::shared_ptr<const sample::Sampler> sampler, S
     throw Error(Code::kBadArgument, fmt::format("num_return_sequences is {}; it must be from 1 to {}", n_samples, sample::kMostSamples));
   if (n_samples > 1 && sampler_->is_greedy())
     throw Error(Code::kBadArgument,
-                fmt::format("num_return_sequences is {}, and a greedy choice has one result; set beams or a temperature", n_samples));
+                fmt::format("num_return_sequences is {}, but greedy search has one result; set beams or a temperature", n_samples));
   if (options_.prompt_length == 0 || options_.prompt_length >= options_.stop.max_length)
     throw Error(Code::kBadArgument, fmt::format("{} start tokens leave no room for new ones: the length limit is {}",
                                                 options_.prompt_length, options_.stop.max_length));

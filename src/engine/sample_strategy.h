@@ -16,23 +16,23 @@ namespace kvik::engine {
 struct StopConditions {
   std::vector<TokenId> stop_ids;  // with the model's own end tokens
   size_t max_length = 0;          // prompt included
-  NewTextOutput text;             // empty: stop texts are not looked for
+  NewTextOutput text;             // empty: no stop texts
 };
 
 struct SampleOptions {
   StopConditions stop;
   size_t prompt_length = 0;
-  std::vector<TokenId> source;                                       // tokens that an encoder read, for penalties that look at them
+  std::vector<TokenId> source;                                       // tokens of the encoder's input, for penalties that use them
   std::shared_ptr<constrain::TokenConstraint> constraint = nullptr;  // null: any tokens
   int n_samples = 1;                                                 // sequences drawn from one prompt
   double length_penalty = 1.0;                                       // of scores
-  bool scores = true;                                                // false: targets have no score, which saves a pass over the logits
-  std::optional<int> logprobs;  // of the first sequence: how likely its tokens were, and so many of the likeliest
+  bool scores = true;                                                // false: do not compute scores, which saves a pass over the logits
+  std::optional<int> logprobs;  // for the first sequence: report log-probabilities of its tokens and of this many most likely ones
   uint64_t seed = 0;
-  uint64_t stream = 0;  // of random numbers: a request draws the same ones whatever runs beside it
+  uint64_t stream = 0;  // random number stream: makes the numbers of a request independent of other requests
 };
 
-// Token by token: the likeliest, or drawn if the sampler has a temperature; one sequence or several.
+// Generates token by token, greedily or by sampling; one sequence or several.
 class SampleStrategy final : public Strategy {
  public:
   // Throws Error(kBadArgument) if options are out of range.
@@ -44,7 +44,7 @@ class SampleStrategy final : public Strategy {
   Finish finish() const override { return samples_.front().finish; }
   std::vector<Target> targets() const override;
 
-  // Of the first sequence: the token chosen last, and the text that it made certain; for showing text as it is generated.
+  // For streaming the first sequence: its last token, and the text that this token completed.
   const GeneratedToken& last_token() const { return last_; }
   std::string_view piece() const { return samples_.front().piece; }
   std::string flush() { return samples_.front().text ? samples_.front().text->flush() : std::string(); }

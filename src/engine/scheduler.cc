@@ -54,7 +54,7 @@ Scheduler::Load Scheduler::load() const {
 void Scheduler::run() {
   for (bool works = true;;) {
     {
-      constexpr std::chrono::milliseconds kPause(1);  // what waits does so for somebody outside
+      constexpr std::chrono::milliseconds kPause(1);  // all requests wait for memory that others outside this engine hold
       std::unique_lock lock(mutex_);
       if (!works && !jobs_.empty()) work_.wait_for(lock, kPause, [&] { return stopping_ || !arrived_.empty(); });
       work_.wait(lock, [&] { return stopping_ || !arrived_.empty() || !jobs_.empty(); });
@@ -179,7 +179,7 @@ void Scheduler::end_part(Entry entry, std::exception_ptr error) {
   try {
     if (error == nullptr && entry.part.stream != nullptr) job->work().finished(entry.part);
   } catch (...) { error = std::current_exception(); }
-  entry.part = {};  // frees the cache, before anybody is told
+  entry.part = {};  // frees the cache before readers are notified
   const bool is_last = job->n_running == 0 && job->work().next() == NextPart::kNone;
   if (error != nullptr || is_last) end(job, false, std::move(error));
 }

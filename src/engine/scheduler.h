@@ -16,14 +16,14 @@
 
 namespace kvik::engine {
 
-// What a scheduler runs for somebody. All functions but is_cancelled() are called on the scheduler's thread and must not wait.
+// A request of a client. All functions except is_cancelled() are called on the scheduler's thread and must not block.
 class Request {
  public:
   virtual ~Request() = default;
   virtual Work& work() = 0;
   virtual bool is_cancelled() const = 0;
   virtual std::string_view user() const { return {}; }
-  // The last call. All parts have finished, or some have not: it was cancelled, or failed with an error. What they held is free.
+  // The last call: all parts have finished, or the request was cancelled or failed. Its memory has been freed.
   virtual void ended(bool cancelled, std::exception_ptr error) = 0;
 };
 
@@ -31,13 +31,13 @@ struct SchedulerLimits {
   size_t max_streams = 64;
   size_t max_waiting = 1024;
   double max_step_ms = 50;    // while some streams decode
-  bool reuse_sources = true;  // keep what was encoded, and look it up
+  bool reuse_sources = true;  // cache encoded sources
 };
 
-// Continuous batching over the decode loop: one thread steps all streams that run, and streams join and leave between two steps. That is
-// also where encoders read the sources of those that join, and embedders their texts: together, and no more rows at a time than the time of
-// a step allows. If a step finds no memory for its cache, the youngest stream is preempted: its cache is freed, and it waits before all
-// others until another ends. Of the requests that wait, the first one of the user who has the fewest running streams is next.
+// Continuous batching over the decode loop: one thread steps all running streams, and streams join and leave between two steps. Between
+// steps it also encodes the sources of joining streams and embeds texts: batched, and limited in rows so that steps stay short. If a step
+// cannot get cache memory, the youngest stream is preempted: its cache is freed, and it goes to the head of the queue until another stream
+// ends. The next request to run is the first waiting one of the user with the fewest running streams.
 class Scheduler {
  public:
   Scheduler(std::shared_ptr<Decoder> decoder, SchedulerLimits limits);
@@ -45,13 +45,13 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Any thread. False if too many wait already.
+  // Any thread. False if the queue is full.
   bool try_submit(std::shared_ptr<Request> request);
   void submit(std::shared_ptr<Request> request);  // waits instead
 
   struct Load {
     size_t running = 0;  // streams
-    size_t waiting = 0;  // requests of which nothing has begun
+    size_t waiting = 0;  // requests that have not begun
     int64_t preempted = 0;
   };
   Load load() const;
@@ -66,23 +66,23 @@ class Scheduler {
     Work& work() const { return request->work(); }
   };
 
-  // A part that runs, or did.
+  // A part that is running or preempted.
   struct Entry {
     std::shared_ptr<Job> job;
     Part part;
     size_t n_rows = 0;         // for the encoder or embedder
-    int n_generated = 0;       // that were reported
-    int64_t wait_for_end = 0;  // of a preempted one: n_ended_ at which it may continue
+    int n_generated = 0;       // tokens reported so far
+    int64_t wait_for_end = 0;  // if preempted: it may continue when n_ended_ reaches this
     std::chrono::steady_clock::time_point joined{};
-    std::vector<std::vector<TokenId>> branches;  // of a preempted one whose source was freed too
+    std::vector<std::vector<TokenId>> branches;  // if preempted and its source was freed too: the tokens to recompute
   };
 
   void run();
   void take_arrived();
   void end_cancelled_and_empty();
 
-  // What begins between two steps (scheduler_join.cc).
-  bool join();  // false if nothing did
+  // Starts parts between two steps (scheduler_join.cc).
+  bool join();  // false if none started
   size_t most_side_rows() const;
   bool join_next(size_t most_rows);
   std::shared_ptr<Job> next_job(bool streams_too) const;
@@ -106,19 +106,19 @@ class Scheduler {
   std::shared_ptr<Decoder> decoder_;
   const SchedulerLimits limits_;
 
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // protects the next five members
   std::condition_variable work_, room_;
   std::vector<std::shared_ptr<Request>> arrived_;
   size_t n_waiting_ = 0;
   bool stopping_ = false;
 
-  // Of the thread:
-  std::vector<std::shared_ptr<Job>> jobs_;  // all that have not ended, in the order in which they came
+  // Used only by thread_:
+  std::vector<std::shared_ptr<Job>> jobs_;  // not ended, in order of arrival
   std::vector<Entry> running_;              // in the order in which they joined
   std::deque<Entry> preempted_;
   std::vector<Entry> joining_;
-  size_t n_side_rows_ = 0;       // of those that join now
-  bool some_must_wait_ = false;  // there were more
+  size_t n_side_rows_ = 0;       // encoder and embedder rows of the joining parts
+  bool some_must_wait_ = false;  // more parts were ready than could join
   double side_ms_ = 0;
   std::vector<Stream*> streams_;
   PromptShare prompt_share_;

@@ -135,7 +135,7 @@ void Scheduler::encode_sources() {
   std::erase_if(joining_, [](const Entry& entry) { return entry.job == nullptr; });
 }
 
-// Without memory it waits like one that was preempted, if there is somebody to wait for.
+// Without memory it waits like a preempted part, if another part is running.
 void Scheduler::encode_alone(Entry& entry) {
   if (entry.job->has_ended) return;
   Part* const alone[] = {&entry.part};

@@ -45,7 +45,7 @@ ScoreWork::ScoreWork(std::shared_ptr<Decoder> decoder, int context, std::vector<
   if (options.window == 0 && capacity > 0) window = std::min(window, capacity);
   if (tokens_.size() < 2)
     throw Error(Code::kBadArgument,
-                fmt::format("{} tokens cannot be scored: the first has nothing before it; at least 2 were expected", tokens_.size()));
+                fmt::format("{} tokens cannot be scored, because the first has no context; at least 2 were expected", tokens_.size()));
   if (window < 2) throw Error(Code::kBadArgument, fmt::format("a window of {} cannot be scored; 2 or more was expected", window));
   if (capacity > 0 && std::min<size_t>(static_cast<size_t>(window), tokens_.size()) > static_cast<size_t>(capacity))
     throw Error(Code::kTooLarge, fmt::format("a window of {} tokens is longer than the context of {}", window, capacity));

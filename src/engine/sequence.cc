@@ -154,7 +154,7 @@ void Sequence::commit_other(size_t branch, std::span<const TokenId> tokens, int 
 
 void Sequence::drop_other() {
   ahead_.other.clear();
-  if (ahead_.other_cache != nullptr) backend().rewind(*ahead_.other_cache, 0);  // gives its pages back
+  if (ahead_.other_cache != nullptr) backend().rewind(*ahead_.other_cache, 0);  // releases its pages
 }
 
 bool Sequence::branch_ahead() {
@@ -289,7 +289,7 @@ void Sequence::restart() {
 }
 
 void Sequence::release() {
-  share_prefix(true);  // kept until somebody needs the memory
+  share_prefix(true);  // cached until the memory is needed
   next_cache_ = nullptr;
   cache_ = backend().new_cache(source_, static_cast<int>(tokens_.size()));
   logits_ = {};

@@ -10,16 +10,16 @@
 
 namespace kvik::engine {
 
-// Sources that went through the encoder, found again by their exact input: the same source is encoded once. Only for backends whose
-// encoded sources do not depend on what was encoded beside them (Traits::exact_sources). Any thread.
+// Cache of encoded sources by their exact input, so that the same source is encoded once. Only for backends whose encoded sources do not
+// depend on the batch (Traits::exact_sources). Any thread.
 class SourceCache {
  public:
-  // Sources that nothing else uses are kept up to this size, the most recently used ones.
+  // Limit for sources that nothing else refers to; the least recently used are dropped.
   static constexpr size_t kIdleBytes = size_t{64} << 20;
 
-  // `inputs` as for Backend::encode(). If memory is short the idle sources are freed first.
+  // `inputs` as for Backend::encode(). If memory is short, idle sources are freed first.
   std::vector<std::shared_ptr<const backend::Source>> encode(backend::Backend& backend, std::span<const Tensor> inputs);
-  bool free_idle();  // those that nothing else uses; false if there were none
+  bool free_idle();  // frees sources that nothing else refers to; false if there were none
 
  private:
   struct Known {

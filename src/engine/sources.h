@@ -9,22 +9,22 @@
 
 namespace kvik::engine {
 
-// A source that went through the encoder.
+// A source and its encoder output.
 struct EncodedSource {
   std::shared_ptr<const backend::Source> encoded;
   std::vector<TokenId> tokens;  // empty if it was not text
-  uint64_t stream = 0;          // of random numbers: a source draws the same ones whatever shares its batch
+  uint64_t stream = 0;          // random number stream: makes the numbers of a source independent of its batch
 };
 
 // Throws Error(kBadArgument) for a source that is empty or has an id outside the vocabulary, Error(kTooLarge) for one that exceeds the
 // model's positions.
 void check_source(std::span<const TokenId> source, const backend::Traits& traits);
 
-// Token ids as the encoder reads them.
+// Token ids as an encoder input.
 Tensor source_input(std::span<const TokenId> source);
 
-// Sources that are not in the cache, if there is one, run through the encoder; all are checked before anything runs. Their random streams
-// are numbered from 0.
+// Encodes the sources that are not in `cache` (may be null); all are checked before anything runs. Random number streams are numbered from
+// 0.
 std::vector<EncodedSource> encode_tokens(backend::Backend& backend, std::span<const std::vector<TokenId>> sources,
                                          SourceCache* cache = nullptr);
 // Features without a batch axis, one tensor per source.

@@ -26,7 +26,7 @@ bool Speculation::begin(std::span<const TokenId> tokens, const Watch& watch) {
   return std::ranges::all_of(proposers_, [&](const std::unique_ptr<Proposer>& proposer) { return proposer->begin(tokens, watch); });
 }
 
-// What became of the last run's proposals is certain only now.
+// Only now is it certain which proposals of the last run were accepted.
 void Speculation::learn() {
   if (!ran_) return;
   ran_ = false;

@@ -13,21 +13,21 @@ namespace kvik::engine {
 class Sequence;
 
 struct SpeculationOptions {
-  size_t max_length = 0;    // of the sequence, prompt included: nothing is proposed beyond
-  size_t most_tokens = 15;  // proposed per run
-  bool adapt = true;        // false: always as many as possible, to check that the result does not depend on it
+  size_t max_length = 0;    // of the sequence, including the prompt: nothing is proposed beyond
+  size_t most_tokens = 15;  // per run
+  bool adapt = true;        // false: always propose as many as possible, to test that results do not depend on it
 };
 
-// Tokens proposed for one stream: rows of the run that computes the chosen token. Those that the strategy then chooses need no run of their
-// own; the others are dropped. Used by one thread at a time.
+// Tokens proposed for one stream. They are computed in the same run as the chosen token. Those that the strategy then chooses need no run
+// of their own; the others are dropped. Used by one thread at a time.
 class Speculation {
  public:
-  // Proposers in order: the first that has an idea is asked.
+  // Uses the first proposer that has a match.
   Speculation(std::vector<std::unique_ptr<Proposer>> proposers, const SpeculationOptions& options);
 
-  // Once, with the prompt, which a draft model computes too. False if it was cancelled.
+  // Called once with the prompt, which a draft model computes too. False if it was cancelled.
   bool begin(std::span<const TokenId> tokens, const Watch& watch = {});
-  // Before a step of the sequence: chooses what its next run computes ahead. Once per token.
+  // Called before a step, once per token: chooses which tokens the next run computes ahead.
   void propose(const Sequence& sequence);
   std::span<const TokenId> proposed() const { return proposed_; }
   std::span<const TokenId> other() const { return other_; }  // instead of those from proposed()[branch()] on; often empty
@@ -38,11 +38,11 @@ class Speculation {
   }
   int most_rows() const { return static_cast<int>(options_.most_tokens + kMostOther); }
 
-  // After the run of a step. `ms`: its time; 0: it also computed prompts, so that the time says nothing.
+  // Called after the run of a step. `ms`: its time; 0: not comparable, because it also computed prompts.
   void add_run(double ms);
   void add_accepted() { ++n_accepted_; }
-  void add_branched() { branched_ = true; }  // those that are accepted from now on are of other()
-  // Spent in propose() since the last call.
+  void add_branched() { branched_ = true; }  // tokens accepted from now on are from other()
+  // Time spent in propose() since the last call.
   double take_search_ms();
 
  private:
@@ -55,16 +55,16 @@ class Speculation {
   Payoff payoff_;
   std::vector<TokenId> proposed_, other_;
   size_t branch_ = 0;
-  size_t n_tokens_ = 0;  // that the sequence had at the last propose()
+  size_t n_tokens_ = 0;  // length of the sequence at the last propose()
   // Of the last run:
   bool ran_ = false;
   Evidence evidence_ = Evidence::kShortMatch;
   size_t n_proposed_ = 0, n_other_ = 0;
-  size_t n_behind_ = 0;  // of the proposer, before it
+  size_t n_behind_ = 0;  // Proposer::n_behind() before the run
   size_t n_accepted_ = 0;
   bool branched_ = false;
   double run_ms_ = 0;
-  double search_ms_ = 0;  // before it
+  double search_ms_ = 0;  // in propose() before the run
   double untaken_ms_ = 0;
 };
 

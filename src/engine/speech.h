@@ -18,21 +18,21 @@ struct TranscribedWindow {
   double start_s = 0;
   double end_s = 0;
   std::vector<Target> targets;     // best first
-  std::vector<TimedTokens> texts;  // of the best one, if times were asked for; from the beginning of the recording
+  std::vector<TimedTokens> texts;  // with timestamps: segments of the best target, with times from the beginning of the recording
 };
 
 struct TranscribeOptions {
   TargetOptions target;  // start and max_length are set here
   int max_new_tokens = 0;
   SpeechRequest request;
-  std::optional<sample::TimestampRules> timestamps;  // set: windows follow each other at the times that the decoder says
-  double window_s = 0;                               // with timestamps: of what the encoder reads
-  int batch = 4;                                     // windows that run together; with timestamps one
+  std::optional<sample::TimestampRules> timestamps;  // set: each window begins at the last timestamp of the one before
+  double window_s = 0;                               // with timestamps: length of a window
+  int batch = 4;                                     // windows that run together; with timestamps always 1
   std::function<void(const TranscribedWindow& window, int total)> on_window = nullptr;  // in order, as early as possible
 };
 
-// Goes through a recording. The language is detected in the first window; with timestamps, each window begins where the decoder finished
-// the last text of the one before.
+// Transcribes a recording window by window. The language is detected in the first window; with timestamps, each window begins where the
+// last segment of the one before ended.
 class SpeechWork final : public Work {
  public:
   // `windows` must outlive it. Throws as speech_start() does.
@@ -40,13 +40,12 @@ class SpeechWork final : public Work {
              std::shared_ptr<const sample::Sampler> sampler, TranscribeOptions options);
 
   NextPart next() const override;
-  size_t next_rows() const override { return kMostSideRows; }  // so that others get a step between two windows
+  size_t next_rows() const override { return kMostSideRows; }  // so that other requests get a step between two windows
   Part begin() override;
   Stream stream_of(const Part& part) override;
   void finished(const Part& part) override;
 
-  const std::vector<TokenId>& start() const { return options_.target.start; }  // empty before the language is known
-  size_t n_windows() const { return n_reported_; }                             // done, with all windows before them
+  const std::vector<TokenId>& start() const { return options_.target.start; }  // empty until the language is known
 
  private:
   bool is_timed() const { return options_.timestamps.has_value(); }
@@ -63,17 +62,17 @@ class SpeechWork final : public Work {
   GenerationConfig config_;
   std::shared_ptr<const sample::Sampler> sampler_;
   TranscribeOptions options_;
-  std::vector<TokenId> languages_;                       // to be detected; then none
+  std::vector<TokenId> languages_;                       // candidates while the language is being detected, then empty
   std::shared_ptr<const backend::Source> first_source_;  // from the detection to the first window
   size_t n_begun_ = 0, n_running_ = 0, n_reported_ = 0;  // windows; while a language is detected, that is what runs
-  double start_s_ = 0;                                   // with timestamps: where the window begins that runs, or the next one
+  double start_s_ = 0;                                   // with timestamps: start of the running or the next window
   std::vector<std::optional<TranscribedWindow>> done_;   // from n_reported_ on
 };
 
 struct Transcript {
   std::vector<TokenId> start;
   std::vector<TranscribedWindow> windows;
-  bool cancelled = false;  // `windows` are those before
+  bool cancelled = false;  // `windows` is then incomplete
 };
 
 // On the calling thread. `cancelled` is polled between steps.

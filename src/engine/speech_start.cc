@@ -27,10 +27,11 @@ TokenId named(const NamedTokens& tokens, const std::string& wanted, const char* 
     if (name == wanted || bare(name) == bare(wanted)) return id;
   }
   if (tokens.empty())
-    throw Error(Code::kBadArgument,
-                fmt::format("the {} '{}' was requested; this model has only one: neither its generation_config.json nor its tokenizer "
-                            "lists any",
-                            what, wanted));
+    throw Error(
+        Code::kBadArgument,
+        fmt::format(
+            "the {} '{}' was requested, but this model has only one: neither its generation_config.json nor its tokenizer lists any", what,
+            wanted));
   throw Error(Code::kBadArgument, fmt::format("the {} '{}' is unknown; this model has: {}", what, wanted, names_of(tokens)));
 }
 
@@ -44,7 +45,7 @@ void add_forced(const GenerationConfig& config, std::vector<std::optional<TokenI
   for (const auto& [place, token] : config.forced_decoder_ids) {
     if (place != static_cast<int>(start.size()))
       throw Error(Code::kBadModel,
-                  fmt::format("forced_decoder_ids has an entry for place {}; one for place {} was expected", place, start.size()));
+                  fmt::format("forced_decoder_ids has an entry for position {}; one for position {} was expected", place, start.size()));
     start.push_back(token);
   }
 }
@@ -67,8 +68,7 @@ struct Beginning {
 };
 
 Beginning beginning_of(const GenerationConfig& config, const SpeechRequest& request) {
-  if (!config.decoder_start)
-    throw Error(Code::kBadModel, "the config files do not say what the decoder starts with (decoder_start_token_id)");
+  if (!config.decoder_start) throw Error(Code::kBadModel, "the config files do not set the decoder's start token (decoder_start_token_id)");
   Beginning begun{request.language ? request.language : config.language, request.task ? request.task : config.task, {}};
   begun.start = {*config.decoder_start};
   const bool as_forced = !begun.language && !begun.task;
@@ -108,7 +108,7 @@ bool has_timestamps(const GenerationConfig& config) { return config.no_timestamp
 sample::TimestampRules timestamp_rules(const GenerationConfig& config) {
   if (!has_timestamps(config))
     throw Error(Code::kBadArgument,
-                "timestamps were requested; this model has no time tokens (no_timestamps_token_id in its config files)");
+                "timestamps were requested, but this model has no timestamp tokens (no_timestamps_token_id in its config files)");
   return {.first = *config.no_timestamps + 1, .end = config.eos.front(), .max_initial_index = config.max_initial_timestamp_index};
 }
 

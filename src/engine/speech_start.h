@@ -8,17 +8,17 @@
 #include "engine/generation_config.h"
 #include "engine/strategy.h"
 
-// What the decoder of a speech model is told before it begins.
+// The start tokens of a speech decoder: language, task, timestamps.
 namespace kvik::engine {
 
-// What the caller requests; not set: as in the config, and the language is detected if that has none.
+// The caller's request. What is not set is taken from the config; without a language there, it is detected.
 struct SpeechRequest {
   std::optional<std::string> language;  // "de", or as the config writes it ("<|de|>")
   std::optional<std::string> task;      // "transcribe", "translate"
-  bool timestamps = false;              // the decoder says times
+  bool timestamps = false;              // generate timestamp tokens
 };
 
-// The tokens of languages to choose from; none if a language is requested or the model does not name any.
+// The language tokens to detect one from; empty if a language is requested or the model has none.
 std::vector<TokenId> languages_to_detect(const GenerationConfig& config, const SpeechRequest& request);
 
 // The start tokens: start of text, language, task, no timestamps, as far as the config has them. `detected`: one of languages_to_detect().
@@ -27,14 +27,14 @@ std::vector<TokenId> languages_to_detect(const GenerationConfig& config, const S
 std::vector<TokenId> speech_start(const GenerationConfig& config, const SpeechRequest& request,
                                   std::optional<TokenId> detected = std::nullopt);
 
-// The time tokens of a model. Throws Error(kBadArgument) if it has none.
+// The timestamp tokens of a model. timestamp_rules() throws Error(kBadArgument) if it has none.
 bool has_timestamps(const GenerationConfig& config);
 sample::TimestampRules timestamp_rules(const GenerationConfig& config);
 
 // The name of the language among start tokens, as --language takes it; empty if there is none.
 std::string language_of(const GenerationConfig& config, std::span<const TokenId> start);
 
-// Chooses the likeliest of some tokens, and ends.
+// Chooses the most likely of the candidates, then ends.
 class LanguageStrategy final : public Strategy {
  public:
   explicit LanguageStrategy(std::vector<TokenId> candidates) : candidates_(std::move(candidates)) {}

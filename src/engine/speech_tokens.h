@@ -5,11 +5,11 @@
 
 namespace kvik::engine {
 
-// Speech tokenizers name the tokens that tell a decoder what to do: <|de|>, <|transcribe|>, <|notimestamps|>. Fills in those that the
-// config files do not list, and the start token if there is none: the one that the tokenizer itself puts before a text.
+// Speech tokenizers have control tokens for the decoder: <|de|>, <|transcribe|>, <|notimestamps|>. Adds those that the config files do not
+// list, and, if there is no start token, the token that the tokenizer puts before a text.
 void complete_from_tokenizer(GenerationConfig& config, const text::Tokenizer& tokenizer);
 
-// A token such as <|12.34|>, which is a time and no text.
+// Whether it is a timestamp token, such as <|12.34|>.
 bool is_time(std::string_view piece);
 
 }  // namespace kvik::engine

@@ -11,7 +11,7 @@ namespace kvik::engine {
 
 // A finished target of a stream.
 struct Target {
-  std::vector<TokenId> ids;  // without the prompt, with the end token if there is one
+  std::vector<TokenId> ids;  // without the prompt, including the end token if there is one
   float score = 0;           // sum of log-probabilities / length^length_penalty
   Finish finish = Finish::kLength;
 };
@@ -21,19 +21,19 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // True: the logits of every position go to see(), not only those of the last one to advance().
+  // True: see() is called with the logits of every position, not only advance() with the last ones.
   virtual bool wants_every_row() const { return false; }
   virtual void see(int /*position*/, std::span<const float> /*logits*/) {}
 
-  // How many of the largest logits advance() reads as a rule; 0: all.
+  // How many of the largest logits advance() usually reads; 0: all.
   virtual int n_candidates() const { return 0; }
 
-  // Called when all tokens of all branches are computed: their known_logits() are there. Returns which branches continue with which token,
-  // valid until the next call; nothing if the stream is finished. Throws Error(kBadModel) if no token can be chosen. Strategies of
-  // different streams advance at the same time, each on some thread: what they share must allow that.
+  // Called when all tokens of all branches are computed and known_logits() are available. Returns which branches continue with which
+  // token, valid until the next call; empty if the stream is finished. Throws Error(kBadModel) if no token can be chosen. Strategies of
+  // different streams advance concurrently on any thread, so state that they share must be thread-safe.
   virtual std::span<const sample::Continuation> advance(std::span<const Sequence> branches, Workers& workers) = 0;
 
-  virtual double mask_ms() const { return 0; }                // spent so far on finding the tokens that a constraint allows
+  virtual double mask_ms() const { return 0; }                // time spent so far finding the tokens that a constraint allows
   virtual Finish finish() const { return Finish::kStop; }     // of a finished stream
   virtual std::vector<Target> targets() const { return {}; }  // best first
 };

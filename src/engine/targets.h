@@ -16,11 +16,11 @@ namespace kvik::engine {
 struct TargetOptions {
   // num_beams 1: token by token; then num_return_sequences counts samples. max_length includes the start.
   sample::BeamOptions beams;
-  bool always_beams = false;    // a beam search of width 1 instead of token by token, which must be the same
-  std::vector<TokenId> start;   // what the decoder begins with
-  NewTextOutput text;           // for stop texts, token by token only; may be empty
-  bool scores = true;           // of targets that are generated token by token; beams always have them
-  std::optional<int> logprobs;  // of tokens that are generated token by token
+  bool always_beams = false;    // use a beam search even for width 1, to test that it equals greedy search
+  std::vector<TokenId> start;   // the decoder's start tokens
+  NewTextOutput text;           // for stop texts, without beams only; may be empty
+  bool scores = true;           // compute scores without beams; beams always have scores
+  std::optional<int> logprobs;  // without beams only
   std::shared_ptr<constrain::TokenConstraint> constraint = nullptr;  // null: any tokens
   uint64_t seed = 0;
 };
@@ -28,14 +28,14 @@ struct TargetOptions {
 // The prompt or source of one stream.
 struct TargetSource {
   size_t prompt_length = 0;
-  std::vector<TokenId> tokens;  // that an encoder read
-  uint64_t stream = 0;          // of random numbers
+  std::vector<TokenId> tokens;  // the encoder's input
+  uint64_t stream = 0;          // random number stream
 };
 
 std::unique_ptr<Strategy> new_strategy(const std::shared_ptr<const sample::Sampler>& sampler, const TargetOptions& options,
                                        TargetSource source);
 
-// A stream that finds the targets of a source.
+// A stream that generates the targets of a source.
 Stream target_stream(const std::shared_ptr<Decoder>& decoder, const std::shared_ptr<const sample::Sampler>& sampler,
                      const EncodedSource& source, const TargetOptions& options);
 

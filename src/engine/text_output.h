@@ -16,10 +16,10 @@ class TextOutput {
   TextOutput(std::shared_ptr<const text::Tokenizer> tokenizer, const std::vector<std::string>& stops)
       : stream_(std::move(tokenizer)), stops_(stops) {}
 
-  // What can be shown now. Valid until the next call.
+  // The text that can be shown now. Valid until the next call.
   std::string_view push(TokenId token) { return stops_.push(stream_.push(token)); }
   bool stopped() const { return stops_.stopped().has_value(); }
-  // What was held back, if no token follows.
+  // The text that was held back, at the end.
   std::string flush() {
     if (stopped()) return {};
     std::string rest(stops_.push(stream_.flush()));
@@ -32,7 +32,7 @@ class TextOutput {
   text::StopMatcher stops_;
 };
 
-// Makes the TextOutput of each sequence of a stream; null if the model has no tokenizer.
+// Creates the TextOutput of each sequence of a stream; empty if the model has no tokenizer.
 using NewTextOutput = std::function<std::unique_ptr<TextOutput>()>;
 
 }  // namespace kvik::engine

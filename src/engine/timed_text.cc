@@ -27,7 +27,7 @@ TimedWindow cut_at_times(std::span<const TokenId> ids, const sample::TimestampRu
     result.texts.push_back({start_s, time_of(part.back()), {part.begin(), part.end()}});
     begin = end;
   }
-  // A single time at the end: nothing was said after it. Otherwise the text after the last pair is unfinished.
+  // A single timestamp at the end: there is no speech after it. Otherwise the text after the last pair is unfinished.
   if (!ends_with_one) result.advance_s = time_of(ids[begin - 1]);
   if (result.advance_s <= 0) result.advance_s = window_s;
   return result;

@@ -9,9 +9,8 @@
 
 namespace kvik::engine {
 
-// The tokens of a sequence. A copy shares them: the one that goes on first continues in the same memory, the others keep what follows in a
-// short list of their own, until someone asks for all tokens in one piece. Used by one thread at a time, reads included; copies are
-// independent of each other.
+// The tokens of a sequence. Copies share memory: the first copy that grows appends in place, the others append to a short list of their
+// own, until all tokens are read as one span. Used by one thread at a time, even for reading; copies are independent of each other.
 class TokenList {
  public:
   TokenList() = default;
@@ -23,7 +22,7 @@ class TokenList {
   size_t size() const { return n_shared_ + own_.size(); }
   bool empty() const { return size() == 0; }
   TokenView view() const;
-  // In one piece, valid until the list changes. Joins the two parts, once, if there are two.
+  // As one span, valid until the list changes. If there are two parts, they are joined first.
   std::span<const TokenId> all() const;
   std::span<const TokenId> from(size_t first) const;  // the same; tokens since the last copy need not be joined
 
@@ -32,8 +31,8 @@ class TokenList {
   void reserve(size_t n);  // room for n tokens in all without another allocation
 
  private:
-  // Owners use a beginning of it each; what is beyond n_used is nobody's. The count of owners is its own and not a shared_ptr's, because
-  // the last owner must see that the others have finished reading before it writes what they have read.
+  // Each owner uses a prefix of the buffer; nothing beyond n_used is in use. It does not use shared_ptr, because the last owner must know
+  // that the others have finished reading (an acquire load) before it overwrites what they have read.
   struct Buffer {
     explicit Buffer(size_t n) : tokens(std::make_unique_for_overwrite<TokenId[]>(n)), capacity(n) {}
     const std::unique_ptr<TokenId[]> tokens;

@@ -141,7 +141,7 @@ void Tree::clear() {
   next_in_chain_.clear();
   row_of_.clear();
   rows_.clear();
-  for (backend::Cache* cache : run_caches_) backend_->rewind(*cache, 0);  // gives its pages back
+  for (backend::Cache* cache : run_caches_) backend_->rewind(*cache, 0);  // releases its pages
   run_caches_.clear();
   if (caches_.size() > kMostSpare) caches_.resize(kMostSpare);
 }

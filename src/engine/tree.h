@@ -11,9 +11,9 @@ namespace kvik::engine {
 // Throws Error(kBadArgument) if a tree of `n_nodes` does not have this node.
 void check_node(int node, int n_nodes);
 
-// Many continuations of one sequence, computed in one run. Nodes are split into chains: a node that is the first to continue its parent
-// extends the parent's chain, every other one begins a chain of its own. A chain is a fork of the sequence's cache and holds the whole
-// path to its last node, so that a node sees exactly what it would see alone. One thread at a time.
+// Many continuations of one sequence, computed in one run. Nodes are split into chains: the first child of a node extends its chain, every
+// other child begins a new chain. A chain is a fork of the sequence's cache and contains the whole path to its last node, so that a node
+// attends to exactly what it would attend to alone. Used by one thread at a time.
 class Tree {
  public:
   // Node i is tokens[i] after node parents[i] < i, or after the sequence if that is -1. The sequence does not change. Throws
@@ -23,7 +23,7 @@ class Tree {
 
   int size() const { return static_cast<int>(tokens_.size()); }
   std::span<const float> logits(int node) const;  // after its token
-  LogitsRow logits_row(int node) const;           // the same, kept by the result
+  LogitsRow logits_row(int node) const;           // the same; the result keeps the buffer alive
   std::span<const int> rows() const { return row_of_; }
   // Appends the path to a node to the sequence that the tree was computed for, which must not have changed. The tree is then empty.
   void keep(int node, Sequence& sequence);
@@ -40,7 +40,7 @@ class Tree {
   void fork_caches(const Sequence& sequence);
   void take_logits_buffer();
 
-  // All buffers are used again by the next tree.
+  // All buffers are reused by the next tree.
   std::vector<TokenId> tokens_;
   std::vector<int> parents_;
   std::vector<Chain> chains_;
@@ -49,7 +49,7 @@ class Tree {
   std::vector<std::unique_ptr<backend::Cache>> caches_;  // of chains, then spare ones, which are empty
   std::vector<backend::Cache*> run_caches_;
   std::vector<TokenId> path_;
-  LogitsBuffer::Ref logits_, other_logits_;  // the other may be read by the sequence
+  LogitsBuffer::Ref logits_, other_logits_;  // used in turn, because the sequence may still read one
   backend::Backend* backend_ = nullptr;      // of the caches
   int length_ = 0;                           // of the sequence
 };

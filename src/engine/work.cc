@@ -5,7 +5,7 @@
 
 namespace kvik::engine {
 
-Stream Work::stream_of(const Part& /*part*/) { throw Error(Code::kInternal, "a part without a source has no other stream than its own"); }
+Stream Work::stream_of(const Part& /*part*/) { throw Error(Code::kInternal, "a part without a source has its own stream"); }
 
 void encode_parts(std::span<Part* const> parts, Decoder& decoder, SourceCache* cache) {
   std::vector<Tensor> inputs;

@@ -61,7 +61,7 @@ class Lock {
   bool held_ = false;
 };
 
-// A file that grows; its name says that it is not complete.
+// A partial download; its name ends with .incomplete.
 class Partial {
  public:
   Partial(const Store& store, const Entry& entry) : path_(store.partial(entry)), entry_(entry), file_(path_, O_RDWR | O_CREAT) {
@@ -94,8 +94,8 @@ class Partial {
     file_.check(::fdatasync(file_.get()));
     if (const std::string found = digest_of(path_, entry_.digest.size()); found != entry_.digest) {
       restart();
-      throw Error(Code::kIo, fmt::format("{}: the checksum of what the hub sent is {}; {} was expected, so the file was thrown away",
-                                         entry_.path, found, entry_.digest));
+      throw Error(Code::kIo, fmt::format("{}: the download has the checksum {}; {} was expected, so the file was discarded", entry_.path,
+                                         found, entry_.digest));
     }
     file_.check(::fchmod(file_.get(), 0644));
     fs::rename(path_, blob);
@@ -137,8 +137,8 @@ Response receive(HttpClient& client, Partial& partial, const Fetch& fetch, std::
   };
   Response response = client.get(request);
   if (response.status == 416) partial.restart();
-  if (other_range) response.stopped = false, response.error = "the hub sent another part of the file than it was asked for";
-  if (too_much) throw Error(Code::kIo, fmt::format("{}: the hub sends more bytes than it lists", fetch.url));
+  if (other_range) response.stopped = false, response.error = "the hub sent a different part of the file than was requested";
+  if (too_much) throw Error(Code::kIo, fmt::format("{}: the hub sent more bytes than its listing states", fetch.url));
   return response;
 }
 

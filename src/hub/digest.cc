@@ -37,7 +37,7 @@ std::string digest_of(const std::filesystem::path& file, size_t n_digits) {
     input.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
     check(EVP_DigestUpdate(context.get(), buffer.data(), static_cast<size_t>(input.gcount())));
   }
-  if (!input.eof()) throw Error(Code::kIo, fmt::format("{}: it cannot be read", file.string()));
+  if (!input.eof()) throw Error(Code::kIo, fmt::format("{}: the file cannot be read", file.string()));
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int n_bytes = 0;
   check(EVP_DigestFinal_ex(context.get(), digest, &n_bytes));

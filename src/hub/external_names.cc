@@ -29,7 +29,7 @@ constexpr Field kFields[] = {{Message::kModel, 7, Message::kGraph},         {Mes
 constexpr uint32_t kExternalData = 13;  // of a tensor: entries with a key (1) and a value (2)
 
 void collect(protozero::pbf_reader message, Message kind, int depth, std::set<std::string>& names) {
-  if (depth > kMostNesting) throw Error(Code::kBadModel, fmt::format("it is nested more than {} deep", kMostNesting));
+  if (depth > kMostNesting) throw Error(Code::kBadModel, fmt::format("it is nested more than {} levels deep", kMostNesting));
   while (message.next()) {
     const bool has_length = message.wire_type() == protozero::pbf_wire_type::length_delimited;
     if (kind == Message::kTensor && has_length && message.tag() == kExternalData) {

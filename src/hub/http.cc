@@ -51,7 +51,7 @@ struct Transfer {
     const bool is_file = request.body && (response.status == 200 || response.status == 206);
     if (!is_file) {
       if (response.text.size() + bytes.size() > kMostText) {
-        response.error = fmt::format("the answer has more than {} bytes", kMostText);
+        response.error = fmt::format("the response has more than {} bytes", kMostText);
         return false;
       }
       response.text.append(bytes.data(), bytes.size());
@@ -149,7 +149,7 @@ Response HttpClient::get(const Request& request) {
     Transfer transfer{request, easy, {}, false};
     const std::string here = origin_of(url);
     if (here.empty() || (origin.starts_with("https://") && !here.starts_with("https://"))) {
-      transfer.response.error = fmt::format("the hub refers to {}, which is no address of the same protocol", url.substr(0, 200));
+      transfer.response.error = fmt::format("the hub redirects to {}, which does not use the same protocol", url.substr(0, 200));
       transfer.response.stopped = true;
       return transfer.response;
     }

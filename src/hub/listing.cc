@@ -16,7 +16,7 @@ constexpr int kMostTries = 5;
 constexpr size_t kMostEntries = 100'000, kMostPages = 1000, kLongestPath = 1024, kLongestPart = 255;
 
 [[noreturn]] void bad_answer(const std::string& url, const std::string& what) {
-  throw Error(Code::kIo, fmt::format("{}: the hub's answer {}", url, what));
+  throw Error(Code::kIo, fmt::format("{}: the hub's response {}", url, what));
 }
 
 Json get_json(HttpClient& client, const std::string& url, const std::string& repository, const PullOptions& options, Response& response) {
@@ -76,15 +76,15 @@ void check_path(const std::string& path) {
     std::string shown = path.substr(0, 100);
     std::ranges::replace_if(
         shown, [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; }, '?');
-    throw Error(Code::kIo, fmt::format("the hub lists a file '{}', {}; nothing of this repository is downloaded", shown, why));
+    throw Error(Code::kIo, fmt::format("the hub lists a file '{}', {}; the repository is not downloaded", shown, why));
   };
   if (path.empty() || path.size() > kLongestPath) refuse("whose name is empty or too long");
   if (std::ranges::any_of(path, [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127 || c == '\\'; }))
-    refuse("whose name has characters that no name should have");
+    refuse("whose name has invalid characters");
   for (size_t begin = 0; begin <= path.size();) {
     const size_t end = std::min(path.find('/', begin), path.size());
     const std::string_view part = std::string_view(path).substr(begin, end - begin);
-    if (part.empty() || part == "." || part == ".." || part.size() > kLongestPart) refuse("whose name leaves its folder");
+    if (part.empty() || part == "." || part == ".." || part.size() > kLongestPart) refuse("whose path leaves its folder");
     begin = end + 1;
   }
 }
@@ -96,18 +96,17 @@ void throw_refusal(const Response& response, const std::string& repository, cons
   const std::string code = reason == response.headers.end() ? "" : reason->second;
   if (response.stopped && options.cancelled && options.cancelled()) fail("the download was cancelled");
   if (response.status == 0 || !response.error.empty())
-    fail(fmt::format("{} cannot be reached: {}", endpoint, response.error.empty() ? "there was no answer" : response.error));
+    fail(fmt::format("{} cannot be reached: {}", endpoint, response.error.empty() ? "there was no response" : response.error));
   if (code == "RevisionNotFound" || (response.status == 404 && code.empty() && options.revision != "main"))
     fail(fmt::format("there is no revision '{}' at {}", options.revision, endpoint));
   if (code == "GatedRepo" || ((response.status == 401 || response.status == 403) && code != "RepoNotFound"))
-    fail(
-        fmt::format("the hub gives it only to users it knows; accept the terms at {}/{} if it has some, and set HF_TOKEN to a token of "
-                    "{}/settings/tokens",
-                    endpoint, repository, endpoint));
+    fail(fmt::format("access is restricted; accept the terms at {}/{} if it has any, and set HF_TOKEN to a token from {}/settings/tokens",
+                     endpoint, repository, endpoint));
   if (response.status == 404 || response.status == 401)
-    fail(fmt::format("there is no such repository at {}, or it is private: then set HF_TOKEN to a token of {}/settings/tokens", endpoint,
-                     endpoint));
-  fail(fmt::format("{} answers with status {}; try again later", endpoint, response.status));
+    fail(fmt::format(
+        "there is no such repository at {}, or it is private; for a private one, set HF_TOKEN to a token from {}/settings/tokens", endpoint,
+        endpoint));
+  fail(fmt::format("{} responded with status {}; try again later", endpoint, response.status));
   std::abort();  // fail() throws
 }
 
@@ -123,13 +122,13 @@ Listing list_files(HttpClient& client, const std::string& repository, const Pull
   for (size_t n_pages = 0; !url.empty(); ++n_pages) {
     if (n_pages == kMostPages) bad_answer(url, fmt::format("has more than {} pages", kMostPages));
     const Json page = get_json(client, url, repository, options, response);
-    if (!page.is_array()) bad_answer(url, "is no list of files");
+    if (!page.is_array()) bad_answer(url, "is not a list of files");
     for (const Json& object : page) {
       if (text_of(object, "type") == "file") listing.entries.push_back(read_entry(object, url));
       if (listing.entries.size() > kMostEntries) bad_answer(url, fmt::format("lists more than {} files", kMostEntries));
     }
     const std::string next = next_page(response);
-    if (!next.empty() && origin_of(next) != origin_of(url)) bad_answer(url, "goes on at another host");
+    if (!next.empty() && origin_of(next) != origin_of(url)) bad_answer(url, "continues on another host");
     url = next;
   }
   return listing;

@@ -92,7 +92,7 @@ class Puller {
     fs::create_directories(options_.settings.cache);
     const fs::space_info space = fs::space(options_.settings.cache);
     if (static_cast<uintmax_t>(missing) <= space.available) return;
-    throw Error(Code::kIo, fmt::format("{}: {:.2f} GB have to be downloaded, and {} has {:.2f} GB free", repository_,
+    throw Error(Code::kIo, fmt::format("{}: {:.2f} GB must be downloaded, but {} has only {:.2f} GB free", repository_,
                                        static_cast<double>(missing) / 1e9, options_.settings.cache.string(),
                                        static_cast<double>(space.available) / 1e9));
   }
@@ -173,14 +173,14 @@ class Puller {
 void check_own_path(const std::string& path, const char* what) {
   try {
     check_path(path);
-  } catch (const Error&) { throw Error(Code::kBadArgument, fmt::format("'{}' is no {} of a repository", path, what)); }
+  } catch (const Error&) { throw Error(Code::kBadArgument, fmt::format("'{}' is not a valid {} of a repository", path, what)); }
 }
 
 }  // namespace
 
 Pulled pull(const std::string& repository, const PullOptions& options) {
   if (!api::is_repository_name(repository))
-    throw Error(Code::kBadArgument, fmt::format("'{}' is no name of a repository; ORG/NAME was expected", repository));
+    throw Error(Code::kBadArgument, fmt::format("'{}' is not a repository name; ORG/NAME was expected", repository));
   if (options.settings.cache.empty()) throw Error(Code::kBadArgument, "there is no folder for the hub cache; set HF_HOME or HF_HUB_CACHE");
   if (origin_of(options.settings.endpoint).empty())
     throw Error(Code::kBadArgument,

@@ -37,7 +37,8 @@ void Store::link(const std::string& commit, const Entry& entry) const {
   for (const fs::path& part : below) {
     parent /= part;
     fs::create_directory(parent);
-    if (fs::is_symlink(parent)) throw Error(Code::kIo, fmt::format("{}: a folder was expected, and it is a link", parent.string()));
+    if (fs::is_symlink(parent))
+      throw Error(Code::kIo, fmt::format("{}: a folder was expected, but it is a symbolic link", parent.string()));
   }
   fs::path target = "../..";
   for (auto part = below.begin(); part != below.end(); ++part) target = ".." / target;

@@ -60,7 +60,7 @@ class Reader {
   Json header() {
     char magic[16] = {};
     if (bytes_.size() >= sizeof magic) std::memcpy(magic, bytes_.data(), sizeof magic - 1);
-    if (std::string_view(magic) != kMagic) fail("this is not a cache saved by Kvik, or one of another version");
+    if (std::string_view(magic) != kMagic) fail("this is not a cache saved by this version of Kvik");
     if (bytes_.size() < kPrefix) fail("the file is truncated inside its header");
     uint64_t size_bytes = 0;
     std::memcpy(&size_bytes, bytes_.data() + kPrefix - sizeof size_bytes, sizeof size_bytes);
@@ -75,7 +75,7 @@ class Reader {
     if (!n_elements || bits_per_element(dtype) == 0) fail(fmt::format("invalid tensor of shape {} and type {}", to_string(dims), type));
     at_ += padding_after(at_);
     const size_t size_bytes = storage_bytes(dtype, *n_elements);
-    if (at_ > bytes_.size() || size_bytes > bytes_.size() - at_) fail("the contents are shorter than the header says");
+    if (at_ > bytes_.size() || size_bytes > bytes_.size() - at_) fail("the contents are shorter than the header states");
     at_ += size_bytes;
     return Tensor::view(dtype, std::move(dims), bytes_.data() + at_ - size_bytes, owner_);
   }

@@ -51,7 +51,7 @@ Tensor read_safetensor(std::span<const std::byte> bytes, const std::string& name
     const std::optional<int64_t> n = checked_elements(dims);
     if (!n || offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > bytes.size() ||
         offsets[1] - offsets[0] != storage_bytes(dtype, *n))
-      throw damaged(fmt::format("the place of '{}' does not fit its shape or the file", name));
+      throw damaged(fmt::format("the data of '{}' does not match its shape or the file", name));
     Tensor tensor(dtype, dims);
     const std::span<const std::byte> place = bytes.subspan(static_cast<size_t>(offsets[0]), tensor.size_bytes());
     std::copy(place.begin(), place.end(), tensor.mutable_bytes().begin());

@@ -367,7 +367,8 @@ double batch_sensitivity(const std::shared_ptr<backend::Backend>& backend, std::
 
 std::vector<Law> verify_decoder(std::shared_ptr<backend::Backend> backend, const DecoderLaws& options, const Watch& watch) {
   if (options.prompt.size() < 2)
-    throw Error(Code::kBadArgument, fmt::format("a prompt of {} tokens proves nothing; at least 2 were expected", options.prompt.size()));
+    throw Error(Code::kBadArgument,
+                fmt::format("the prompt has {} token(s); at least 2 are needed to verify anything", options.prompt.size()));
   return Verifier(std::move(backend), options, watch).run();
 }
 

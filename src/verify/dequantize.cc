@@ -16,7 +16,7 @@ namespace {
 
 using Tensors = std::map<std::string, Tensor, std::less<>>;  // by the name of their initializer
 
-// Each block along k becomes what its codes stand for.
+// Dequantizes each block along k.
 void round_to_codes(std::span<float> values, const native::WeightPart& part, const cpu::BlockFormat& format) {
   const int64_t k_stride = part.n_major ? 1 : part.n, n_stride = part.n_major ? part.k : 1;
   float* const matrix = values.data() + std::max<int64_t>(part.slice, 0) * part.k * part.n;

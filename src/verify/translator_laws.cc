@@ -187,7 +187,7 @@ class TranslatorVerifier {
 
 std::vector<Law> verify_translator(std::shared_ptr<backend::Backend> backend, const TranslatorLaws& options, const Watch& watch) {
   if (options.sources.empty() || options.start.empty() || options.target.size() < 2)
-    throw Error(Code::kBadArgument, "nothing can be proved without a source, a start token and a target of at least 2 tokens");
+    throw Error(Code::kBadArgument, "a source, a start token and a target of at least 2 tokens are needed to verify anything");
   return TranslatorVerifier(std::move(backend), options, watch).run();
 }
 

@@ -54,7 +54,7 @@ std::vector<fs::path> files() {
   return found;
 }
 
-// What a classifier or an encoder gives is told by names only, where its shape does not.
+// Outputs of a classifier or an encoder are recognized by name only if the shape is ambiguous.
 bool is_told_by_name(const File& file) { return file.stage != Stage::kDecoder && file.stage != Stage::kDecoderMerged; }
 
 bool asks(const fs::path& path) { return path.string().find("two-token-inputs") != std::string::npos; }

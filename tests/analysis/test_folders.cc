@@ -16,7 +16,7 @@ using testing_support::TinyDecoder;
 
 std::string model_bytes() { return TinyDecoder().bytes(); }
 
-// What analyze() says when it refuses.
+// The error message of analyze().
 std::string refusal(const fs::path& path, Code code) {
   try {
     analyze(path);
@@ -46,7 +46,7 @@ TEST(Folders, EveryFileOfASetHasItsStageAndThePairIsPreferred) {
   EXPECT_TRUE(s.can_rewind());
 }
 
-TEST(Folders, AFileBringsWhatItNeedsAndNothingElse) {
+TEST(Folders, AFileIsLoadedWithOnlyTheFilesThatItNeeds) {
   const fs::path folder = fixtures() / "zoo" / "marian";
   EXPECT_EQ(stages(analyze(folder / "decoder_model_merged.onnx")),
             (std::vector<std::string>{"encoder_model.onnx encoder", "decoder_model_merged.onnx decoder_merged"}));
@@ -57,7 +57,7 @@ TEST(Folders, AFileBringsWhatItNeedsAndNothingElse) {
             (std::vector<std::string>{"decoder_model.onnx decoder", "decoder_with_past_model.onnx decoder_with_past"}));
 }
 
-TEST(Folders, AFileByAnyNameIsAModelAlone) {
+TEST(Folders, AFileWithAnyNameIsAModelByItself) {
   const TemporaryFolder folder;
   const fs::path file = folder.write("past.onnx", model_bytes());
   folder.write("other.onnx", "not a model");
@@ -87,7 +87,7 @@ TEST(Folders, TheOnlyPrecisionIsTakenWhateverItIs) {
   EXPECT_EQ(analyze(folder.path()).files.at(0).path.filename(), "model_quantized.onnx");
 }
 
-TEST(Folders, SeveralPrecisionsWithoutAPlainOneAreAQuestion) {
+TEST(Folders, SeveralPrecisionsWithoutADefaultAreAnError) {
   const TemporaryFolder folder;
   folder.write("model_fp16.onnx", model_bytes());
   folder.write("model_q4.onnx", model_bytes());
@@ -95,7 +95,7 @@ TEST(Folders, SeveralPrecisionsWithoutAPlainOneAreAQuestion) {
   EXPECT_TRUE(says(sentence, "fp16, q4")) << sentence;
 }
 
-TEST(Folders, TwoWholeDecodersAreAQuestion) {
+TEST(Folders, TwoCompleteDecodersAreAnError) {
   const TemporaryFolder folder;
   folder.write("one.onnx", model_bytes());
   folder.write("two.onnx", model_bytes());
@@ -103,7 +103,7 @@ TEST(Folders, TwoWholeDecodersAreAQuestion) {
   EXPECT_TRUE(says(sentence, "one.onnx") && says(sentence, "two.onnx")) << sentence;
 }
 
-TEST(Folders, AFolderWithoutAModelSaysSo) {
+TEST(Folders, AFolderWithoutAModelIsAnError) {
   const TemporaryFolder folder;
   folder.write("config.json", "{}");
   EXPECT_TRUE(says(refusal(folder.path(), Code::kBadModel), "no .onnx file"));
@@ -129,7 +129,7 @@ TEST(Folders, ADecoderWithoutItsEncoderIsAProblem) {
   EXPECT_TRUE(says(s.problems[0], "no encoder file")) << s.problems[0];
 }
 
-TEST(Folders, ABrokenConfigIsOneSentence) {
+TEST(Folders, ABrokenConfigIsOneErrorMessage) {
   for (const char* text : {"{\"vocab_size\": 40", "[1, 2]", ""}) {
     const TemporaryFolder folder;
     folder.write("model.onnx", model_bytes());
@@ -150,7 +150,7 @@ TEST(Folders, TheGraphWinsOverAConfigThatContradictsIt) {
   EXPECT_EQ(s.problems.size(), 4u);
 }
 
-TEST(Folders, ConfigValuesOfTheWrongTypeAreNotThere) {
+TEST(Folders, ConfigValuesOfTheWrongTypeAreIgnored) {
   const TemporaryFolder folder;
   folder.write("model.onnx", model_bytes());
   folder.write("config.json",
@@ -191,7 +191,7 @@ TEST(Folders, AMissingFileThatAModelNeedsIsNamed) {
   EXPECT_TRUE(says(refusal(escaping.path(), Code::kBadModel), "is outside the folder"));
 }
 
-TEST(Folders, AKvikJsonDecidesWhatNothingElseTells) {
+TEST(Folders, KvikJsonResolvesAmbiguousRoles) {
   const TemporaryFolder folder;
   fs::copy(fixtures() / "forms" / "two-token-inputs" / "model.onnx", folder.path());
   folder.write("kvik.json", R"({"inputs": {"second": "token_ids", "first": "position_ids"}})");
@@ -200,14 +200,14 @@ TEST(Folders, AKvikJsonDecidesWhatNothingElseTells) {
   EXPECT_EQ(file.input_of(Role::kPositionIds)->name, "first");
 }
 
-TEST(Folders, AKvikJsonMaySpeakOfOneFileOnly) {
+TEST(Folders, KvikJsonMaySetRolesForOneFile) {
   const TemporaryFolder folder;
   fs::copy(fixtures() / "forms" / "two-token-inputs" / "model.onnx", folder.path());
   folder.write("kvik.json", R"({"files": {"model.onnx": {"inputs": {"first": "token_ids", "second": "token_type_ids"}}}})");
   EXPECT_EQ(analyze(folder.path()).files.at(0).input_of(Role::kTokenIds)->name, "first");
 }
 
-TEST(Folders, ARoleThatThereIsNotIsRefused) {
+TEST(Folders, AnUnknownRoleIsRefused) {
   const TemporaryFolder folder;
   folder.write("model.onnx", model_bytes());
   folder.write("kvik.json", R"({"inputs": {"ids": "words"}})");

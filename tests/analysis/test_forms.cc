@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing_support::fixtures;
 
-// Inputs that nothing tells apart are a question; everything else must be told.
+// Inputs that cannot be distinguished are reported; everything else must be detected.
 bool is_a_question(const Json& expect) {
   return std::any_of(expect["inputs"].begin(), expect["inputs"].end(), [](const Json& port) { return port["role"] == "unknown"; });
 }
@@ -59,7 +59,7 @@ class Forms : public testing::TestWithParam<std::string> {
   Signature signature_;
 };
 
-TEST_P(Forms, KindAndStagesAreTold) {
+TEST_P(Forms, KindAndStagesAreDetected) {
   EXPECT_EQ(kind_name(signature_.kind), expect_["kind"].get<std::string>());
   EXPECT_EQ(signature_.files.size(), expect_["files"].size());
   for (const Json& described : expect_["files"]) {
@@ -113,7 +113,7 @@ std::string in_words(const Json& group) {
                      group["layers"][0].get<int>());
 }
 
-TEST_P(Forms, TheCacheIsSummedUp) {
+TEST_P(Forms, TheCacheIsSummarized) {
   std::vector<std::string> found, expected;
   for (const CacheGroup& group : signature_.cache) found.push_back(in_words(group));
   for (const CacheGroup& group : signature_.cross_cache) found.push_back(in_words(group));

@@ -43,7 +43,7 @@ TEST(GraphAnalysis, ADecoderIsReadFromWhatItDoes) {
   EXPECT_EQ(file.inputs[2].role, Role::kPastValue);
 }
 
-TEST(GraphAnalysis, TheConcatDecidesWhereDeclaredDimsContradictIt) {
+TEST(GraphAnalysis, TheConcatWinsOverContradictingDims) {
   for (const char* declared : {"past", "s", "b", "7"}) {
     const File file = analyzed({.past_dim = "past", .present_dim = declared});
     ASSERT_EQ(file.states.size(), 2u) << declared;
@@ -61,7 +61,7 @@ TEST(GraphAnalysis, APresentOfAnotherTypeThanItsPastIsStillItsPresent) {
   EXPECT_EQ(file.states[0].bytes_per_token(), 2 * 4 * 2);
 }
 
-TEST(GraphAnalysis, InputsThatNothingTellsApartAreAskedAbout) {
+TEST(GraphAnalysis, InputsThatCannotBeDistinguishedAreReported) {
   const TinyDecoder decoder{.more_inputs = {{"one", {"b"}}, {"two", {"b"}}}};
   try {
     analyzed(decoder);
@@ -72,7 +72,7 @@ TEST(GraphAnalysis, InputsThatNothingTellsApartAreAskedAbout) {
   }
 }
 
-TEST(GraphAnalysis, OneInputThatNothingTellsIsAProblemAndNotAnError) {
+TEST(GraphAnalysis, OneUnknownInputIsAProblemAndNotAnError) {
   const File file = analyzed({.more_inputs = {{"one", {"b"}}}});
   ASSERT_EQ(file.problems.size(), 1u);
   EXPECT_NE(file.problems[0].find("'one'"), std::string::npos);
@@ -136,14 +136,14 @@ std::string fused_cross_decoder(bool counts_mask) {
   return writer.bytes();
 }
 
-TEST(GraphAnalysis, KeysThatAnOperatorHandsOutAreOfTheSourceWhereTheyAreMadeOfIt) {
+TEST(GraphAnalysis, KeysThatAnOperatorComputesFromTheSourceAreCrossKeys) {
   const std::string bytes = fused_cross_decoder(false);
   const File file = analyze_graph(read(bytes));
   ASSERT_EQ(file.states.size(), 2u);
   for (const State& state : file.states) EXPECT_TRUE(state.cross);
 }
 
-TEST(GraphAnalysis, AMaskOfWhichOnlyTheSumMattersIsToldFromOneOfPlaces) {
+TEST(GraphAnalysis, AMaskThatIsOnlySummedIsDistinguishedFromAPositionalMask) {
   for (const bool counts : {false, true}) {
     const std::string bytes = fused_cross_decoder(counts);
     const File file = analyze_graph(read(bytes));

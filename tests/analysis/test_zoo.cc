@@ -197,7 +197,7 @@ TEST(SharedModels, OneSetOfWeightsInFourFormsHasOneCache) {
   }
 }
 
-TEST(SharedModels, PortsWithNamesOfTheirOwnAreToldByWhatTheGraphDoes) {
+TEST(SharedModels, PortsWithUnusualNamesAreRecognizedByDataflow) {
   KVIK_NEEDS_SHARED();
   const File file = analyze(shared() / "fixtures" / "models" / "tiny-llm-explicit-io").files.at(0);
   EXPECT_EQ(file.input_of(Role::kTokenIds)->name, "tokens");

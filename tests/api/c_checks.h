@@ -2,7 +2,7 @@
 
 #include "kvik/kvik_c.h"
 
-// A check gives the first expression that was false.
+// A check returns the first expression that was false.
 #define TEXT_OF(line) #line
 #define LINE(line) TEXT_OF(line)
 #define CHECK(condition) \

@@ -115,7 +115,7 @@ const char* c_fills_a_queue(const char* fable) {
   kvik_stream* streams[4] = {NULL};
   kvik_status status = KVIK_STATUS_OK;
   for (int i = 0; i < 4 && status == KVIK_STATUS_OK; ++i) status = kvik_engine_submit(engine, "Once", &endless, &at_once, &streams[i]);
-  CHECK(status == KVIK_STATUS_QUEUE_FULL && streams[3] == NULL && strstr(kvik_last_error(), "wait") != NULL);
+  CHECK(status == KVIK_STATUS_QUEUE_FULL && streams[3] == NULL && strstr(kvik_last_error(), "queue is full") != NULL);
   for (int i = 0; i < 4; ++i) kvik_stream_free(streams[i]);
   kvik_engine_free(engine);
   options.max_sequences = 0;

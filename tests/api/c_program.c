@@ -267,47 +267,6 @@ const char* c_steps_many_sessions(const char* fable) {
   return NULL;
 }
 
-const char* c_translates(const char* translator) {
-  kvik_model* model = load(translator);
-  CHECK(model != NULL);
-  const char* const texts[] = {"Good morning.", "", "I have lost my wallet."};
-  kvik_translate_options options;
-  kvik_translate_options_init(&options, sizeof options);
-  options.beams = 4;
-  options.num_return_sequences = 2;
-  options.max_tokens = 32;
-  kvik_translations *found = NULL, *again = NULL;
-  OK(kvik_translate(model, texts, 3, &options, &found));
-  kvik_translated best = {.size = sizeof best}, second = {.size = sizeof second}, same = {.size = sizeof same};
-  OK(kvik_translations_get(found, 2, 0, &best));
-  OK(kvik_translations_get(found, 2, 1, &second));
-  CHECK(best.n_hypotheses == 2 && best.score >= second.score && best.n_bytes == strlen(best.text) && best.n_bytes > 0);
-  CHECK(best.finish == KVIK_FINISH_STOP);
-  OK(kvik_translate_ids(model, &best.source_ids, &best.n_source_ids, 1, &options, &again));
-  OK(kvik_translations_get(again, 0, 0, &same));
-  CHECK(strcmp(same.text, best.text) == 0 && same.score == best.score);
-  OK(kvik_translations_get(found, 1, 0, &best));
-  CHECK(best.n_bytes == 0 && best.n_hypotheses == 1);
-  CHECK(kvik_translations_get(found, 3, 0, &best) == KVIK_STATUS_BAD_ARGUMENT);
-  CHECK(kvik_translations_get(found, 0, 2, &best) == KVIK_STATUS_BAD_ARGUMENT);
-  kvik_translations_free(again);
-  kvik_translations_free(found);
-
-  options.language = "klingon";
-  CHECK(kvik_translate(model, texts, 3, &options, &found) == KVIK_STATUS_BAD_ARGUMENT && found == NULL);
-  CHECK(strstr(kvik_last_error(), "klingon") != NULL);
-  options.language = NULL;
-  options.early_stopping = 9;
-  CHECK(kvik_translate(model, texts, 3, &options, &found) == KVIK_STATUS_BAD_ARGUMENT);
-  const char* const holes[] = {"a", NULL};
-  CHECK(kvik_translate(model, holes, 2, NULL, &found) == KVIK_STATUS_BAD_ARGUMENT);
-  kvik_session* session = NULL;
-  CHECK(kvik_session_new(model, &session) == KVIK_STATUS_UNSUPPORTED && session == NULL);
-  CHECK(kvik_generate(model, "a", NULL, NULL) == KVIK_STATUS_UNSUPPORTED);
-  kvik_model_free(model);
-  return NULL;
-}
-
 const char* c_copies_into_buffers(const char* fable) {
   kvik_model* model = load(fable);
   int32_t ids[8] = {-7, -7, -7};
@@ -383,38 +342,6 @@ const char* c_refuses_null(const char* fable) {
   kvik_session_free(NULL);
   kvik_generation_free(NULL);
   kvik_translations_free(NULL);
-  return NULL;
-}
-
-const char* c_embeds(const char* encoder, const char* fable) {
-  kvik_model* model = load(encoder);
-  const int32_t first[3] = {7, 8, 9}, second[5] = {1, 2, 3, 4, 5};
-  const int32_t* const both[2] = {first, second};
-  const size_t lengths[2] = {3, 5};
-  kvik_embeddings *together = NULL, *alone = NULL;
-  CHECK(kvik_embed_ids(model, both, lengths, 2, NULL, &together) == KVIK_STATUS_BAD_ARGUMENT &&
-        strstr(kvik_last_error(), "pooling") != NULL);
-  kvik_embed_options options;
-  kvik_embed_options_init(&options, sizeof options);
-  options.pooling = "mean";
-  OK(kvik_embed_ids(model, both, lengths, 2, &options, &together));
-  OK(kvik_embed_ids(model, both + 1, lengths + 1, 1, &options, &alone));
-  const float *a = NULL, *b = NULL;
-  size_t n_a = 0, n_b = 0;
-  int32_t n_tokens = 0;
-  OK(kvik_embeddings_get(together, 1, &a, &n_a, &n_tokens));
-  OK(kvik_embeddings_get(alone, 0, &b, &n_b, NULL));
-  CHECK(n_a == 64 && n_b == 64 && n_tokens == 5 && memcmp(a, b, n_a * sizeof *a) == 0);
-  CHECK(kvik_embeddings_get(alone, 1, &b, &n_b, NULL) == KVIK_STATUS_BAD_ARGUMENT);
-  kvik_embeddings_free(alone);
-  CHECK(kvik_embed(model, NULL, 1, &options, &alone) == KVIK_STATUS_BAD_ARGUMENT && alone == NULL);
-  CHECK(kvik_generate_ids(model, NULL, first, 3, NULL, NULL) == KVIK_STATUS_UNSUPPORTED);
-  kvik_embeddings_free(together);
-  kvik_embeddings_free(NULL);
-  kvik_model_free(model);
-  model = load(fable);
-  CHECK(kvik_embed_ids(model, both, lengths, 2, &options, &together) == KVIK_STATUS_UNSUPPORTED);
-  kvik_model_free(model);
   return NULL;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Checks of kvik_c.h in C. Each is given a model's folder and gives the first expression that was false, or NULL.
+// Checks of kvik_c.h in C. Each takes a model's folder and returns the first expression that was false, or NULL.
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -13,14 +13,18 @@ const char* c_keeps_a_path_of_a_tree(const char* fable);
 const char* c_runs_out_of_memory(const char* fable);
 const char* c_saves_and_loads(const char* fable, const char* file);
 const char* c_steps_many_sessions(const char* fable);
-const char* c_embeds(const char* encoder, const char* fable);
-const char* c_translates(const char* translator);
 const char* c_copies_into_buffers(const char* fable);
 const char* c_refuses_null(const char* fable);
 const char* c_refuses_what_cannot_be(const char* fable);
 const char* c_refuses_sessions_in_use(const char* fable);
 const char* c_speculates(const char* fable);
 const char* c_structs_grow(const char* fable);
+
+// Of other models.
+const char* c_embeds(const char* encoder, const char* fable);
+const char* c_translates(const char* translator);
+const char* c_transcribes(const char* speech);
+const char* c_scores(const char* fable);
 
 // Of engines.
 const char* c_streams(const char* fable);

@@ -23,6 +23,15 @@ TEST(C, ASavedSessionContinuesWithTheSameBits) {
 TEST(C, ManySessionsInOneStepAreAsEachAlone) { EXPECT_STREQ(c_steps_many_sessions(folder_of("fable").c_str()), nullptr); }
 TEST(C, TranslatesTextsAndIds) { EXPECT_STREQ(c_translates(folder_of("en-zh").c_str()), nullptr); }
 TEST(C, EmbedsIds) { EXPECT_STREQ(c_embeds((testing_support::fixtures() / "zoo" / "bert").c_str(), folder_of("fable").c_str()), nullptr); }
+TEST(C, TranscribesSamplesAloneAndInAnEngine) {
+  const testing_support::TemporaryFolder folder;
+  for (const auto& part : std::filesystem::directory_iterator(testing_support::fixtures() / "forms" / "speech"))
+    std::filesystem::copy(part.path(), folder.path() / part.path().filename());
+  folder.write("preprocessor_config.json",
+               R"({"feature_size": 8, "n_fft": 400, "hop_length": 800, "chunk_length": 1, "sampling_rate": 16000})");
+  EXPECT_STREQ(c_transcribes(folder.path().c_str()), nullptr);
+}
+TEST(C, ScoresIds) { EXPECT_STREQ(c_scores(folder_of("fable").c_str()), nullptr); }
 TEST(C, BuffersAreFilledWholeOrNotAtAll) { EXPECT_STREQ(c_copies_into_buffers(folder_of("fable").c_str()), nullptr); }
 TEST(C, NullIsAnErrorEverywhere) { EXPECT_STREQ(c_refuses_null(folder_of("fable").c_str()), nullptr); }
 TEST(C, InvalidArgumentsAreErrors) { EXPECT_STREQ(c_refuses_what_cannot_be(folder_of("fable").c_str()), nullptr); }

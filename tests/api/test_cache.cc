@@ -156,7 +156,7 @@ TEST(Budget, AGenerationGoesOnAfterAnotherSessionEnded) {
 }
 
 TEST(Budget, OneThatHoldsNoPageIsRefused) {
-  EXPECT_THAT([] { load_small({.kv_bytes = 1000}); }, testing::ThrowsMessage<Error>(testing::HasSubstr("one page of it takes")));
+  EXPECT_THAT([] { load_small({.kv_bytes = 1000}); }, testing::ThrowsMessage<Error>(testing::HasSubstr("one page needs")));
 }
 
 TEST(Trees, EveryNodeHasTheLogitsOfItsPathAlone) {

@@ -67,7 +67,7 @@ TEST(Embed, ThreadsThatShareAModelGetTheSameBits) {
   for (const auto& one : found) EXPECT_EQ(one, expected);
 }
 
-TEST(Embed, AModelSaysTheSizeOfItsVectorsAndWhatItCanDo) {
+TEST(Embed, AModelReportsItsVectorSizeAndCapabilities) {
   EXPECT_TRUE(encoder().can_embed());
   EXPECT_FALSE(encoder().can_generate());
   EXPECT_EQ(encoder().embedding_size({.pooling = "mean"}), 64);
@@ -89,7 +89,7 @@ TEST(Embed, ALongTextOfACausalDecoderRunsInParts) {
   for (const Embedding& one : all) EXPECT_EQ(one.values, alone.values);
 }
 
-TEST(Embed, WhatIsCancelledHasNoValues) {
+TEST(Embed, CancelledTextsHaveNoValues) {
   int n_polls = 0;
   const std::vector<Embedding> found = encoder().embed(texts(), {.pooling = "mean", .cancelled = [&] { return ++n_polls > 1; }});
   ASSERT_EQ(found.size(), texts().size());

@@ -76,7 +76,7 @@ TEST(Engine, TextIsReadAsItIsGenerated) {
   EXPECT_EQ(stream.next(), std::nullopt);
 }
 
-// What poll() gives until the end, called when on_update says so and never otherwise.
+// The results of poll() until the end; it is called only after on_update.
 struct Polled {
   std::string text;
   std::vector<GeneratedToken> tokens;
@@ -105,7 +105,7 @@ Polled poll_to_the_end(Engine& engine, const std::string& prompt, const Generate
   return polled;
 }
 
-TEST(Engine, UpdatesAreToldAndPolledWithoutWaiting) {
+TEST(Engine, UpdatesAreSignaledAndPolledWithoutBlocking) {
   Engine engine(stories());
   const GenerateOptions options{.max_tokens = 30, .sampling = {.temperature = 0.9, .seed = 4}};
   const Polled polled = poll_to_the_end(engine, "Once upon a time", options);
@@ -141,8 +141,8 @@ TEST(Engine, LogprobsAreThoseOfScore) {
     EXPECT_TRUE(std::ranges::is_sorted(token.top, std::greater<>(), &TokenLogprob::logprob));
     EXPECT_GE(token.top.front().logprob, token.logprob);
   }
-  EXPECT_THROW(engine.submit(prompt, {.logprobs = -1}), Error);
-  EXPECT_THROW(engine.submit(prompt, {.beams = 2, .logprobs = 1}), Error);
+  EXPECT_THROW((void)engine.submit(prompt, {.logprobs = -1}), Error);
+  EXPECT_THROW((void)engine.submit(prompt, {.beams = 2, .logprobs = 1}), Error);
 }
 
 TEST(Engine, ATimeoutEndsAStream) {
@@ -178,7 +178,7 @@ TEST(Engine, AUserWithFewerRunningStreamsJoinsFirst) {
   EXPECT_LE(std::ranges::find(ended, "rare") - ended.begin(), 2);
 }
 
-TEST(Engine, AStreamWithTheSamePromptBeginsBehindIt) {
+TEST(Engine, AStreamWithTheSamePromptReusesIt) {
   Engine engine(Model::load((testing_support::source_root() / "models" / "fable").string()));
   std::string prompt;
   for (int i = 0; i < 20; ++i) prompt += "There was a wolf, and a bear, and a fox. ";
@@ -236,7 +236,7 @@ TEST(Engine, ACancelledStreamFreesItsCache) {
   for (Stream& stream : streams) stream.text();
   for (Stream& stream : streams) EXPECT_EQ(stream.finish(), Finish::kCancelled);
   EXPECT_EQ(model.cache_use().used_bytes, 0);
-  while (engine.load().running > 0) std::this_thread::yield();  // counted after the streams were told
+  while (engine.load().running > 0) std::this_thread::yield();  // updated after the streams were notified
   Stream next = engine.submit("Once upon a time", {.max_tokens = 3, .ignore_eos = true});
   next.text();
   EXPECT_EQ(next.ids().size(), 3);
@@ -270,8 +270,8 @@ TEST(Engine, AStreamThatCannotChooseATokenDisturbsNoOther) {
 TEST(Engine, BadOptionsAreReportedBySubmit) {
   EXPECT_THROW(Engine(stories(), {.max_sequences = 0}), Error);
   Engine engine(stories());
-  EXPECT_THROW(engine.submit(std::vector<TokenId>{}), Error);
-  EXPECT_THROW(engine.submit("Once", {.sampling = {.top_p = 7.0}}), Error);
+  EXPECT_THROW((void)engine.submit(std::vector<TokenId>{}), Error);
+  EXPECT_THROW((void)engine.submit("Once", {.sampling = {.top_p = 7.0}}), Error);
   EXPECT_THROW(engine.submit(std::vector<TokenId>{-5}).text(), Error);
   EXPECT_THAT(engine.submit("Once", {.max_tokens = 0}).text(), IsEmpty());
 }

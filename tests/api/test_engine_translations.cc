@@ -1,4 +1,4 @@
-// Translations of an engine: each has the bits that Model gives alone, whatever runs beside it.
+// Translations of an engine: each has the same bits as with Model alone, whatever else runs.
 #include <atomic>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ void expect_same(const std::vector<Translation>& found, const std::vector<Transl
   }
 }
 
-TEST(EngineTranslations, EveryTranslationIsWhatItIsAlone) {
+TEST(EngineTranslations, EveryTranslationIsTheSameAsAlone) {
   const std::vector<WantedTranslation> wanted = many_translations(18);
   Engine engine(shared_translator(), {.max_sequences = 7});
   std::vector<TranslationTask> tasks;
@@ -73,7 +73,7 @@ TEST(EngineTranslations, EveryTranslationIsWhatItIsAlone) {
 }
 
 // Some join while others run, and every third one leaves early.
-TEST(EngineTranslations, OnesThatJoinAndLeaveChangeNoOther) {
+TEST(EngineTranslations, TasksThatJoinAndLeaveDoNotChangeOthers) {
   const std::vector<WantedTranslation> wanted = many_translations(18);
   std::vector<std::vector<Translation>> expected;
   for (const WantedTranslation& one : wanted) expected.push_back(shared_translator().translate(std::span(one.texts), one.options));
@@ -105,7 +105,7 @@ TEST(EngineTranslations, ATranslationWithoutMemoryWaitsAndHasTheSameBits) {
   EXPECT_GT(engine.load().preempted, 0);
 }
 
-TEST(EngineTranslations, ACancelledOneFreesWhatItHeldAndKeepsWhatWasDone) {
+TEST(EngineTranslations, ACancelledTaskFreesItsMemoryAndKeepsFinishedResults) {
   const Model model = Model::load(translator_path(), {.reuse_prefixes = false});
   Engine engine(model);
   std::vector<std::string> texts(40, "Good morning, my friend.");
@@ -133,7 +133,7 @@ TEST(EngineTranslations, ATimeoutEndsATask) {
   EXPECT_TRUE(task.timed_out());
 }
 
-TEST(EngineTranslations, TheEndIsToldAndNothingWaits) {
+TEST(EngineTranslations, TheEndIsSignaledAndNothingBlocks) {
   Engine engine(shared_translator());
   std::atomic<bool> told = false;
   TranslationTask task = engine.translate(sentences(0, 2), {}, {.on_update = [&] { told = true; }});
@@ -167,20 +167,20 @@ TEST(EngineTranslations, AUserWithFewerRunningSourcesIsNext) {
   EXPECT_FALSE(busy.front().is_done());
 }
 
-TEST(EngineTranslations, WhatHasNothingToDoIsDone) {
+TEST(EngineTranslations, ATaskWithoutWorkIsDoneAtOnce) {
   Engine engine(shared_translator());
   EXPECT_TRUE(engine.translate(std::vector<std::string>()).get().empty());
   EXPECT_EQ(engine.translate(std::vector<std::string>{" ", ""}).get().size(), 2u);
 }
 
-TEST(EngineTranslations, BadArgumentsAreReportedAtOnceAndOnesThatFailDisturbNoOther) {
+TEST(EngineTranslations, BadArgumentsAreReportedAtOnceAndFailuresDoNotAffectOthers) {
   Engine engine(shared_translator());
-  EXPECT_THROW(engine.translate(std::vector<std::string>{"a"}, {.language = "klingon"}), Error);
-  EXPECT_THROW(engine.translate(std::vector<Ids>{{1, -5}}), Error);
-  EXPECT_THROW(engine.submit("Once upon a time"), Error);
-  EXPECT_THROW(engine.submit(Ids{1}), Error);
-  EXPECT_THROW(engine.embed(std::vector<std::string>{"a"}), Error);
-  EXPECT_THROW(engine.transcribe(Samples{{0.5f}, 16000}), Error);
+  EXPECT_THROW((void)engine.translate(std::vector<std::string>{"a"}, {.language = "klingon"}), Error);
+  EXPECT_THROW((void)engine.translate(std::vector<Ids>{{1, -5}}), Error);
+  EXPECT_THROW((void)engine.submit("Once upon a time"), Error);
+  EXPECT_THROW((void)engine.submit(Ids{1}), Error);
+  EXPECT_THROW((void)engine.embed(std::vector<std::string>{"a"}), Error);
+  EXPECT_THROW((void)engine.transcribe(Samples{{0.5f}, 16000}), Error);
   TranslationTask good = engine.translate(sentences(0, 3), {.beams = 2});
   TranslationTask bad = engine.translate(std::vector<Ids>{{1, 1 << 20}});  // the encoder's own error
   EXPECT_THROW(bad.get(), Error);

@@ -167,7 +167,7 @@ TEST(Session, MetricsCountSingleTokensAsDecoding) {
   EXPECT_EQ(session.metrics().decode_tokens, 3);
 }
 
-TEST(Session, ThatWasMovedFromCannotTakePartInAStep) {
+TEST(Session, AMovedFromSessionCannotTakePartInAStep) {
   Session session = fable().session(), moved = fable().session(), taken = std::move(moved);
   Session* const sessions[] = {&session, &moved};
   Session* const missing[] = {&session, nullptr};
@@ -215,7 +215,7 @@ TEST(Session, ASecondTurnComputesOnlyWhatIsNew) {
   prompt.push_back(5);
   Generation second = fable().generate(session, prompt, {.max_tokens = 2});
   second.text();
-  EXPECT_EQ(second.metrics().prompt_tokens, 2);  // the last token of the first turn, which nobody had asked to go on from, and the new one
+  EXPECT_EQ(second.metrics().prompt_tokens, 2);  // the last token of the first turn, which was not computed yet, and the new one
   EXPECT_EQ(second.metrics().reused_tokens, static_cast<int>(prompt.size()) - 2);
 }
 

@@ -32,7 +32,7 @@ class SavedSession : public testing::Test {
   std::filesystem::path file_ = folder_.path() / "chat.kv";
 };
 
-// Lengths around the boundaries of pages; a second model stands for a second process.
+// Lengths around the boundaries of pages; a second model simulates a second process.
 TEST_F(SavedSession, ContinuesWithTheSameBits) {
   for (const KvStorage kv : {KvStorage::kF32, KvStorage::kF16, KvStorage::kQ8}) {
     const Model model = native(kv), other = native(kv);

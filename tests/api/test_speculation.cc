@@ -170,7 +170,7 @@ TEST_F(Speculated, ProgressAndCancellationIncludeThePromptOfTheDraft) {
   EXPECT_LT(steps.back(), 2 * n);
 }
 
-TEST_F(Speculated, WhatExcludesItIsAnError) {
+TEST_F(Speculated, OptionsThatExcludeItAreErrors) {
   EXPECT_THAT([&] { run({.beams = 2, .speculate = Speculate::kLookup}); }, ThrowsMessage<Error>(HasSubstr("beams exclude each other")));
   EXPECT_THAT([&] { run({.draft = same_, .use_cache = false}); }, ThrowsMessage<Error>(HasSubstr("--no-cache")));
   EXPECT_THAT([&] { run({.speculate = static_cast<Speculate>(9)}); }, ThrowsMessage<Error>(HasSubstr("speculate is 9")));

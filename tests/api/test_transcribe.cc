@@ -6,7 +6,7 @@
 namespace kvik {
 namespace {
 
-// A tiny speech model without a tokenizer that hears windows of one second.
+// A tiny speech model without a tokenizer, with windows of one second.
 class Transcribe : public testing::Test {
  protected:
   static Model speech() {
@@ -67,7 +67,7 @@ TEST_F(Transcribe, InvalidArgumentsAreErrors) {
   const auto refusal = [](const char* sentence) { return testing::ThrowsMessage<Error>(testing::HasSubstr(sentence)); };
   const std::vector<float> samples = tone(100);
   const Model fable = Model::load((testing_support::source_root() / "models" / "fable").string());
-  EXPECT_THAT([&] { fable.transcribe(samples, 16000); }, refusal("does not transcribe"));
+  EXPECT_THAT([&] { fable.transcribe(samples, 16000); }, refusal("cannot transcribe"));
   EXPECT_THAT([&] { speech().translate("a"); }, refusal("use transcribe"));
   EXPECT_THAT([&] { speech().transcribe(samples, 0); }, refusal("0 Hz"));
   EXPECT_THAT([&] { speech().transcribe(samples, 16000, {.language = "de"}); }, refusal("has only one"));

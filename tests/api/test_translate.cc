@@ -58,7 +58,7 @@ TEST(Translate, GivesTheIdsOfTheReferenceFrameworkInOrder) {
   }
 }
 
-TEST(Translate, ATextInABatchIsWhatItIsAlone) {
+TEST(Translate, ATextInABatchIsTranslatedAsAlone) {
   const std::vector<std::string> texts = first_texts(10);
   const std::vector<Translation> together = translator().translate(texts, {.beams = 3, .num_return_sequences = 2});
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -73,7 +73,7 @@ TEST(Translate, ATextInABatchIsWhatItIsAlone) {
   }
 }
 
-TEST(Translate, SourceIdsGiveWhatTheirTextGives) {
+TEST(Translate, SourceIdsAreTranslatedAsTheirText) {
   const std::vector<std::string> texts = first_texts(3);
   std::vector<Ids> sources;
   for (const std::string& text : texts) sources.push_back(translator().tokenize(text));

@@ -1,4 +1,4 @@
-// Every test decoder gives the ids that its exporter's own framework gave, on every backend.
+// Every test decoder generates the ids of its exporter's own framework, on every backend.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ std::string test_name(const testing::TestParamInfo<KnownDecoder>& info) {
   return name;
 }
 
-TEST(Decoders, OfTheLargerDataAreAllAmongThem) {
+TEST(Decoders, EveryModelOfTheLargerTestDataIsIncluded) {
   KVIK_NEEDS_SHARED();
   std::vector<std::filesystem::path> folders;
   for (const KnownDecoder& decoder : testing_support::known_decoders()) folders.push_back(decoder.folder);

@@ -66,8 +66,8 @@ TEST(Exports, AFileWithoutLogitsIsDescribedAndRefusedForGeneration) {
   for (const char* name : {"hidden-states", "hidden-states-unnamed"}) {
     const analysis::Signature signature = analysis::analyze(form(name));
     EXPECT_EQ(signature.kind, analysis::Kind::kDecoder);
-    EXPECT_THAT(signature.problems, testing::Contains(HasSubstr("gives hidden states and no logits")));
-    EXPECT_THAT([&] { make_reference_backend(signature, 0); }, ThrowsMessage<Error>(HasSubstr("gives hidden states and no logits")))
+    EXPECT_THAT(signature.problems, testing::Contains(HasSubstr("outputs hidden states and no logits")));
+    EXPECT_THAT([&] { make_reference_backend(signature, 0); }, ThrowsMessage<Error>(HasSubstr("outputs hidden states and no logits")))
         << name;
   }
 }

@@ -19,7 +19,7 @@ struct Seen {
   Dims logits;
 };
 
-// Writes down what a file is fed and gives on.
+// Records the inputs of a file and passes them on.
 class Watching final : public Executor {
  public:
   Watching(std::unique_ptr<Executor> inner, std::vector<Seen>& seen) : inner_(std::move(inner)), seen_(seen) {}
@@ -86,7 +86,7 @@ TEST(Trap, EveryDeclaredInputIsFedAndNoOther) {
   }
 }
 
-TEST(Trap, LogitsOfAWholePromptAreNotAskedForWhereTheFileCanSayLess) {
+TEST(Trap, LogitsOfAWholePromptAreNotRequestedIfTheFileCanLimitThem) {
   std::vector<Seen> seen;
   engine::Sequence sequence(watched(kForms / "num-logits-to-keep", seen), 0);
   const std::vector<TokenId> prompt = {5, 6, 7, 8};

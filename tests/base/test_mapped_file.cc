@@ -23,7 +23,7 @@ TEST(MappedFile, HasTheBytesOfTheFile) {
   EXPECT_EQ(MappedFile::open(folder.write("a", "hello"))->text(), "hello");
 }
 
-TEST(MappedFile, EmptyFileIsNoError) {
+TEST(MappedFile, EmptyFileIsNotAnError) {
   const testing_support::TemporaryFolder folder;
   EXPECT_EQ(MappedFile::open(folder.write("a", ""))->size_bytes(), 0u);
 }
@@ -76,14 +76,17 @@ TEST(MappedFile, ReplacedOrDeletedFileKeepsItsBytes) {
 }
 
 TEST(Json, ErrorNamesTheFileAndThePosition) {
-  try {
-    parse_json("{\"a\": [1, 2", "config.json");
-    FAIL() << "a truncated file was accepted";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), Code::kBadModel);
-    EXPECT_NE(std::string(e.what()).find("config.json"), std::string::npos);
-    EXPECT_NE(std::string(e.what()).find("byte 12"), std::string::npos) << e.what();
-  }
+  const auto message = [](std::string_view text) -> std::string {
+    try {
+      parse_json(text, "config.json");
+      return "accepted";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Code::kBadModel);
+      return e.what();
+    }
+  };
+  EXPECT_EQ(message("{\"a\": [1, 2"), "config.json: not valid JSON: it ends after 11 bytes; the file may be truncated");
+  EXPECT_EQ(message("{\"a\": x}"), "config.json: not valid JSON at byte 7 of 8");
 }
 
 }  // namespace

@@ -127,8 +127,8 @@ def test_bytes_per_token_follow_the_weights():
 
 
 def test_unknown_values_are_refused_with_a_sentence():
-    assert "no fusion is called 'magic'" in refusal("run", FABLE, "x", "--backend", "native", "--no-fuse", "magic")
-    assert "no kernels called 'neon'" in refusal("run", FABLE, "x", "--backend", "native", "--isa", "neon") or os.uname().machine == "aarch64"
+    assert "unknown fusion 'magic'" in refusal("run", FABLE, "x", "--backend", "native", "--no-fuse", "magic")
+    assert "no kernels for 'neon'" in refusal("run", FABLE, "x", "--backend", "native", "--isa", "neon") or os.uname().machine == "aarch64"
 
 
 def test_a_weight_with_nan_is_named(tmp_path):
@@ -138,7 +138,7 @@ def test_a_weight_with_nan_is_named(tmp_path):
     values.flat[5] = numpy.nan
     weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
     onnx.save(model, tmp_path / "model.onnx")
-    assert f"'{weight.name}' holds a number that is not finite" in refusal("run", tmp_path, "--ids", "1,2,3", "-n", 1)
+    assert f"'{weight.name}' has a number that is not finite" in refusal("run", tmp_path, "--ids", "1,2,3", "-n", 1)
 
 
 def test_profile_and_trace_say_where_the_time_goes(tmp_path):

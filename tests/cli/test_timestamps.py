@@ -105,7 +105,7 @@ def test_a_window_has_the_tokens_of_the_reference(tmp_path, seed, backend):
     assert np.allclose([[s["start_s"], s["end_s"]] for s in found["segments"]], [[a, b] for a, b, _ in segments])
 
 
-def test_the_first_time_has_a_limit_if_the_model_says_so(tmp_path):
+def test_the_first_timestamp_has_a_limit_if_the_model_sets_one(tmp_path):
     model = changed_model(tmp_path, max_initial_timestamp_index=1)
     features = np.random.default_rng(3).standard_normal((1, 8, 100)).astype(np.float32)
     found = answer(npy(tmp_path / "f.npy", features[0]), "--timestamps", model=model)
@@ -162,6 +162,6 @@ def test_without_the_option_nothing_changes(tmp_path):
     assert found["start_ids"] == START + [FIRST_TIME - 1] and "segments" not in found
 
 
-def test_a_model_without_time_tokens_says_so(tmp_path):
+def test_timestamps_without_timestamp_tokens_are_an_error(tmp_path):
     message = refusal("transcribe", ROOT / "tests/fixtures/forms/speech", write_wav(tmp_path / "a.wav", noise(RATE)), "--timestamps")
-    assert "no time tokens" in message
+    assert "no timestamp tokens" in message

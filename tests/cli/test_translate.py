@@ -101,7 +101,7 @@ def test_a_source_that_is_too_long_is_refused_or_truncated_with_a_warning():
     long = " ".join(LINES[:60])
     assert "--truncate" in refusal("translate", TRANSLATOR, long) and "256" in refusal("translate", TRANSLATOR, long)
     done = kvik("translate", TRANSLATOR, long, "--truncate", "--json", "-n", 4)
-    assert done.returncode == 0 and "was cut to 256" in done.stderr
+    assert done.returncode == 0 and "was truncated to 256" in done.stderr
     source = json.loads(done.stdout)["results"][0]["source_ids"]
     assert len(source) == 256 and source[-1] == KNOWN[0]["source_ids"][-1]
 
@@ -114,7 +114,7 @@ def test_a_source_that_is_too_long_is_refused_or_truncated_with_a_warning():
     (("translate", SPEECH, "hello"), "kvik transcribe"),
     (("translate", FORMS / "plain", "--ids", "1"), "no encoder"),
     (("translate", PAIR, "--ids", "1,999"), "999"),
-    (("transcribe", TRANSLATOR, "x.wav"), "does not transcribe"),
+    (("transcribe", TRANSLATOR, "x.wav"), "cannot transcribe"),
     (("transcribe", SPEECH, "/nowhere/x.wav"), "/nowhere/x.wav"),
     (("transcribe", SPEECH, ROOT / "README.md"), "not a WAVE file"),
 ])

@@ -190,8 +190,8 @@ def test_long_texts_are_cut_as_the_tokenizers_package_cuts_them(tmp_path):
     done = kvik("embed", model, text, "--json")
     found = json.loads(done.stdout)
     np.testing.assert_allclose(found["embeddings"][0], unit(hidden_states(ENCODER / "model.onnx", ids).mean(0)), atol=2e-5)
-    assert found["tokens"] == [9] and "was cut to 9" in done.stderr
-    assert "the model takes 9" in refusal("embed", model, text, "--no-truncate")
+    assert found["tokens"] == [9] and "was truncated to 9" in done.stderr
+    assert "the model accepts 9" in refusal("embed", model, text, "--no-truncate")
     write_json(model / "tokenizer_config.json", {"truncation_side": "left"})
     tokenizer.enable_truncation(9, direction="left")
     np.testing.assert_allclose(vectors(model, text)[0], unit(hidden_states(ENCODER / "model.onnx", tokenizer.encode(text).ids).mean(0)), atol=2e-5)
@@ -225,7 +225,7 @@ def test_fewer_dimensions_are_the_first_ones_normalized_again(tmp_path):
     assert "vectors have 64" in refusal("embed", model, "Hello", "--dimensions", 65)
 
 
-def test_a_folder_that_says_nothing_needs_an_option():
+def test_a_folder_without_pooling_files_needs_an_option():
     message = refusal("embed", ENCODER, "--ids", "7,8")
     assert "mean" in message and "lasttoken" in message and "--pooling" in message
     hidden = hidden_states(ENCODER / "model.onnx", [7, 8])
@@ -255,7 +255,7 @@ def with_output(source: pathlib.Path, target: pathlib.Path, value: str | None, n
     onnx.save(model, str(target))
 
 
-def test_a_vector_that_the_graph_pools_is_taken_if_nothing_else_is_said(tmp_path):
+def test_a_vector_that_the_graph_pools_is_the_default(tmp_path):
     model = folder(tmp_path, poolings=())
     with_output(ENCODER / "model.onnx", model / "model.onnx", None, "sentence_embedding")
     mean = hidden_states(ENCODER / "model.onnx", token_ids("Hello")).mean(0)
@@ -307,8 +307,8 @@ def test_a_decoder_that_also_gives_hidden_states_generates_and_embeds(tmp_path):
 
 
 def test_other_models_say_why_they_do_not_embed():
-    assert "gives hidden states" in refusal("embed", ROOT / "models/fable", "Hello")
-    assert "gives hidden states" in refusal("embed", ROOT / "models/en-zh", "Hello")
+    assert "output hidden states" in refusal("embed", ROOT / "models/fable", "Hello")
+    assert "output hidden states" in refusal("embed", ROOT / "models/en-zh", "Hello")
 
 
 @pytest.mark.parametrize("model", [ENCODER, DECODER])
@@ -319,7 +319,7 @@ def test_verify_proves_that_a_batch_equals_each_text_alone(model):
     assert laws["embeddings: native = ort"]["holds"]
 
 
-def test_files_that_say_nonsense_are_one_sentence(tmp_path):
+def test_invalid_files_are_one_error_message(tmp_path):
     for number, (name, value) in enumerate([
         ("modules", {"a": 1}), ("modules", [{"type": "x.Pooling", "path": "../../etc"}]), ("modules", "text"),
         ("config_sentence_transformers", {"prompts": [1]}), ("config_sentence_transformers", {"default_prompt_name": "x"}),

@@ -34,14 +34,14 @@ TEST(Lookup, ContinuesARepetitionBeyondTheEnd) {
   EXPECT_THAT(proposed_by(lookup, {4, 1, 2, 3, 1, 2, 3, 1, 2}, 7), ElementsAre(3, 1, 2, 3, 1, 2, 3));
 }
 
-TEST(Lookup, HasNoIdeaWithoutAMatch) {
+TEST(Lookup, ProposesNothingWithoutAMatch) {
   LookupProposer lookup(nullptr, 100);
   EXPECT_THAT(proposed_by(lookup, {1}, 4), ElementsAre());
   EXPECT_THAT(proposed_by(lookup, {1, 2}, 4), ElementsAre());
   EXPECT_THAT(proposed_by(lookup, {1, 2, 3, 4, 5, 2}, 4), ElementsAre());
 }
 
-TEST(Lookup, ASecondIdeaIsAMatchThatWasContinuedInAnotherWay) {
+TEST(Lookup, TheSecondContinuationIsFromAMatchThatContinuedDifferently) {
   LookupProposer lookup(nullptr, 100);
   const auto expect_other = [&](const Tokens& tokens, const Tokens& first, std::optional<size_t> branch, const Tokens& second) {
     Tokens other;
@@ -56,7 +56,7 @@ TEST(Lookup, ASecondIdeaIsAMatchThatWasContinuedInAnotherWay) {
   expect_other({1, 2, 7, 5, 6, 1, 2}, {7, 5}, std::nullopt, {});
 }
 
-TEST(Lookup, StepByStepIsAsAllAtOnce) {
+TEST(Lookup, StepByStepEqualsAllAtOnce) {
   std::mt19937 random(5);
   Tokens tokens;
   LookupProposer stepwise(nullptr, 300);

@@ -1,4 +1,4 @@
-// Speech: expected ids from features, sounds window by window, and what the decoder is told before it begins.
+// Speech: expected ids from features, sounds window by window, and the decoder's start tokens.
 #include <gmock/gmock.h>
 
 #include "engine/speech.h"
@@ -205,7 +205,7 @@ TEST_F(Starts, NameWhatIsMissing) {
   EXPECT_THAT([&] { start({"fr", {}}); }, ThrowsMessage<Error>(HasSubstr("the language 'fr' is unknown; this model has: en, de")));
   EXPECT_THAT([&] { start({{}, "sing"}); }, ThrowsMessage<Error>(HasSubstr("the task 'sing' is unknown")));
   config.forced_decoder_ids = {{2, 103}};
-  EXPECT_THAT([&] { start(); }, ThrowsMessage<Error>(HasSubstr("place 2; one for place 1 was expected")));
+  EXPECT_THAT([&] { start(); }, ThrowsMessage<Error>(HasSubstr("position 2; one for position 1 was expected")));
   config.languages.clear();
   EXPECT_THAT([&] { start({"de", {}}); }, ThrowsMessage<Error>(HasSubstr("has only one")));
   config.decoder_start.reset();
@@ -222,7 +222,7 @@ TEST(Speech, TheLikeliestLanguageIsTheOneOfTheHighestLogit) {
   EXPECT_THAT([&] { likeliest_of(model, encoded.front(), beyond, 13); }, ThrowsMessage<Error>(HasSubstr("token 50")));
 }
 
-// As exporters that write no generation_config.json leave it: only the tokenizer knows.
+// As written by exporters without a generation_config.json: only the tokenizer has the tokens.
 std::shared_ptr<const text::Tokenizer> speech_tokenizer() {
   Json json = Json::parse(R"({"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"},"added_tokens":[],
     "post_processor":{"type":"TemplateProcessing","pair":[],"special_tokens":{},

@@ -199,7 +199,7 @@ TEST(Targets, SeveralGreedyTargetsTooManySamplesAndNoRoomAreErrors) {
     options.beams.max_length = max_length;
     EXPECT_THAT([&] { targets_of(changed.model, changed.sources, options); }, testing::ThrowsMessage<Error>(testing::HasSubstr(message)));
   };
-  expect_error(3, 11, "a greedy choice has one result");
+  expect_error(3, 11, "greedy search has one result");
   expect_error(1, 1, "the length limit is 1");
   changed.sampling.temperature = 1.0;
   expect_error(INT_MAX, 11, "num_return_sequences is 2147483647; it must be from 1 to 1024");
@@ -230,7 +230,7 @@ TEST(Targets, AnEncoderAndADecoderOfDifferentModelsAreAnError) {
   EXPECT_THAT([&] { testing_support::open_reference(folder.path()); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("decoder_model.onnx reads 'encoder_hidden_states' as")));
   const std::vector<std::string> problems = analysis::analyze(folder.path()).problems;
-  EXPECT_THAT(problems, testing::Contains(testing::HasSubstr("they are not of one model")));
+  EXPECT_THAT(problems, testing::Contains(testing::HasSubstr("they are not from the same model")));
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST(Timestamps, PairsCutAWindowAndTheNextBeginsAtTheLast) {
   EXPECT_EQ(window.texts[0].end_s, 1);
   EXPECT_THAT(window.texts[1].ids, ElementsAre(8, 2, 10));
   EXPECT_EQ(window.texts[1].end_s, 2);
-  EXPECT_EQ(window.advance_s, 2);  // 3 is unfinished: the next window says it again
+  EXPECT_EQ(window.advance_s, 2);  // 3 is unfinished: the next window transcribes it again
 }
 
 TEST(Timestamps, ASingleTimeAtTheEndMeansThatNothingFollows) {

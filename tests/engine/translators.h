@@ -32,7 +32,7 @@ inline Loaded load(const std::filesystem::path& folder, bool ort) {
 struct Wanted {
   int beams = 1;
   size_t max_new = 24;
-  Ids start = {};  // empty: as the config says
+  Ids start = {};  // empty: from the config
 };
 
 inline TargetOptions options_for(const Loaded& model, const Wanted& wanted) {

@@ -179,8 +179,8 @@ TEST_F(Save, ManyProcessesThatSaveOneFileNeverLoseOne) {
   EXPECT_THAT(partial_files(), IsEmpty());
 }
 
-// A limit on the size of files stands for a full disk.
-TEST_F(Save, AFullDiskIsASentenceAndTheOldFileStays) {
+// A file size limit simulates a full disk.
+TEST_F(Save, AFullDiskIsAnErrorAndTheOldFileStays) {
   write_file(file_, "old");
   struct rlimit before {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

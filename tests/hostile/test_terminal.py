@@ -50,7 +50,7 @@ def assert_harmless(output, name):
     ("run", FABLE, "x", "--backend", "ort", "--ort-lib", "{}"), ("run", FABLE, "x", "--no-fuse", "{}"), ("run", FABLE, "x", "--variant", "{}"),
     ("translate", "en-zh", "x", "--language", "{}"), ("manual", "--folder", "{}"),
 ], ids=lambda arguments: " ".join(str(a).rsplit("/", 1)[-1] for a in arguments))
-def test_what_cannot_be_done_is_said_with_the_name_escaped(arguments, name, tmp_path):
+def test_errors_escape_names(arguments, name, tmp_path):
     given = [a.encode().replace(b"{}", NAMES[name]) if isinstance(a, str) else a for a in arguments]
     done = run(*given, cwd=tmp_path)
     assert done.returncode == 1 and done.stdout == b"", (done.stdout, done.stderr)
@@ -60,7 +60,7 @@ def test_what_cannot_be_done_is_said_with_the_name_escaped(arguments, name, tmp_
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("arguments", [("{}",), ("run", FABLE, "x", "--{}"), ("run", FABLE, "x", "{}"), ("run", FABLE, "x", "--backend", "{}"), ("run", FABLE, "x", "-n", "{}"),
                                        ("completion", "{}")], ids=str)
-def test_wrong_usage_is_said_with_the_word_escaped(arguments, name):
+def test_usage_errors_escape_words(arguments, name):
     done = run(*(a.encode().replace(b"{}", NAMES[name]) if isinstance(a, str) else a for a in arguments))
     assert done.returncode == 2 and done.stdout == b""
     assert_harmless(done.stderr, name)
@@ -100,6 +100,6 @@ def test_text_that_a_model_generates_is_printed_as_it_is():
     assert succeed("tokenize", FABLE, "--decode", " ".join(succeed("tokenize", FABLE, "--no-special", "a\tb").split())) == "a\tb\n"
 
 
-def test_chat_says_names_escaped(tmp_path):
+def test_chat_escapes_names(tmp_path):
     done = kvik("chat", FABLE, text="/\x1b[2J\n/load \x1b[2J\n/save /no/such/folder/\x1b[2J\n/quit\n")
     assert done.stderr.count("\\x1b[2J") == 3 and "\x1b" not in done.stderr

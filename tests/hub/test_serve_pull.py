@@ -53,8 +53,8 @@ def test_a_model_is_pulled_by_several_clients_at_once_and_runs(hub, server):
 
 
 @pytest.mark.parametrize("name, status, words", [
-    ("org/nothing", 502, "no such repository"), ("org/gated", 502, "HF_TOKEN"), ("../../etc/passwd", 400, "name of a repository"),
-    ("http://127.0.0.1:9/x", 400, "name of a repository"), ("/etc/passwd", 400, "name of a repository"),
+    ("org/nothing", 502, "no such repository"), ("org/gated", 502, "HF_TOKEN"), ("../../etc/passwd", 400, "not a repository name"),
+    ("http://127.0.0.1:9/x", 400, "not a repository name"), ("/etc/passwd", 400, "not a repository name"),
 ])
 def test_a_model_that_cannot_be_pulled_is_an_error_that_says_why(server, name, status, words):
     answer = httpx.post(server.url + "/api/pull", json={"model": name, "stream": False}, timeout=60)

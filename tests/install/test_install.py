@@ -92,7 +92,7 @@ def test_a_program_finds_the_library_with_pkg_config(installed, library_folder, 
     assert run("./story", folder=project, **variables).startswith(STORY)
 
 
-def test_a_program_in_c_links_with_what_pkg_config_says(installed, library_folder, tmp_path):
+def test_a_program_in_c_links_with_the_flags_of_pkg_config(installed, library_folder, tmp_path):
     (tmp_path / "version.c").write_text(
         """#include <kvik/kvik_c.h>
         #include <stdio.h>

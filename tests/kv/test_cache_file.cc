@@ -117,9 +117,9 @@ TEST_F(CacheFile, InvalidHeadersAreRefused) {
 
 TEST_F(CacheFile, OtherFilesAreRefused) {
   write(path_, "a text");
-  EXPECT_THAT(error_of(path_), ::testing::HasSubstr("not a cache saved by Kvik"));
+  EXPECT_THAT(error_of(path_), ::testing::HasSubstr("not a cache saved by this version of Kvik"));
   write(path_, "");
-  EXPECT_THAT(error_of(path_), ::testing::HasSubstr("not a cache saved by Kvik"));
+  EXPECT_THAT(error_of(path_), ::testing::HasSubstr("not a cache saved by this version of Kvik"));
   EXPECT_THROW(read_cache(folder_.path() / "absent"), Error);
 }
 

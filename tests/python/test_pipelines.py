@@ -45,7 +45,7 @@ def test_inputs_have_the_forms_of_transformers(fable, translator):
             pipe(wrong)
 
 
-def test_prompts_are_encoded_as_the_call_says(tmp_path):
+def test_prompts_are_encoded_with_the_options_of_the_call(tmp_path):
     for file in FABLE.iterdir():
         (tmp_path / file.name).symlink_to(file)
     template = "{% if tools %}{{ tools | length }} tools\n{% endif %}{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"

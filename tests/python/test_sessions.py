@@ -161,3 +161,12 @@ def test_sampling_options_are_checked(session):
         session.sample(heat=1)
     with pytest.raises(kvik.Error, match="temperature is -1"):
         session.sample(temperature=-1)
+
+
+def test_what_is_no_session_or_model_is_a_type_error(fable, session):
+    with pytest.raises(TypeError, match="session must be a kvik.Session, not int"):
+        fable.generate("The king", session=5)
+    with pytest.raises(TypeError, match="a session must be a kvik.Session, not NoneType"):
+        fable.step([session, None], [1, 2])
+    with pytest.raises(TypeError, match="model must be a kvik.Model, not str"):
+        kvik.Engine("fable")

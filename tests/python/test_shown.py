@@ -28,7 +28,7 @@ def test_help_of_the_package_describes_every_call():
         assert described in page
 
 
-def test_objects_say_what_they_are(fable):
+def test_reprs_describe_objects(fable):
     session = fable.session()
     session.append([5, 6])
     engine = kvik.Engine(fable)
@@ -51,7 +51,7 @@ def test_objects_say_what_they_are(fable):
     assert repr(fable.generate([5, 6])) == "kvik.Generation(2 prompt tokens, 0 new, finish=None)"
 
 
-def test_what_cannot_be_pickled_says_what_to_do_instead(fable):
+def test_the_error_for_pickling_explains_what_to_do_instead(fable):
     for make in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="kvik.Model cannot be pickled or copied; .* loads it by its name"):
             make(fable)

@@ -69,7 +69,7 @@ TEST(Sampling, ForcedAndBiasedIdsMustBeInTheVocabularyButBannedOnesNeedNot) {
   EXPECT_THAT(problem_of({.suppress_tokens = {{-1, 99}}, .bad_words_ids = {{{12}}}}, kVocab), IsEmpty());
 }
 
-TEST(Sampling, WhatTheCallerSetsReplacesWhatTheFilesSet) {
+TEST(Sampling, OptionsOfTheCallerOverrideThoseOfTheFiles) {
   const Sampling files{.temperature = 0.5, .top_k = 40, .suppress_tokens = {{1, 2}}};
   const Sampling both = merged(files, {.top_k = 5, .seed = 7});
   EXPECT_EQ(both.temperature, 0.5);

@@ -28,7 +28,7 @@ void* counted_or_throw(size_t n_bytes) {
 
 }  // namespace
 
-// All forms, since what one of them gives another may take back.
+// All forms, because memory from one of them may be freed by another.
 void* operator new(size_t n_bytes) { return counted_or_throw(n_bytes); }
 void* operator new[](size_t n_bytes) { return counted_or_throw(n_bytes); }
 void* operator new(size_t n_bytes, const std::nothrow_t&) noexcept { return counted(n_bytes); }

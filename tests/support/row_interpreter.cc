@@ -31,7 +31,7 @@ Tensor expanded(const Tensor& tensor, Dims dims) {
   return onnx::run_kernel({.op = "Expand", .opset = 13, .outputs = {0}}, inputs).at(0);
 }
 
-// Element `at` of a row that is laid out as the map says.
+// Element `at` of a row with the layout of the map.
 float mapped(std::span<const float> row, const std::vector<int32_t>& map, int64_t at) {
   return row[static_cast<size_t>(map.empty() ? at : map[static_cast<size_t>(at)])];
 }

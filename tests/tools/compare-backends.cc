@@ -1,4 +1,4 @@
-// Runs many small decoders in one process and says where two ways to the same logits differ.
+// Runs many small decoders in one process and reports where two ways to compute the same logits differ.
 //
 //   {"path": FILE, "ids": [...], "truth": FILE of f32 [rows, vocab], "tolerance": X, "native": BOOL}     a line in
 //   {"path": FILE, "problems": [...], "refused": SENTENCE or null, "native_error": X, "reference_error": X}  a line out

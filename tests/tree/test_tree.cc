@@ -32,7 +32,7 @@ std::vector<Source> sources_below(const std::string& folder) {
   const std::filesystem::path root = testing_support::source_root();
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
     const std::string extension = entry.path().extension().string();
-    if (extension == ".cc" || extension == ".h" || extension == ".cu" || extension == ".cuh")
+    if (extension == ".cc" || extension == ".c" || extension == ".h" || extension == ".cu" || extension == ".cuh")
       sources.push_back({std::filesystem::relative(entry.path(), root), read(entry.path())});
   }
   return sources;
@@ -148,7 +148,7 @@ TEST(Tree, StagesOfTheCompilerNeitherThrowNorCatch) {
   }
 }
 
-TEST(Tree, APlanIsDataOfNoDeviceAndOfNoCompiler) {
+TEST(Tree, PlansDependOnNeitherDeviceNorCompiler) {
   static const std::regex kInclude("#include \"((backend|kernels)/[a-z_/.]+)\"");
   for (const Source& source : sources_below("src/backend/native/plan")) {
     for (std::sregex_iterator match(source.text.begin(), source.text.end(), kInclude), end; match != end; ++match) {
@@ -179,7 +179,7 @@ TEST(Tree, ThePythonModuleUsesOnlyThePublicApi) {
   }
 }
 
-// Whoever writes past output.cc loses results silently when the disk is full; whoever reads past input.cc takes an error for the end.
+// Output that bypasses output.cc is lost silently if the disk is full; input that bypasses input.cc treats an error as the end.
 TEST(Tree, TheCommandLineWritesAndReadsInOnePlace) {
   static const std::regex kStreams("std::c(out|err|in)\\b|fmt::print\\(|\\bprintf\\(|\\bputs\\(|fwrite\\(|getline\\(|<iostream>");
   for (const Source& source : sources_below("src/cli")) {
@@ -201,7 +201,7 @@ TEST(Tree, NoFileUnderSrcNamesAModelFamily) {
   }
 }
 
-TEST(Tree, NoFileIsTooLongToRead) {
+TEST(Tree, NoFileHasMoreThan500Lines) {
   for (const char* folder : {"src", "include", "python", "tests", "bench", "fuzz"}) {
     for (const Source& source : sources_below(folder)) {
       EXPECT_LE(std::count(source.text.begin(), source.text.end(), '\n'), 500) << source.path << ": look for the missing file";
@@ -209,7 +209,7 @@ TEST(Tree, NoFileIsTooLongToRead) {
   }
 }
 
-TEST(Tree, HeadersAreReadOnce) {
+TEST(Tree, EveryHeaderHasPragmaOnce) {
   for (const char* folder : {"src", "include", "python", "tests"}) {
     for (const Source& source : sources_below(folder)) {
       if (source.path.extension() != ".h" && source.path.extension() != ".cuh") continue;

@@ -125,7 +125,7 @@ TEST(Verify, AMaskOfTheNewTokensOnlyIsRefutedAsCachedNotUncached) {
   EXPECT_THAT(broken_laws(verify_decoder(faulty_model(mask_of_new_tokens_only()), options)), testing::Contains("cached = uncached"));
 }
 
-TEST(Verify, ARowMovesInCompanyOnlyWhereActivationsAreQuantizedOverAllRows) {
+TEST(Verify, RowsDependOnTheBatchOnlyIfActivationsAreQuantizedOverAllRows) {
   EXPECT_LT(batch_sensitivity(testing_support::open_reference(testing_support::fixtures() / "zoo" / "qwen2"), kPrompt), 1e-4);
   EXPECT_GT(batch_sensitivity(testing_support::open_reference(testing_support::fixtures() / "zoo" / "llama-int8"), kPrompt), 1e-2);
 }
@@ -168,7 +168,7 @@ TEST(Verify, PositionsThatStartAgainAreRefutedAsCachedNotUncached) {
   EXPECT_THAT(laws.front().detail, testing::HasSubstr("token by token, after 2 of 8 tokens"));
 }
 
-TEST(Verify, APromptOfOneTokenProvesNothing) {
+TEST(Verify, APromptOfOneTokenIsAnError) {
   DecoderLaws options;
   options.prompt = {1};
   EXPECT_THROW(verify_decoder(testing_support::open_reference(testing_support::fixtures() / "forms" / "plain"), options), Error);

@@ -62,7 +62,7 @@ TEST(VerifyModel, LawsArriveOneByOneAndStopWhenCancelled) {
   EXPECT_EQ(result.laws.size(), 2u);
 }
 
-TEST(VerifyModel, ABackendThatPromisesEqualBitsIsHeldToThem) {
+TEST(VerifyModel, ABackendThatGuaranteesEqualBitsMustHaveThem) {
   const Verification result = verify(Model::load(plain(), {.backend = BackendChoice::kNative}));
   EXPECT_EQ(result.tolerance, 0);
   for (const char* name : {"cached = uncached", "batch = alone", "one thread = many", "scalar = vectors"}) {

@@ -27,7 +27,7 @@ kvik_status fail_with_current_exception() noexcept {
     return fail(static_cast<kvik_status>(static_cast<int>(e.code()) + 1), e.what());
   } catch (const std::bad_alloc&) { return fail(KVIK_STATUS_TOO_LARGE, "out of memory"); } catch (const std::exception& e) {
     return fail(KVIK_STATUS_INTERNAL, e.what());  // thrown by a callback
-  } catch (...) { return fail(KVIK_STATUS_INTERNAL, "an exception of an unknown kind came out of a callback"); }
+  } catch (...) { return fail(KVIK_STATUS_INTERNAL, "a callback threw an exception of unknown type"); }
 }
 
 std::vector<std::string> text_list(const char* const* texts, size_t n_texts) {

@@ -10,7 +10,7 @@
 #include "kvik/engine.h"
 #include "kvik/kvik_c.h"
 
-// What every call of kvik_c.h shares: handles, argument checks, and the barrier that no exception passes.
+// Shared by all functions of kvik_c.h: handles, argument checks, and the barrier that turns exceptions into status codes.
 struct kvik_model {
   kvik::Model model;
   std::string backend, device;
@@ -25,7 +25,7 @@ struct kvik_session {
   kvik::Session session;
   kvik::TreeLogits tree = {};  // of the last append_tree
   bool busy = false;           // inside a call that is running a callback
-  bool doomed = false;         // was freed in that callback
+  bool doomed = false;         // was freed in that callback; deleted after the call
 };
 
 struct kvik_generation {
@@ -53,8 +53,8 @@ struct kvik_engine {
 
 struct kvik_stream {
   kvik::Stream stream;
-  std::string text = {};                // that was read
-  std::vector<kvik::TokenId> ids = {};  // of the last kvik_stream_get
+  std::string text = {};                // text read so far
+  std::vector<kvik::TokenId> ids = {};  // returned by the last kvik_stream_get
 };
 
 struct kvik_task {
@@ -88,7 +88,7 @@ T& given(T* thing, const char* name) {
   return *thing;
 }
 
-// A session that is not in use; throws as above.
+// Dereferences a session that no call is using; throws as above.
 template <class T>
 T& free_session(T* session, const char* name = "session") {
   if (given(session, name).busy)
@@ -98,38 +98,39 @@ T& free_session(T* session, const char* name = "session") {
 
 template <class T>
 std::span<const T> list(const T* first, size_t n, const char* name) {
-  if (first == nullptr && n > 0) throw Error(Code::kBadArgument, fmt::format("{} is NULL, and {} entries were announced", name, n));
+  if (first == nullptr && n > 0) throw Error(Code::kBadArgument, fmt::format("{} is NULL, but its size is {}", name, n));
   if (n > std::vector<std::remove_const_t<T>>().max_size())
-    throw Error(Code::kBadArgument, fmt::format("{} has {} entries, more than any memory holds", name, n));
+    throw Error(Code::kBadArgument, fmt::format("{} has {} entries, which is too many", name, n));
   return {first, n};
 }
 
-// A struct of the caller, which may be older and so shorter than ours, on top of our defaults. Throws for a newer one and for one that
-// was never filled.
+// Copies a struct of the caller, which may be of an older version and so shorter than ours, over our defaults. Throws for a newer version
+// and for a struct that was not initialized.
 template <class T>
 void read_struct(const T* theirs, T& ours, const char* name) {
   if (theirs == nullptr) return;
   size_t size = 0;
   std::memcpy(&size, theirs, sizeof size);
   if (size < sizeof size || size > sizeof(T))
-    throw Error(Code::kBadArgument,
-                fmt::format("{} says it has {} bytes; {} to {} were expected: fill it with its _init", name, size, sizeof size, sizeof(T)));
+    throw Error(Code::kBadArgument, fmt::format("{}: size is {}; {} to {} was expected; initialize it with its _init function", name, size,
+                                                sizeof size, sizeof(T)));
   std::memcpy(static_cast<void*>(&ours), theirs, size);
 }
 
-// The other way: as much as the caller's struct has room for.
+// The inverse: copies as much as the caller's struct has room for.
 template <class T>
 void write_struct(T* theirs, T ours, const char* name) {
   size_t size = 0;
   std::memcpy(&size, &given(theirs, name), sizeof size);
   if (size < sizeof size || size > sizeof(T))
-    throw Error(Code::kBadArgument, fmt::format("{} says it has {} bytes; {} to {} were expected: set size to that of the struct", name,
-                                                size, sizeof size, sizeof(T)));
+    throw Error(Code::kBadArgument,
+                fmt::format("{}: size is {}; {} to {} was expected; set it to sizeof the struct", name, size, sizeof size, sizeof(T)));
   ours.size = size;
   std::memcpy(static_cast<void*>(theirs), &ours, size);
 }
 
-// For _init: as much of the defaults as the caller's struct has room for. One that is newer than we are stays refused.
+// For _init: copies as much of the defaults as the caller's struct has room for. A struct of a newer version gets size 0, so that
+// read_struct() refuses it.
 template <class T>
 void write_defaults(T* theirs, size_t size, T defaults) noexcept {
   if (theirs == nullptr || size < sizeof size) return;
@@ -137,10 +138,10 @@ void write_defaults(T* theirs, size_t size, T defaults) noexcept {
   std::memcpy(static_cast<void*>(theirs), &defaults, std::min(size, sizeof(T)));
 }
 
-// Copies a result of `n` entries and `n_more` beyond them (the end of a text) if there is room; see kvik_tokenize() in kvik_c.h.
+// Copies a result of `n` entries and `n_more` after them (the terminating zero of a text) if there is room; see kvik_tokenize().
 template <class T>
 kvik_status hand_over(const T* first, size_t n, size_t n_more, T* target, size_t capacity, size_t* n_written) {
-  given(n_written, "the place for the size") = n;
+  given(n_written, "the pointer for the size") = n;
   if (target == nullptr && capacity == 0) return KVIK_STATUS_OK;
   given(target, "the buffer");
   if (capacity < n + n_more)
@@ -154,7 +155,7 @@ kvik_status hand_over(const T* first, size_t n, size_t n_more, T* target, size_t
 std::vector<std::string> text_list(const char* const* texts, size_t n_texts);
 std::vector<std::vector<TokenId>> id_lists(const int32_t* const* first_ids, const size_t* n_ids, size_t n_lists);
 
-// What a kvik_generated is filled with.
+// The fields of a kvik_generated.
 struct GenerationFacts {
   const std::string& text;
   const std::vector<TokenId>&ids, &prompt_ids;

@@ -3,11 +3,11 @@
 namespace kvik::c {
 namespace {
 
-// `submit` and `try_submit` hand the request to the engine; the second one gives nullopt if too many wait.
+// `submit` and `try_submit` pass the request to the engine; the second one returns nullopt if the queue is full.
 template <class Handle, class Submit, class TrySubmit>
 kvik_status submitted(const kvik_request_options* theirs, Handle** target, const Submit& submit, const TrySubmit& try_submit) {
   return guarded([&] {
-    given(target, "the place for the handle") = nullptr;
+    given(target, "the pointer for the handle") = nullptr;
     kvik_request_options ours = default_request_options();
     read_struct(theirs, ours, "kvik_request_options");
     const RequestOptions how = request_options(ours);
@@ -16,7 +16,7 @@ kvik_status submitted(const kvik_request_options* theirs, Handle** target, const
       return KVIK_STATUS_OK;
     }
     auto request = try_submit(how);
-    if (!request) return fail(KVIK_STATUS_QUEUE_FULL, "too many requests of the engine wait already; try again later");
+    if (!request) return fail(KVIK_STATUS_QUEUE_FULL, "the engine's queue is full; try again later");
     *target = new Handle{std::move(*request)};
     return KVIK_STATUS_OK;
   });

@@ -7,9 +7,9 @@ namespace {
 template <class Result, class Handle>
 kvik_status taken(kvik_task* task, const char* kind, Handle** target) {
   return guarded([&] {
-    given(target, "the place for the result") = nullptr;
+    given(target, "the pointer for the result") = nullptr;
     Task<Result>* const found = std::get_if<Task<Result>>(&given(task, "task").task);
-    if (found == nullptr) throw Error(Code::kBadArgument, fmt::format("the task is of another kind; its result is no {}", kind));
+    if (found == nullptr) throw Error(Code::kBadArgument, fmt::format("the task is of another kind; its result is not {}", kind));
     *target = new Handle{found->get()};
   });
 }

@@ -160,7 +160,7 @@ Sampling sampling_of(const kvik_sampling* theirs) {
         },
         field.member);
   }
-  if (n_numbers != kNumbers) throw Error(Code::kInternal, "kvik_sampling does not have the numbers of sampling_fields()");
+  if (n_numbers != kNumbers) throw Error(Code::kInternal, "kvik_sampling does not match sampling_fields()");
   for (const kvik_logit_bias& bias : list(ours.logit_bias, ours.n_logit_bias, "logit_bias")) {
     if (!sampling.logit_bias) sampling.logit_bias.emplace();
     sampling.logit_bias->emplace_back(bias.id, bias.bias);

@@ -26,7 +26,7 @@ kvik_status no_memory() { return fail(KVIK_STATUS_NO_MEMORY, kvik::kNoMemoryMess
 kvik_status status_of(kvik::AppendStatus status, const kvik::Session& session, size_t n_ids) {
   if (status == kvik::AppendStatus::kDone) return KVIK_STATUS_OK;
   if (status == kvik::AppendStatus::kNoMemory) return no_memory();
-  return fail(KVIK_STATUS_CONTEXT_FULL, fmt::format("the session has room for {} of {} positions; {} tokens were given",
+  return fail(KVIK_STATUS_CONTEXT_FULL, fmt::format("the session has room for {} more of {} positions; {} tokens were given",
                                                     session.capacity() - session.length(), session.capacity(), n_ids)
                                             .c_str());
 }

@@ -17,7 +17,7 @@ namespace {
 // scale depends on the number of rows, stay below 0.1; a missing causal mask is far above 0.5.
 constexpr double kSameGraph = 0.25;
 constexpr double kSureOfCount = 0.05;                // the same if the number of elements of an input is unclear
-constexpr int64_t kLogitsBytes = int64_t{64} << 20;  // per call, if the graph gives logits for every token
+constexpr int64_t kLogitsBytes = int64_t{64} << 20;  // per call, if the graph outputs logits for every token
 
 const GraphCache& as_graph_cache(const Cache& cache) { return static_cast<const GraphCache&>(cache); }
 
@@ -101,7 +101,8 @@ int GraphBackend::preferred_chunk() const {
 
 std::unique_ptr<Cache> GraphBackend::new_cache(std::shared_ptr<const Source> source, int /*length*/) {
   if (traits_.needs_source != (source != nullptr)) {
-    throw Error(Code::kBadArgument, traits_.needs_source ? "this model needs a source; encode one first" : "this model takes no source");
+    throw Error(Code::kBadArgument,
+                traits_.needs_source ? "this model needs a source; encode one first" : "this model does not take a source");
   }
   auto cache = std::make_unique<GraphCache>();
   cache->source = std::static_pointer_cast<const GraphSource>(source);
@@ -269,8 +270,8 @@ bool GraphBackend::takes_several(const SourcePtr& source, bool at_start) {
   return *known;
 }
 
-// Some files are right for one new token only and give no error for several: earlier rows see later ones, or positions are wrong. So a few
-// tokens are tried once, all in one run and one by one; the latter is right whatever the number of elements of an input means.
+// Some files are correct only for one new token but report no error for several: earlier rows see later ones, or positions are wrong. So a
+// few tokens are tried once, all in one run and one by one; the latter is right whatever the number of elements of an input means.
 bool GraphBackend::try_several(const SourcePtr& source, bool at_start) {
   const auto difference = [&](bool one_position) {
     try {

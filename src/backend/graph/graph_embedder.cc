@@ -21,8 +21,8 @@ const Port& output_of(const File& file, bool pooled) {
   const Port* port = pooled ? file.output_of(Role::kSentenceEmbedding) : analysis::hidden_output(file);
   if (port == nullptr && pooled) port = file.output_of(Role::kPoolerOutput);
   if (port != nullptr) return *port;
-  throw Error(Code::kUnsupported, fmt::format("{}: the graph gives no {}", file.path.string(),
-                                              pooled ? "vector of its own for a text" : "hidden states for each token"));
+  throw Error(Code::kUnsupported, fmt::format("{}: the graph does not output {}", file.path.string(),
+                                              pooled ? "pooled vectors" : "hidden states for each token"));
 }
 
 class GraphEmbedder final : public Embedder {
@@ -31,7 +31,7 @@ class GraphEmbedder final : public Embedder {
                 const std::function<std::unique_ptr<Executor>(const File&)>& open)
       : signature_(std::move(signature)) {
     file_ = signature_.embedder();
-    if (file_ == nullptr) throw Error(Code::kUnsupported, fmt::format("{}: no file gives hidden states", signature_.folder.string()));
+    if (file_ == nullptr) throw Error(Code::kUnsupported, fmt::format("{}: no file outputs hidden states", signature_.folder.string()));
     output_ = &output_of(*file_, options.pooled);
     executor_ = open(*file_);
     traits_ = {.name = options.name,
@@ -52,7 +52,7 @@ class GraphEmbedder final : public Embedder {
       results.push_back(run_one(text));
       if (results.back().dim(1) != traits_.size)
         throw Error(Code::kBadModel,
-                    fmt::format("the graph gives vectors of {} numbers; {} were expected", results.back().dim(1), traits_.size));
+                    fmt::format("the graph outputs vectors of {} numbers; {} were expected", results.back().dim(1), traits_.size));
     }
     return results;
   }

@@ -10,10 +10,10 @@
 
 namespace kvik::native {
 
-// The pages of a decoder's caches: within a budget, and found again by their tokens. Any thread.
+// The pages of a decoder's caches, within a budget, with prefix lookup by tokens. Any thread.
 class CachePages {
  public:
-  // Kept for later by a model without a limit, when no session uses it.
+  // Limit for pages that no session uses, if the model has no budget.
   static constexpr size_t kIdleBytes = size_t{512} << 20;
 
   CachePages() = default;
@@ -21,7 +21,7 @@ class CachePages {
 
   const std::shared_ptr<kv::PageStore>& store() const { return store_; }
 
-  // Evicts what is needed so that sequences can have the given numbers of positions. False if that is not possible.
+  // Evicts pages until sequences can have these numbers of positions. False if that is not possible.
   bool make_room(std::span<backend::Cache* const> caches, std::span<const int64_t> ends);
   bool make_room(int64_t n_positions) { return tree_->make_room(store_->shape().n_pages(n_positions)); }
 

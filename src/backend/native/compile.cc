@@ -41,16 +41,16 @@ bool is_for_one_token(const File& file) {
   return false;
 }
 
-// If new tokens see each other both ways, the graph is not causal, or it is meant for one token at a time: the file must say so.
+// If new tokens see each other both ways, the graph is not causal, or it is meant for one token at a time, which the file must declare.
 std::optional<Refusal> check_direction(const CompileState& state, LabeledGraph& labeled, std::span<const FoundAttention> found) {
   const auto both_ways = std::ranges::find_if(found, [](const FoundAttention& one) { return one.new_tokens_see_all; });
   if (both_ways == found.end() || state.labels.one_token) return std::nullopt;
   if (!is_for_one_token(*state.flat->file)) {
     const AttentionSite& site = labeled.attentions[static_cast<size_t>(both_ways - found.begin())];
     return Refusal{state.node(site.node).describe(),
-                   "new tokens see those after them, and nothing says that the file is for one token at a time"};
+                   "new tokens see later ones, and the file does not declare that it takes one token at a time"};
   }
-  labeled.notes.emplace_back("the file is for one token at a time: its attention, which has no mask among new tokens, is taken as causal");
+  labeled.notes.emplace_back("the file takes one token at a time: its attention, which has no mask among new tokens, is treated as causal");
   return std::nullopt;
 }
 
@@ -63,7 +63,7 @@ Outcome<std::string> compare_past(CompileState& state, const LabeledGraph& label
 
 Outcome<Program> attempt(const File& file, const CompileOptions& options, const Hints& hints) {
   const std::optional<size_t> output = wanted_output(file);
-  if (!output) return Refusal{{}, fmt::format("{}: no output gives logits, hidden states or embeddings", file.path.string())};
+  if (!output) return Refusal{{}, fmt::format("{}: no output has logits, hidden states or embeddings", file.path.string())};
   // Every attempt has a graph of its own: what was shared or expanded in it rests on what was known then. Values of the file keep their
   // numbers.
   Outcome<std::shared_ptr<FlatGraph>> flat = specialize(file, options.cached_branch);
@@ -81,7 +81,8 @@ Outcome<Program> attempt(const File& file, const CompileOptions& options, const 
   if (!past) return past.stop();
 
   if (std::ranges::any_of(*found, [](const FoundAttention& one) { return one.whole_prompt; }))
-    labeled->notes.emplace_back("the graph defines several new tokens only without a past; with one, each is computed as if it came alone");
+    labeled->notes.emplace_back(
+        "the graph is defined for several new tokens only without a past; with a past, each token is computed as if it were alone");
   std::optional<int64_t> limit;
   for (size_t i = 0; i < found->size(); ++i) {
     FoundAttention& one = (*found)[i];
@@ -134,7 +135,7 @@ Outcome<Program> compile_file(const File& file, const CompileOptions& options) {
     if (program.retry() == nullptr) return program;
     hints = spread(file, program.retry()->hints);
   }
-  return Refusal{{}, fmt::format("{}: its past has no axes that fit everything that is appended to it", file.path.string())};
+  return Refusal{{}, fmt::format("{}: no axes of its past match everything that is appended to it", file.path.string())};
 }
 
 }  // namespace kvik::native

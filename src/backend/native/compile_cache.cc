@@ -50,7 +50,7 @@ void make_folder(const fs::path& folder) {
   if (fs::exists(folder)) return;
   if (folder.has_parent_path()) fs::create_directories(folder.parent_path());
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw fs::filesystem_error("cannot make the folder", folder, std::error_code(errno, std::generic_category()));
+    throw fs::filesystem_error("cannot create the folder", folder, std::error_code(errno, std::generic_category()));
 }
 
 // Deletes the least recently used files until so many bytes fit.
@@ -99,12 +99,13 @@ void keep_compiled(const CompileCache& cache, const CompiledKey& key, const Save
     make_folder(cache.folder);
     if (!make_room(cache, bytes + (uint64_t{1} << 20)))
       return log.info(
-          fmt::format("the packed weights ({} MB) are not kept: {} has no room for them", bytes / 1'000'000, cache.folder.string()));
+          fmt::format("the packed weights ({} MB) are not cached: {} has not enough space", bytes / 1'000'000, cache.folder.string()));
     write_compiled(cache.folder / key.file_name(), key, saved, models, plans);
-    log.info(fmt::format("kept {} MB of packed weights in {}", bytes / 1'000'000, cache.folder.string()));
-  } catch (const std::exception& error) {  // of the file system too
-    log.warning(fmt::format("the packed weights are not kept: {}", error.what()));
-  }
+    log.info(fmt::format("cached {} MB of packed weights in {}", bytes / 1'000'000, cache.folder.string()));
+  } catch (const fs::filesystem_error& error) {
+    log.warning(fmt::format("the packed weights are not cached: {}: {}; set KVIK_CACHE to a folder that can be written",
+                            error.path1().string(), error.code().message()));
+  } catch (const std::exception& error) { log.warning(fmt::format("the packed weights are not cached: {}", error.what())); }
 }
 
 }  // namespace kvik::native

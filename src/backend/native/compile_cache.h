@@ -6,11 +6,11 @@
 #include "base/log.h"
 #include "kvik/compile_cache.h"
 
-// The folder of compiled models (docs/compile-cache.md). Nothing here throws for a folder or a file that cannot be read or written: a model
-// is then compiled as if there were no cache, and the log has one sentence.
+// The folder of compiled models (docs/compile-cache.md). No function throws if the folder or a file cannot be read or written: the model is
+// then compiled as if there were no cache, and one message is logged.
 namespace kvik::native {
 
-// Nothing if there is none that fits.
+// Nullopt if there is no matching file.
 std::optional<CompiledModel> find_compiled(const CompileCache& cache, const CompiledKey& key, const analysis::Signature& signature,
                                            const StageOptions& options, WeightChoice weights, const Log& log);
 

@@ -206,13 +206,13 @@ CompiledIndex parse_compiled(std::span<const std::byte> bytes, uint64_t file_byt
   PlanReader reader(bytes, none, name);
   if (bytes.size() < sizeof header) reader.fail("it ends before its contents do");
   std::memcpy(&header, reader.take(sizeof header).data(), sizeof header);
-  if (header.magic != kMagic) reader.fail("this is not a compiled model that Kvik saved");
+  if (header.magic != kMagic) reader.fail("this is not a compiled model saved by Kvik");
   if (header.version != kCompiledVersion)
-    reader.fail(fmt::format("it is of version {}, and version {} was expected", header.version, kCompiledVersion));
-  if (header.file_bytes != file_bytes) reader.fail(fmt::format("it has {} bytes, and {} were written", file_bytes, header.file_bytes));
+    reader.fail(fmt::format("it has version {}; version {} was expected", header.version, kCompiledVersion));
+  if (header.file_bytes != file_bytes) reader.fail(fmt::format("it has {} bytes; {} were written", file_bytes, header.file_bytes));
   if (header.index_bytes > bytes.size() - sizeof header) reader.fail("it ends before its contents do");
   const std::span<const std::byte> index = reader.take(header.index_bytes);
-  if (hash_of(header, index) != header.hash) reader.fail("its checksum does not fit its contents");
+  if (hash_of(header, index) != header.hash) reader.fail("its checksum does not match its contents");
 
   PlanReader fields(index, none, name);
   CompiledIndex parsed;
@@ -239,11 +239,12 @@ CompiledModel read_compiled(const std::filesystem::path& path, const CompiledKey
   CompiledModel compiled;
   compiled.file = MappedFile::open(path);
   const CompiledIndex index = index_of(*compiled.file);
-  if (index.key != key.text) throw Error(Code::kBadArgument, fmt::format("{}: it is of another model or other options", path.string()));
+  if (index.key != key.text)
+    throw Error(Code::kBadArgument, fmt::format("{}: it belongs to another model or other options", path.string()));
   compiled.saved = parse_plans(std::as_bytes(std::span(index.plans)), plan_models(signature), path.string());
   compiled.stages = stages_of(compiled.saved, signature, options, path.string());
   if (index.weights.size() != compiled.saved.plans.size())
-    throw Error(Code::kBadArgument, fmt::format("{}: it has not as many plans as lists of weights", path.string()));
+    throw Error(Code::kBadArgument, fmt::format("{}: the numbers of plans and of lists of weights differ", path.string()));
   for (size_t i = 0; i < index.weights.size(); ++i) {
     std::vector<LoadedWeight>& of_plan = compiled.weights.emplace_back();
     const std::shared_ptr<const Plan>& plan = compiled.saved.plans[i];

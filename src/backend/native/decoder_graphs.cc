@@ -53,8 +53,8 @@ bool has_unclear_count(const File& file) {
   return std::ranges::any_of(file.inputs, [](const analysis::Port& port) { return port.unclear_count; });
 }
 
-// The graph without a past alone says what a model is: a prompt at once, with its mask. Token by token is right only for a model whose
-// rows follow from each other anyway, and for a file that takes no more.
+// Only the graph without a past fully defines a model: a whole prompt with its mask. Token by token is right only for a model whose rows
+// follow from each other anyway, and for a file that takes no more.
 std::vector<Candidate> candidates(const Signature& signature, const DecoderOptions& options) {
   const int64_t context = options.context;
   std::vector<Candidate> without_past, with_past, cut_buffer, one_sequence, one_token;
@@ -88,7 +88,7 @@ std::vector<Candidate> candidates(const Signature& signature, const DecoderOptio
 // Rows that come later are not there yet when a row is generated.
 std::optional<Refusal> check_causal(const Program& program) {
   for (const Attend& attend : program.attends) {
-    if (!attend.causal && !attend.from_source) return Refusal{attend.node, "its rows see rows that come after them"};
+    if (!attend.causal && !attend.from_source) return Refusal{attend.node, "its rows see later rows"};
   }
   return std::nullopt;
 }
@@ -111,8 +111,8 @@ bool same_pattern(const Attend& a, const Attend& b, int64_t limit) {
   return true;
 }
 
-// A graph without a past computes a mask for all rows of a context together, which is proved for as many as is worth the time. The one
-// with a past, if it has the same patterns, says what holds farther on.
+// A graph without a past computes a mask for all rows of a context together, which is proved for as many as is worth the time. The one with
+// a past, if it has the same patterns, defines longer contexts.
 bool extend_patterns(Program& program, const Program& longer) {
   const int64_t proved = program.max_positions.value_or(0);
   if (longer.attends.size() != program.attends.size()) return false;
@@ -129,7 +129,7 @@ bool extend_patterns(Program& program, const Program& longer) {
     to.words = from.words;
   }
   program.max_positions = longer.max_positions;
-  program.notes.emplace_back("the graph with a past has the same mask patterns, and says how they go on");
+  program.notes.emplace_back("the graph with a past has the same mask patterns and defines how they continue");
   return true;
 }
 
@@ -146,7 +146,7 @@ Outcome<Program> compile_candidate(const Candidate& candidate) {
   if (!program) return program;
   if (std::optional<Refusal> refusal = check_causal(*program)) return *refusal;
   if (program->one_token && is_recurrent(*candidate.file))
-    program->notes.emplace_back("only token by token: a state goes from each row to the next");
+    program->notes.emplace_back("only one token at a time: a state is passed from each row to the next");
   return program;
 }
 

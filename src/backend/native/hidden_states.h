@@ -12,10 +12,11 @@ namespace kvik::native {
 
 inline constexpr int64_t kMostRows = 512;  // of texts that go through an encoder together
 
-// Pages of so many bytes in the memory of a runner.
+// Pages of this size in the memory of a runner.
 std::shared_ptr<kv::PageStore> page_store(const Runner& runner, size_t page_bytes, std::shared_ptr<kv::Budget> budget);
 
-// Runs whole texts through a plan that gives hidden states: an encoder, or a decoder whose cache is not kept. One thread at a time.
+// Runs whole texts through a plan that outputs hidden states: an encoder, or a decoder whose cache is not kept. Used by one thread at a
+// time.
 class HiddenStates {
  public:
   HiddenStates(std::unique_ptr<Runner> runner, std::shared_ptr<kv::Budget> budget);

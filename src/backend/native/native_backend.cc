@@ -119,14 +119,14 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   pages_ = native::CachePages(shape, budget_, decoder_->memory());
   window_ = widest_window(plan);
   if (const size_t page_bytes = shape.bytes(); options.kv_bytes > 0 && options.kv_bytes < page_bytes)
-    throw Error(Code::kBadArgument, fmt::format("the KV cache may have {} bytes (kv_bytes, --kv-bytes), and one page of it takes {}",
+    throw Error(Code::kBadArgument, fmt::format("the KV cache is limited to {} bytes (kv_bytes, --kv-bytes), but one page needs {}",
                                                 options.kv_bytes, page_bytes));
   for (const Plan::PlanRegister& r : plan.registers) register_bytes_.push_back(r.size * native::element_bytes(r.dtype));
   sources_ = native::SourceStage(signature_, stages, make, *decoder_, options.open_other);
   unsupported_tokens_ = plan.unsupported_tokens;
   std::sort(unsupported_tokens_.begin(), unsupported_tokens_.end());
   if (!unsupported_tokens_.empty())
-    log.info(fmt::format("token {} means padding to this graph and changes its positions; natively it is never generated",
+    log.info(fmt::format("token {} is the graph's padding token and would change positions; the native backend never generates it",
                          fmt::join(unsupported_tokens_, ", ")));
 
   traits_.switch_after = plan.switch_after;
@@ -204,7 +204,7 @@ void NativeBackend::try_one_row() {
 std::unique_ptr<Cache> NativeBackend::new_cache(std::shared_ptr<const Source> source, int length) {
   if (traits_.needs_source != (source != nullptr)) {
     throw Error(Code::kBadArgument,
-                traits_.needs_source ? "this model needs a source to start from; encode one first" : "this model takes no source");
+                traits_.needs_source ? "this model needs a source to start from; encode one first" : "this model does not take a source");
   }
   auto cache = std::make_unique<NativeCache>(pages_.store(), register_bytes_);
   cache->source = std::static_pointer_cast<const NativeSource>(source);
@@ -264,9 +264,10 @@ void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const
     if (row.token < 0 || row.token >= traits_.vocab)
       throw Error(Code::kBadArgument, fmt::format("token id {} is outside the vocabulary of {}", row.token, traits_.vocab));
     if (std::binary_search(unsupported_tokens_.begin(), unsupported_tokens_.end(), row.token)) {
-      throw Error(Code::kUnsupported, fmt::format("token id {} means padding to this graph and changes its positions; the native backend "
-                                                  "cannot run it, use --backend ort",
-                                                  row.token));
+      throw Error(
+          Code::kUnsupported,
+          fmt::format("token id {} is the graph's padding token and changes positions; the native backend cannot run it; use --backend ort",
+                      row.token));
     }
     int64_t& end = ends_[static_cast<size_t>(row.sequence)];
     const bool together = i == 0 || rows[i - 1].sequence == row.sequence || end == caches[static_cast<size_t>(row.sequence)]->length();
@@ -289,7 +290,7 @@ void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const
       throw Error(Code::kInternal, "a cache cannot continue across the length switch");
     if (traits_.max_positions > 0 && end > traits_.max_positions)
       throw Error(Code::kTooLarge,
-                  fmt::format("the context is full: {} positions were asked for, the model has {}", end, traits_.max_positions));
+                  fmt::format("the context is full: {} positions were requested, the model has {}", end, traits_.max_positions));
   }
 }
 
@@ -426,7 +427,7 @@ std::vector<Tensor> NativeBackend::contents(const Cache& cache) {
     const kv::PageAddress panel = native_cache.pages.panels()[i];
     contents.push_back(panel == nullptr ? Tensor(DType::kU8, {0}) : copy_of(panel));
   }
-  if (n_positions % native::kPagePositions != 0)  // what others once kept in the rest of the last page is nobody's business
+  if (n_positions % native::kPagePositions != 0)  // the rest of the last page may contain data of another session
     decoder_->clear_positions(contents.back().mutable_bytes().data(), n_positions % native::kPagePositions);
   if (const size_t n_bytes = native_cache.registers.size_bytes(); n_bytes > 0) {
     contents.emplace_back(DType::kU8, Dims{static_cast<int64_t>(n_bytes)});
@@ -453,7 +454,7 @@ std::unique_ptr<Cache> NativeBackend::restore(std::span<const TokenId> tokens, s
   const std::lock_guard lock(mutex_);  // so that no run takes the room
   if (!pages_.make_room(static_cast<int64_t>(tokens.size())))
     throw Error(Code::kTooLarge,
-                fmt::format("the saved cache has {} tokens; the {} bytes of the KV cache (kv_bytes, --kv-bytes) have no room",
+                fmt::format("the saved cache has {} tokens; they do not fit into the {} bytes of the KV cache (kv_bytes, --kv-bytes)",
                             tokens.size(), pages_.memory().limit_bytes));
   native_cache.pages.prepare(static_cast<int64_t>(tokens.size()));
   for (size_t i = 0; i < contents.size(); ++i) {

@@ -26,24 +26,24 @@ namespace kvik::backend {
 
 struct NativeOptions {
   native::WeightChoice weights = native::WeightChoice::kAsStored;
-  std::optional<cpu::KvFormat> kv;               // not set: as kv_format_of() chooses
+  std::optional<cpu::KvFormat> kv;               // not set: chosen by kv_format_of()
   std::string isa;                               // of the kernels; empty: the fastest this machine has
   int n_threads = 0;                             // 0: one for each core
-  std::vector<std::string> no_fuse;              // fusions to leave out
-  int64_t context = 0;                           // positions that tables must cover; 0: what the model says
-  std::shared_ptr<const native::Stages> stages;  // compiled before, with this context and these fusions; null: compiled here
+  std::vector<std::string> no_fuse;              // fusions to turn off
+  int64_t context = 0;                           // positions that tables must cover; 0: the model's maximum
+  std::shared_ptr<const native::Stages> stages;  // already compiled with this context and these fusions; null: compile here
   CompileCache compile_cache;                    // unused if there are stages
-  size_t kv_bytes = 0;                           // most memory of all caches together; 0: no limit
-  std::shared_ptr<Recorder> recorder;            // of the time that operations take; null: nothing is measured
+  size_t kv_bytes = 0;                           // memory limit of all caches together; 0: no limit
+  std::shared_ptr<Recorder> recorder;            // measures ops; null: nothing is measured
   int page_panels = 1;                           // of kPagePositions positions each, in a page of the cache
-  std::shared_ptr<device::Device> device;        // that runs the plans; null: the CPU
-  std::string device_name = "cuda";              // as users name it
+  std::shared_ptr<device::Device> device;        // runs the plans; null: the CPU
+  std::string device_name = "cuda";              // name for users
   bool records_steps = true;                     // false: the device launches its steps one by one
-  // Opens a stage that is not a program over rows (a convolutional encoder) some other way; if it is not set, such models are refused.
+  // Opens a stage that is not a program over rows (a convolutional encoder) with another executor; if not set, such models are refused.
   std::function<std::unique_ptr<Executor>(const analysis::File&)> open_other;
 };
 
-// Our own compiler and kernels. Throws native::Refusal naming the node if the decoder is not a program over rows.
+// Kvik's own compiler and kernels. Throws Error(kUnsupported), naming the node, if the decoder is not a program over rows.
 std::unique_ptr<Backend> make_native_backend(analysis::Signature signature, const NativeOptions& options, const Log& log);
 
 }  // namespace kvik::backend

@@ -25,11 +25,11 @@ class NativeSource final : public Source {
   kv::PageTable pages;
 };
 
-// What a sequence keeps beside its positions: one buffer a register.
+// The state of a sequence besides its positions: one buffer per register.
 class Registers {
  public:
   Registers() = default;
-  // Zeros, in a memory that outlives them.
+  // Initially zero; the memory must outlive them.
   Registers(kv::PageMemory& memory, std::span<const int64_t> sizes_bytes) : memory_(&memory) {
     for (const int64_t size : sizes_bytes) size_bytes_ += round_up(size);
     if (size_bytes_ == 0) return;
@@ -74,10 +74,10 @@ class NativeCache final : public Cache {
 
  public:
   kv::PageTable pages;
-  size_t n_shared_pages = 0;     // the first ones, known to the prefix tree
-  Registers registers, pending;  // pending: of a call under way
+  size_t n_shared_pages = 0;     // number of leading pages in the prefix tree
+  Registers registers, pending;  // pending: of the current call
   std::shared_ptr<const NativeSource> source;
-  bool beyond = false;  // its positions are those of a sequence longer than Plan::switch_after
+  bool beyond = false;  // its positions are valid for sequences longer than Plan::switch_after
 };
 
 }  // namespace kvik::backend

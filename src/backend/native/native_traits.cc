@@ -24,7 +24,7 @@ const cpu::CpuKernels& kernels_of(const std::string& isa) {
   if (const cpu::CpuKernels* kernels = cpu::by_name(isa)) return *kernels;
   std::string names;
   for (const cpu::CpuKernels* kernels : cpu::available()) names += (names.empty() ? "" : ", ") + std::string(kernels->name);
-  throw Error(Code::kBadArgument, fmt::format("this machine has no kernels called '{}'; it has {}", isa, names));
+  throw Error(Code::kBadArgument, fmt::format("this machine has no kernels for '{}'; it has {}", isa, names));
 }
 
 int smaller_limit(int64_t a, int64_t b) {

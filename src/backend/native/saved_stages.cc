@@ -38,7 +38,7 @@ Stages stages_of(const SavedPlans& saved, const analysis::Signature& signature, 
   if (saved.plans.size() != 3 || saved.refused.size() != 3 || saved.plans[0] == nullptr) fail("it has no decoder");
   Stages stages{saved.plans[0], saved.plans[1], saved.plans[2], saved.refused[1], saved.refused[2]};
   if (stages.decoder->embedding != kNoIndex && stages.embedding == nullptr && signature.file_of(analysis::Stage::kEmbedding) == nullptr)
-    fail("its decoder takes embeddings, and no file makes them");
+    fail("its decoder takes embeddings, and no file computes them");
   return stages;
 }
 

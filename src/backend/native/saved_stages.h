@@ -11,19 +11,20 @@ namespace kvik::native {
 
 std::vector<PlanModel> plan_models(const analysis::Signature& signature);
 
-// What a file holds for these stages, and back. The second throws Error(kBadArgument) for plans of other options, or of no decoder.
+// Converts stages to the contents of a file, and back. The second throws Error(kBadArgument) for plans of other options, or without a
+// decoder.
 SavedPlans saved_plans(const analysis::Signature& signature, const StageOptions& options, const Stages& stages);
 Stages stages_of(const SavedPlans& saved, const analysis::Signature& signature, const StageOptions& options, std::string_view name);
 
-// Everything beside the model that its plans follow from.
+// Everything besides the model that its plans depend on.
 std::string describe(const analysis::Signature& signature, const StageOptions& options);
 
 // Throws Error(kIo).
 void save_stages(const std::filesystem::path& path, const analysis::Signature& signature, const StageOptions& options,
                  const Stages& stages);
 
-// Throws Error(kIo) for a file that cannot be read, and Error(kBadArgument) for one that is damaged or belongs to something else: compile
-// the model then.
+// Throws Error(kIo) if the file cannot be read, and Error(kBadArgument) if it is damaged or belongs to another model: the caller then
+// compiles the model.
 Stages load_stages(const std::filesystem::path& path, const analysis::Signature& signature, const StageOptions& options);
 
 }  // namespace kvik::native

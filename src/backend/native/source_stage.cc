@@ -30,8 +30,8 @@ std::string encoder_output_for(const analysis::Signature& signature, const analy
     const bool later = &decoder == signature.later_step() && slot.later_input == port;
     if ((first || later) && slot.encoder_output >= 0) return encoder.outputs[static_cast<size_t>(slot.encoder_output)].name;
   }
-  throw Error(Code::kUnsupported, fmt::format("the decoder's input '{}' comes from nothing that the encoder gives",
-                                              decoder.inputs[static_cast<size_t>(port)].name));
+  throw Error(Code::kUnsupported,
+              fmt::format("the decoder's input '{}' is not an output of the encoder", decoder.inputs[static_cast<size_t>(port)].name));
 }
 
 // The file that a plan was compiled from.
@@ -48,7 +48,7 @@ Tensor by_position(const Tensor& tensor, int axis) {
   const std::span<const int64_t> dims = floats.dims();
   if (static_cast<size_t>(axis) >= dims.size())
     throw Error(Code::kBadModel,
-                fmt::format("the encoder gives a tensor of {} axes; positions were expected along axis {}", dims.size(), axis));
+                fmt::format("the encoder outputs a tensor of {} axes; positions were expected along axis {}", dims.size(), axis));
   const auto at = static_cast<size_t>(axis);
   const int64_t outer = element_count(dims.first(at)), n = dims[at], inner = element_count(dims.subspan(at + 1));
   Tensor result(DType::kF32, {n, outer * inner});
@@ -127,7 +127,7 @@ SourceStage::SourceStage(const analysis::Signature& signature, const Stages& sta
   if (stages.encoder != nullptr && only_hidden) {
     encoder_ = std::make_unique<HiddenStates>(make(stages.encoder), make.budget);
   } else {
-    other_encoder_ = other(*encoder_file_, stages.encoder != nullptr ? "it gives keys and values straight away" : stages.encoder_refused);
+    other_encoder_ = other(*encoder_file_, stages.encoder != nullptr ? "it outputs keys and values directly" : stages.encoder_refused);
   }
 }
 
@@ -182,7 +182,7 @@ std::vector<std::shared_ptr<const backend::Source>> SourceStage::encode_together
       n_positions = by_row.dim(0);
       const int64_t size = decoder_->plan().value(wanted[i].value).size;
       if (by_row.dim(1) != size)
-        throw Error(Code::kBadModel, fmt::format("the encoder gives {} numbers for a position; the decoder reads {}", by_row.dim(1), size));
+        throw Error(Code::kBadModel, fmt::format("the encoder outputs {} numbers per position; the decoder reads {}", by_row.dim(1), size));
       given[i].insert(given[i].end(), by_row.data<float>().begin(), by_row.data<float>().end());
     }
     auto source = std::make_shared<backend::NativeSource>(source_store_, n_positions);

@@ -16,7 +16,7 @@ namespace kvik::native {
 
 struct SharedDevice;
 
-// Makes runners that share kernels and threads.
+// Creates runners that share kernels and threads.
 struct RunnerFactory {
   WeightChoice weights = WeightChoice::kAsStored;
   cpu::KvFormat kv_format = cpu::KvFormat::kF32;
@@ -24,43 +24,43 @@ struct RunnerFactory {
   ThreadPool* pool = nullptr;
   Log log;
   std::shared_ptr<kv::Budget> budget;         // of the pages of sources
-  Recorder* recorder = nullptr;               // outlives the runners; null: nothing is measured
-  CompiledModel* compiled = nullptr;          // gives away its weights, for its own plans; null: weights are packed
-  std::vector<PackedPlan>* packed = nullptr;  // gets views of the packed weights of every runner; null: nobody wants them
-  std::shared_ptr<SharedDevice> device;       // that runs the plans; null: the CPU. Weights are packed for it then.
+  Recorder* recorder = nullptr;               // must outlive the runners; null: nothing is measured
+  CompiledModel* compiled = nullptr;          // supplies packed weights; null: weights are packed here
+  std::vector<PackedPlan>* packed = nullptr;  // receives views of the packed weights of every runner; may be null
+  std::shared_ptr<SharedDevice> device;       // runs the plans, with weights packed for it; null: the CPU
   bool records_steps = true;
 
   std::unique_ptr<Runner> operator()(std::shared_ptr<const Plan> plan) const;
   std::vector<LoadedWeight> weights_of(const std::shared_ptr<const Plan>& plan) const;
 };
 
-// The format asked for. If none was: f16 if the weights are quantized on loading or the file keeps its cache in 16 bits, else f32.
+// The requested format. If there is none: f16 if weights are quantized at load or the file's cache has 16 bits, else f32.
 cpu::KvFormat kv_format_of(const analysis::Signature& signature, std::optional<cpu::KvFormat> asked, WeightChoice weights);
 
-// What stands before the decoder: the encoder of a source, the table of embeddings. Each natively where it is a program over rows, else by
-// another executor. One thread at a time.
+// The stages before the decoder: the encoder and the embedding table. Each runs natively if it is a program over rows, otherwise on another
+// executor. Used by one thread at a time.
 class SourceStage {
  public:
   using OpenOther = std::function<std::unique_ptr<backend::Executor>(const analysis::File&)>;
 
   SourceStage() = default;
-  // Throws Error if a stage is not a program over rows and nothing else opens it.
+  // Throws Error if a stage is not a program over rows and no other executor can open it.
   SourceStage(const analysis::Signature& signature, const Stages& stages, const RunnerFactory& make, Runner& decoder,
               const OpenOther& open);
 
   bool is_native() const { return other_encoder_ == nullptr && other_embedding_ == nullptr; }
   int max_positions(const analysis::Signature& signature) const;
 
-  // Keys and values of every cross attention, for token ids [E] (i64) or features (f32), one tensor a source.
+  // Keys and values of every cross-attention, for token ids [E] (i64) or features (f32), one tensor per source.
   std::vector<std::shared_ptr<const backend::Source>> encode(std::span<const Tensor> inputs);
 
   backend::SourceWork work() const { return work_; }
 
-  // Rows for a decoder that takes embeddings, [tokens][size]; holds until the next call.
+  // Rows for a decoder that takes embeddings, [tokens][size]; valid until the next call.
   std::span<const float> embed(std::span<const int64_t> tokens);
 
  private:
-  // What the encoder gives for some sources that go through it together: for each, one tensor a source input of the decoder.
+  // The encoder's outputs for sources that are encoded together: for each source, one tensor per source input of the decoder.
   using Outputs = std::vector<std::vector<Tensor>>;
   Outputs run_encoder(std::span<const Tensor> inputs);
   std::vector<std::shared_ptr<const backend::Source>> encode_together(std::span<const Tensor> inputs);

@@ -45,7 +45,7 @@ Outcome<Stages> compile_stages(const analysis::Signature& signature, const Stage
   if (signature.encoder() != nullptr) set(compile_encoder(signature), stages.encoder, stages.encoder_refused);
   if (stages.decoder->embedding == kNoIndex) return stages;
   const analysis::File* embedding = signature.file_of(analysis::Stage::kEmbedding);
-  if (embedding == nullptr) return Refusal{{}, "the decoder takes embeddings, and no file makes them from tokens"};
+  if (embedding == nullptr) return Refusal{{}, "the decoder takes embeddings, and no file computes them from tokens"};
   set(compile_file(*embedding), stages.embedding, stages.embedding_refused);
   return stages;
 }
@@ -60,7 +60,7 @@ Outcome<PlanPtr> compile_hidden_states(analysis::Signature signature, const Stag
   }
   const analysis::File* file = signature.embedder();
   if (file == nullptr || file->output_of(analysis::Role::kHiddenStates) == nullptr)
-    return Refusal{{}, fmt::format("{}: no file gives hidden states for each token", signature.folder.string())};
+    return Refusal{{}, fmt::format("{}: no file outputs hidden states for each token", signature.folder.string())};
   if (signature.first_step() == nullptr) return plan_of(compile_encoder(signature), options.no_fuse);
   Outcome<PlanPtr> plan = make_decoder(signature, options);
   if (plan && (*plan)->embedding != kNoIndex) return Refusal{{}, "it takes embeddings instead of tokens"};

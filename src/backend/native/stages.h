@@ -10,11 +10,11 @@
 
 namespace kvik::native {
 
-// The plans of a model, one per stage. A stage that is not a program over rows has the reason instead; another backend has to run it.
+// The plans of a model, one per stage. A stage that is not a program over rows has the reason instead; another backend must run it.
 struct Stages {
   std::shared_ptr<const Plan> decoder;
   std::shared_ptr<const Plan> encoder;    // of an encoder-decoder
-  std::shared_ptr<const Plan> embedding;  // if the decoder takes embeddings from a file of its own
+  std::shared_ptr<const Plan> embedding;  // if the decoder takes embeddings from a separate file
   std::string encoder_refused, embedding_refused;
 };
 
@@ -26,7 +26,7 @@ struct StageOptions {
 // Refuses a model whose decoder is not a program over rows.
 Outcome<Stages> compile_stages(const analysis::Signature& signature, const StageOptions& options);
 
-// The plan of Signature::embedder() that gives hidden states, also of a file that gives logits beside them.
+// The plan of Signature::embedder() that outputs hidden states, even if the file also outputs logits.
 Outcome<std::shared_ptr<const Plan>> compile_hidden_states(analysis::Signature signature, const StageOptions& options);
 
 }  // namespace kvik::native

@@ -100,7 +100,7 @@ void Library::check(Status* status, const std::string& doing) const {
   if (status == nullptr) return;
   const std::string message = api_.get_error_message(status);
   api_.release_status(status);
-  throw Error(Code::kBadModel, fmt::format("{}: ONNX Runtime {} says: {}", doing, version_, message));
+  throw Error(Code::kBadModel, fmt::format("{}: ONNX Runtime {}: {}", doing, version_, message));
 }
 
 }  // namespace kvik::backend::ort

@@ -19,10 +19,10 @@ std::string device_name(const ort::SessionSettings& settings) { return settings.
 bool has_cuda(const ort::Library& library, const OrtOptions& options, const Log& log) {
   const std::vector<std::string> providers = library.providers();
   if (std::find(providers.begin(), providers.end(), "CUDAExecutionProvider") != providers.end()) return true;
-  const std::string sentence = fmt::format("CUDA provider asked, not in this build of ONNX Runtime ({} has {})", library.path().string(),
-                                           fmt::join(providers, ", "));
+  const std::string sentence = fmt::format("the CUDA provider was requested, but this build of ONNX Runtime does not have it ({} has {})",
+                                           library.path().string(), fmt::join(providers, ", "));
   if (!options.allow_cpu) throw Error(Code::kUnsupported, sentence);
-  log.warning(sentence + "; running on CPU");
+  log.warning(sentence + "; running on the CPU");
   return false;
 }
 
@@ -39,7 +39,7 @@ auto open_on_device(const OrtOptions& options, const Log& log, const Open& open)
     return opened(open(library, settings));
   } catch (const Error& e) {
     if (!settings.cuda || !options.allow_cpu) throw;
-    log.warning(fmt::format("CUDA provider asked, but it does not start: {}; running on CPU", e.what()));
+    log.warning(fmt::format("the CUDA provider was requested, but it cannot be initialized: {}; running on the CPU", e.what()));
     settings.cuda = false;
   }
   return opened(open(library, settings));

@@ -113,7 +113,8 @@ void offer_to_pull(const std::string& model, const std::optional<std::string>& v
   if (!can_ask || model.find('/') == model.npos || std::filesystem::exists(model, missing) || !hub::is_name(model)) return;
   const std::vector<hub::Cached> cached = hub::list(settings);
   if (std::ranges::any_of(cached, [&](const hub::Cached& one) { return one.repository == model && !one.folder.empty(); })) return;
-  print_error_text(fmt::format("{} is not here. Download it from {}? [y/N] ", escape_controls(model), escape_controls(settings.endpoint)));
+  print_error_text(
+      fmt::format("{} is not on this machine. Download it from {}? [y/N] ", escape_controls(model), escape_controls(settings.endpoint)));
   const std::string answer = StandardInput().next_line().value_or("");
   if (answer != "y" && answer != "Y" && answer != "yes") return;
   const Interrupt interrupt;
@@ -123,19 +124,19 @@ void offer_to_pull(const std::string& model, const std::optional<std::string>& v
 int64_t remove_pulled(const std::string& repository) { return hub::remove(repository, hub::settings_of_environment()); }
 
 void add_pull(Commands commands) {
-  CLI::App* command = commands.app.add_subcommand("pull", "Download a model from a Hugging Face hub into its cache");
+  CLI::App* command = commands.app.add_subcommand("pull", "Download a model from the Hugging Face hub into the hub's cache");
   struct PullCommand {
     std::string repository;
     hub::PullOptions options;
   };
   auto options = std::make_shared<PullCommand>();
-  command->add_option("REPO", options->repository, "Repository of the hub: ORG/NAME")->required()->option_text(" ");
+  command->add_option("REPO", options->repository, "Repository on the hub: ORG/NAME")->required()->option_text(" ");
   command->add_option("--variant", options->options.variant, "Precision to download if there are several: fp16, q4, quantized …")
       ->option_text("NAME");
   command->add_option("--revision", options->options.revision, "Branch, tag or commit")->option_text("NAME");
-  command->add_option("--folder", options->options.folder, "Folder of the repository that has the model, if not its root or onnx/")
+  command->add_option("--folder", options->options.folder, "Folder of the repository that contains the model, if not the root or onnx/")
       ->option_text("PATH");
-  command->add_option("--connections", options->options.connections, "Files to download at a time")
+  command->add_option("--connections", options->options.connections, "Number of parallel downloads")
       ->check(between(1, 16))
       ->option_text("N");
   command->add_flag("--dry-run", options->options.dry_run, "Only list what would be downloaded");

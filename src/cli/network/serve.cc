@@ -62,7 +62,7 @@ void pull_model(const std::string& name, const std::function<void(std::string_vi
   if (hub::pull(name, options).cancelled) throw Error(Code::kIo, fmt::format("the download of {} was cancelled", name));
 }
 
-// By default many threads get an arena each, and what an arena once needed stays with the process; only the first arena gives back its end.
+// By default each thread gets its own malloc arena, whose memory is never returned to the system; only the main arena is trimmed.
 void use_one_arena() {
 #ifdef __GLIBC__
   mallopt(M_ARENA_MAX, 1);
@@ -99,39 +99,44 @@ int serve(const ServeCommand& command, const Terminal& terminal) {
 
 void add_limits(CLI::App& command, ServeCommand& serve) {
   ServeOptions& options = serve.options;
-  command.add_option("--max-sequences", options.max_sequences, "Generations that run together, per model")
+  command.add_option("--max-sequences", options.max_sequences, "Maximum number of generations that run together, per model")
       ->check(between(1, 65536))
       ->option_text("N");
-  command.add_option("--queue", options.queue, "Generations that wait, per model; more are refused with status 429")
+  command.add_option("--queue", options.queue, "Maximum number of waiting generations per model; further requests get status 429")
       ->check(between(1, 1 << 20))
       ->option_text("N");
-  command.add_option("--memory-bytes", options.memory_bytes, "Memory for the weights and caches of all models, e.g. 8GB; 0: what is free")
-      ->transform(CLI::AsSizeValue(false).description(""))
+  command
+      .add_option("--memory-bytes", options.memory_bytes,
+                  "Memory limit for the weights and caches of all models, e.g. 8GB; 0: the free memory")
+      ->transform(byte_count())
       ->option_text("N");
-  command.add_option("--idle-unload", serve.idle_unload_s, "Unload a model that was not used for so long; 0: never")
+  command.add_option("--idle-unload", serve.idle_unload_s, "Unload a model after this idle time; 0: never")
       ->check(at_least(0))
       ->option_text("SECONDS");
-  command.add_option("--timeout", serve.timeout_s, "Longest time of one request")->check(between(1, 1 << 30))->option_text("SECONDS");
-  command.add_option("--grace", serve.grace_s, "Time for running requests when the server stops")
+  command.add_option("--timeout", serve.timeout_s, "Time limit of one request")->check(between(1, 1 << 30))->option_text("SECONDS");
+  command.add_option("--grace", serve.grace_s, "Time that running requests have to finish when the server stops")
       ->check(between(0, 1 << 20))
       ->option_text("SECONDS");
-  command.add_option("--max-connections", options.max_connections, "Open connections")->check(between(1, 1 << 20))->option_text("N");
-  command.add_option("--max-tokens", options.max_tokens, "New tokens that one request may ask for")->check(at_least(1))->option_text("N");
-  command.add_option("--header-timeout-ms", serve.header_timeout_ms, "Time in which the header of a request must arrive")
+  command.add_option("--max-connections", options.max_connections, "Maximum number of open connections")
+      ->check(between(1, 1 << 20))
+      ->option_text("N");
+  command.add_option("--max-tokens", options.max_tokens, "Maximum number of new tokens per request")->check(at_least(1))->option_text("N");
+  command.add_option("--header-timeout-ms", serve.header_timeout_ms, "Time limit for receiving the header of a request, in milliseconds")
       ->check(at_least(1))
       ->option_text("N");
-  command.add_option("--body-timeout-ms", serve.body_timeout_ms, "Time in which the body of a request must arrive")
+  command.add_option("--body-timeout-ms", serve.body_timeout_ms, "Time limit for receiving the body of a request, in milliseconds")
       ->check(at_least(1))
       ->option_text("N");
-  command.add_option("--max-body-bytes", options.max_body_bytes, "Largest recording; JSON may have a quarter of it")
-      ->transform(CLI::AsSizeValue(false).description(""))
+  command
+      .add_option("--max-body-bytes", options.max_body_bytes, "Maximum size of an uploaded recording; a JSON body may have a quarter of it")
+      ->transform(byte_count())
       ->option_text("N");
 }
 
 }  // namespace
 
 void add_serve(Commands commands) {
-  CLI::App* command = commands.app.add_subcommand("serve", "Serve models over HTTP to OpenAI's and Ollama's clients");
+  CLI::App* command = commands.app.add_subcommand("serve", "Serve models over HTTP to OpenAI and Ollama clients");
   auto options = std::make_shared<ServeCommand>();
   command->add_option("MODEL", options->models, "Folders, .onnx files, or names of models on the search path")
       ->required()
@@ -140,9 +145,9 @@ void add_serve(Commands commands) {
   command->add_option("--port", options->options.port, "Port to listen on; 0: a free one, which is printed")
       ->check(between(0, 65535))
       ->option_text("N");
-  command->add_option("--api-key", options->options.api_key, "Key that clients must send; also KVIK_API_KEY")->option_text("KEY");
-  command->add_flag("--insecure", options->options.insecure, "Serve other machines without a key");
-  command->add_option("--cors", options->options.cors_origin, "Origin whose pages may use the server; *: every one")->option_text("ORIGIN");
+  command->add_option("--api-key", options->options.api_key, "API key that clients must send; also KVIK_API_KEY")->option_text("KEY");
+  command->add_flag("--insecure", options->options.insecure, "Allow other machines to connect without an API key");
+  command->add_option("--cors", options->options.cors_origin, "Web origin whose pages may use the server; *: all")->option_text("ORIGIN");
   command->add_flag("--allow-pull", options->allow_pull, "Let clients download models through /api/pull");
   add_limits(*command, *options);
   add_load_options(*command, options->model, commands.terminal);

@@ -35,7 +35,7 @@ struct NodeAnswer {
   std::vector<std::string> kinds;        // operations of the plan
 };
 
-// The node by itself, as a program over three rows: what its plan gives, and what its reference kernel gives for each row.
+// The node by itself, as a program over three rows: the results of its plan, and of its reference kernel for each row.
 NodeAnswer run_node(const NodeCase& one, WeightChoice weights = WeightChoice::kAsStored);
 
 }  // namespace kvik::native::testing_support

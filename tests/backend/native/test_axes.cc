@@ -41,7 +41,7 @@ TEST(Axes, SizesMultiplyFactors) {
   EXPECT_EQ(sizes.of(Axes{{factor(kBatch), factor(4)}, {factor(kTotal)}, {factor(kTotalAndSink)}}), (Dims{8, 7, 8}));
 }
 
-TEST(Axes, BroadcastingTakesEqualListsOnly) {
+TEST(Axes, BroadcastingRequiresEqualLists) {
   const Axes rows = {kBatches, kRows, {factor(8)}};
   EXPECT_EQ(broadcast(std::vector<Axes>{rows, {{factor(8)}}}), rows);
   EXPECT_EQ(broadcast(std::vector<Axes>{rows, {{}, {}}}), rows);
@@ -55,7 +55,7 @@ TEST(Regroup, HeadsAreSplitFromFeaturesAndMergedAgain) {
   EXPECT_EQ(reshaped(heads, [](const Sizes& s) { return Dims{s.batch, s.fresh, 32}; }), rows);
 }
 
-TEST(Regroup, BatchesMergeWithWhatStandsBesideThem) {
+TEST(Regroup, BatchesMergeWithAdjacentAxes) {
   const Axes heads = {kBatches, {factor(4)}, kRows, {factor(8)}};
   EXPECT_EQ(reshaped(heads,
                      [](const Sizes& s) {
@@ -69,7 +69,7 @@ TEST(Regroup, BatchesMergeWithWhatStandsBesideThem) {
             (Axes{{factor(kBatch), factor(kNew)}, {factor(8)}}));
 }
 
-TEST(Regroup, IntegersAreCutAndSymbolsNever) {
+TEST(Regroup, IntegersAreSplitButSymbolsAreNot) {
   EXPECT_EQ(reshaped({kBatches, {factor(6)}},
                      [](const Sizes& s) {
                        return Dims{s.batch * 2, 3};
@@ -85,7 +85,7 @@ TEST(Regroup, NothingIsLeftOverOrMissing) {
 }
 
 // What sizes.h promises about the three sets of sizes: an axis that is an integer times a symbol is so for one symbol only.
-TEST(SizeTriple, OfOneSymbolIsNoMultipleOfAnothers) {
+TEST(SizeTriple, NoTripleIsAMultipleOfAnother) {
   using enum native::Symbol;
   for (const bool has_past : {true, false}) {
     native::FlatGraph flat;

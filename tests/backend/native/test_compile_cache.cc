@@ -39,7 +39,7 @@ class CompileCacheTest : public testing::Test {
     fs::copy(fixtures() / "zoo" / "qwen2", model_, fs::copy_options::recursive);
   }
 
-  // Logits of a short prompt; the log gets what was said while loading. The file is written when this returns.
+  // Logits of a short prompt; the log receives the messages of loading. The file is written when this returns.
   std::vector<float> logits(WeightChoice weights = WeightChoice::kAsStored, const std::string& isa = {}) {
     said_.clear();
     std::mutex mutex;
@@ -98,7 +98,7 @@ TEST_F(CompileCacheTest, QuantizedExportsStartFromIt) {
   }
 }
 
-TEST_F(CompileCacheTest, OtherOptionsAreAnotherFile) {
+TEST_F(CompileCacheTest, OtherOptionsUseAnotherFile) {
   const std::vector<float> compiled = logits();
   no_fuse_ = {"norm"};
   logits();
@@ -210,10 +210,10 @@ TEST_F(CompileCacheTest, TheLeastRecentlyUsedFileGoesFirst) {
   EXPECT_THAT(models, testing::UnorderedElementsAre("f32", "q8"));
 }
 
-TEST_F(CompileCacheTest, WhatIsTooLargeOrTooSmallIsNotKept) {
+TEST_F(CompileCacheTest, ModelsThatAreTooLargeOrTooSmallAreNotCached) {
   cache_.max_bytes = 1000;
   logits();
-  EXPECT_THAT(said_, testing::HasSubstr("no room"));
+  EXPECT_THAT(said_, testing::HasSubstr("not enough space"));
   cache_.max_bytes = 1 << 30, cache_.min_model_bytes = 1 << 30;
   logits();
   EXPECT_THAT(list_compile_cache(cache_), testing::IsEmpty());
@@ -223,10 +223,10 @@ TEST_F(CompileCacheTest, AFolderThatCannotBeWrittenIsAWarning) {
   write(folder_.path() / "file", "no folder");
   cache_.folder = folder_.path() / "file";
   const std::vector<float> compiled = logits();
-  EXPECT_THAT(said_, testing::HasSubstr("are not kept"));
+  EXPECT_THAT(said_, testing::HasSubstr("are not cached"));
   cache_.folder = "/proc/kvik";
   EXPECT_EQ(logits(), compiled);
-  EXPECT_THAT(said_, testing::HasSubstr("are not kept"));
+  EXPECT_THAT(said_, testing::HasSubstr("are not cached"));
 }
 
 TEST_F(CompileCacheTest, AFullDiskIsAWarning) {
@@ -241,7 +241,7 @@ TEST_F(CompileCacheTest, AFullDiskIsAWarning) {
   EXPECT_EQ(logits(WeightChoice::kF32), compiled);
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
-  EXPECT_THAT(said_, testing::HasSubstr("are not kept"));
+  EXPECT_THAT(said_, testing::HasSubstr("are not cached"));
   EXPECT_TRUE(fs::is_empty(cache_.folder));
 }
 
@@ -264,7 +264,7 @@ TEST_F(CompileCacheTest, SeveralProcessesStartAtOnce) {
   EXPECT_THAT(check_compile_cache(cache_), testing::IsEmpty());
 }
 
-TEST_F(CompileCacheTest, SeveralWritersLeaveOneWholeFile) {
+TEST_F(CompileCacheTest, ConcurrentWritersLeaveOneCompleteFile) {
   const std::vector<float> compiled = logits();
   clear_compile_cache(cache_);
   std::vector<std::thread> threads;
@@ -282,7 +282,7 @@ TEST_F(CompileCacheTest, SeveralWritersLeaveOneWholeFile) {
   EXPECT_EQ(std::distance(fs::directory_iterator(cache_.folder), {}), 1);  // no partial file is left
 }
 
-TEST_F(CompileCacheTest, ClearingDoesNotDisturbWhoUsesIt) {
+TEST_F(CompileCacheTest, ClearingDoesNotDisturbRunningModels) {
   const std::vector<float> compiled = logits();
   const backend::NativeOptions options{.n_threads = 1, .compile_cache = cache_};
   const std::unique_ptr<backend::Backend> backend = backend::make_native_backend(analysis::analyze(model_), options, {});
@@ -297,7 +297,7 @@ TEST_F(CompileCacheTest, ClearingDoesNotDisturbWhoUsesIt) {
 }
 
 // A seed of another version would be refused before anything of it is read, and the fuzzer would test nothing.
-TEST(CompiledSeeds, OfTheFuzzerAreOfThisVersion) {
+TEST(CompiledSeeds, FuzzerSeedsHaveTheCurrentVersion) {
   const TemporaryFolder folder;
   const std::vector<std::byte> bytes(128, std::byte{7});
   const auto model = std::make_shared<onnx::Model>();

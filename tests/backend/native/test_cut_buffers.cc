@@ -37,7 +37,7 @@ void set_mask(onnx::Graph& graph, int64_t row, int64_t column, float number) {
   *mask = native::stored_in_memory(Tensor::of<float>(wanted, numbers));
 }
 
-TEST(CutBuffers, AndMasksAmongNewTokensAreCompiledForAllPositions) {
+TEST(CutBuffers, SlicedBuffersWithAMaskAmongNewTokensCompileForAllPositions) {
   for (const char* name : {"fixed-cut", "prompt-mask"}) {
     const native::Outcome<native::Program> program = native::compile_decoder(form(name));
     ASSERT_TRUE(program) << program.sentence();
@@ -46,7 +46,7 @@ TEST(CutBuffers, AndMasksAmongNewTokensAreCompiledForAllPositions) {
   }
 }
 
-TEST(CutBuffers, OfAnotherLayerThanIsWrittenAreRefused) {
+TEST(CutBuffers, SlicesOfAnotherLayerThanTheWrittenOneAreRefused) {
   const auto program = compile_changed("fixed-cut", [](onnx::Graph& graph) {
     std::vector<onnx::Node*> layers;
     for (onnx::Node& node : graph.nodes) {
@@ -58,7 +58,7 @@ TEST(CutBuffers, OfAnotherLayerThanIsWrittenAreRefused) {
   ASSERT_NE(program.refusal(), nullptr);
 }
 
-TEST(CutBuffers, CutElsewhereThanAtTheNumberOfTokensAreRefused) {
+TEST(CutBuffers, SlicesAtOtherLengthsAreRefused) {
   const auto program = compile_changed("fixed-cut", [](onnx::Graph& graph) {
     for (onnx::Node& node : graph.nodes) {
       const bool cuts = node.op == "Slice" && graph.value(node.inputs[0]).producer != onnx::kNoNode &&
@@ -82,7 +82,7 @@ TEST(CutBuffers, PromptsThatSeeOtherKeysThanSingleTokensAreRefused) {
 TEST(CutBuffers, ARefusedMaskAmongNewTokensSaysWhy) {
   const auto program = compile_changed("prompt-mask", [](onnx::Graph& graph) { set_mask(graph, 25, 3, -10000.0f); });
   ASSERT_NE(program.refusal(), nullptr);
-  EXPECT_THAT(program.sentence(), HasSubstr("does not depend on the distance between query and key alone"));
+  EXPECT_THAT(program.sentence(), HasSubstr("does not depend only on the distance between query and key"));
 }
 
 }  // namespace

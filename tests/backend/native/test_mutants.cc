@@ -37,7 +37,7 @@ bool is_finite(const LogitRows& rows) {
   });
 }
 
-// All rows in one call, or one call a row. Nothing where the backend does not take the model or gives no numbers.
+// All rows in one call, or one call per row. Nullopt if the backend refuses the model or returns no numbers.
 using Open = std::function<std::unique_ptr<backend::Backend>()>;
 std::optional<LogitRows> run(const Open& open, bool one_by_one) {
   try {
@@ -107,7 +107,7 @@ bool agree_within_rounding(const LogitRows& reference, const LogitRows& native, 
   return moved && difference(reference, native) <= 4 * difference(reference, *moved);
 }
 
-// The file says that it is for one token at a time, and the mutant shows no more than the original what it would do with several.
+// The file declares that it takes one token at a time, so neither the original nor the mutant defines several.
 bool is_for_one_token(const native::Program& program) {
   return program.one_token || (!program.attends.empty() && program.attends[0].words.find("one at a time") != std::string::npos);
 }

@@ -67,7 +67,7 @@ TEST_P(Programs, GiveTheLogitsOfTheGraph) {
     for (TokenId i = 0; i < 5; ++i) source.push_back((i * 11 + 6) % vocab);
     allowed = tolerance(signature);
     found = testing_support::program_logits(GetParam().path, source, tokens);
-  } catch (const Error& error) {  // an encoder need not be a program; a decoder only if the list says so
+  } catch (const Error& error) {  // an encoder may be refused; a decoder only if the list has it
     EXPECT_TRUE(has_encoder || !testing_support::is_expected_program(GetParam().name)) << error.what();
     return;
   }

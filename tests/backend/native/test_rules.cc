@@ -111,7 +111,7 @@ std::string name_of_rules(const testing::TestParamInfo<Expected>& info) {
 INSTANTIATE_TEST_SUITE_P(All, Rules, testing::ValuesIn(all_expected()), name_of_rules);
 
 // Its mask lets the places of the buffer through that nothing was written to yet, and only those.
-TEST(FixedBuffers, MayNotSeePlacesThatNothingWasWrittenTo) {
+TEST(FixedBuffers, MustNotSeePositionsThatWereNotWritten) {
   analysis::Signature signature = analysis::analyze(testing_support::fixtures() / "forms" / "fixed-position");
   analysis::File& file = signature.files.at(0);
   ASSERT_TRUE(native::compile_file(file));

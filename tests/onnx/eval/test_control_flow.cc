@@ -28,7 +28,7 @@ Node node_with(std::string_view op, int opset, std::string_view attribute, const
   return node;
 }
 
-// Adds the iteration's number to a sum; stops when the sum exceeds 5; gives each sum.
+// Adds the iteration's number to a sum; stops when the sum exceeds 5; outputs each sum.
 Body summing() {
   return {3, 3, [](std::span<const Tensor> in) {
             const int64_t sum = in[2].data<int64_t>()[0] + in[0].data<int64_t>()[0];
@@ -135,7 +135,7 @@ TEST(If, RunsOneBranchOnly) {
   Node node = node_with("If", 13, "then_branch", yes, 1);
   expect_equal(run_kernel(node, std::vector<Tensor>{Tensor::scalar(true)}, yes.run)[0], Tensor::scalar(1.0f));
   EXPECT_THROW(run_kernel(node, std::vector<Tensor>{Tensor::scalar(false)}, yes.run), Error);  // there is no else_branch
-  EXPECT_THROW(run_kernel(node, std::vector<Tensor>{Tensor::scalar(true)}), Error);            // and nobody to run it
+  EXPECT_THROW(run_kernel(node, std::vector<Tensor>{Tensor::scalar(true)}), Error);            // and no evaluator to run it
 }
 
 }  // namespace

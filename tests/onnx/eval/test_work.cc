@@ -40,7 +40,7 @@ std::vector<WorkCase> cases() {
 
 class Works : public testing::TestWithParam<WorkCase> {};
 
-TEST_P(Works, TakesItsStepsBeforeItBegins) {
+TEST_P(Works, ChargesItsStepsBeforeItRuns) {
   const WorkCase& one = GetParam();
   int64_t enough = one.steps, scarce = one.steps - 1;
   EXPECT_EQ(one.op.refusal(one.inputs, Work(enough)), "");

@@ -96,7 +96,7 @@ bool all_distances(int64_t from, int64_t to, const std::function<bool(int64_t)>&
   return true;
 }
 
-// Biases at distances first … last, each end as short as it can be, since what lies beyond is read from the end.
+// Biases at distances first … last, with each end as short as possible, because distances beyond it are clamped.
 void make_table(const Shape& shape, int64_t first, int64_t last, MaskPattern& pattern, bool ends_are_final) {
   const int64_t from = first, to = last;
   while (last > std::max<int64_t>(first, 0) && shape.same(last, last - 1)) --last;

@@ -115,7 +115,7 @@ class Confirmation {
   Confirmation(const AttentionContext& context, const AttentionNodes& nodes, const Attend& attend)
       : context_(context), nodes_(nodes), attend_(attend) {}
 
-  // False where the graph cannot be evaluated at these sizes.
+  // False if the graph cannot be evaluated at these sizes.
   Expected<bool> at(const Sizes& sizes, std::string& failure) const {
     const RandomOperands operands = draw(sizes);
     KVIK_TRY(const Evaluated<std::vector<float>> evaluation, computed(sizes, operands));
@@ -142,14 +142,14 @@ class Confirmation {
         }
       }
     }
-    if (n_judged * 10 < sizes.batch * sizes.fresh * size) return refuse(nodes_.node, "most of its scores lie between two codes");
+    if (n_judged * 10 < sizes.batch * sizes.fresh * size) return refuse(nodes_.node, "most of its scores are halfway between two codes");
     return true;
   }
 
  private:
   Refusal differs(const Sizes& sizes, double difference) const {
     return refuse(nodes_.node,
-                  fmt::format("it was read as '{}', but with {} tokens before and {} new it computes something else (by {:.2g})",
+                  fmt::format("it was inferred as '{}', but with {} past and {} new tokens it computes something else (difference {:.2g})",
                               attend_.words, sizes.past, sizes.fresh, difference));
   }
 

@@ -6,7 +6,7 @@
 
 namespace kvik::native {
 
-// What was inferred from numbers alone: everything of an attention but where its operands are.
+// What was inferred from numbers: everything about an attention except the location of its operands.
 struct MaskPattern {
   Attend attend;  // scale, cap, causal, window, slopes, distances, sinks, words
   std::optional<int64_t> limit;
@@ -14,13 +14,13 @@ struct MaskPattern {
   bool whole_prompt = false;  // see FoundAttention
 };
 
-// Patterns that were inferred already, by what is computed between the two products: layers that compute the same share one.
+// Patterns inferred so far, by the computation between the two products: layers that compute the same share one.
 struct MaskPatternCache {
   std::unordered_map<std::string, MaskPattern> known;
-  std::optional<int64_t> affordable;  // how far it is worth to look; later layers find much of it evaluated and would not tell
+  std::optional<int64_t> affordable;  // probing limit; determined once, because later layers find values already evaluated
 };
 
-// What the attentions of one graph are probed with.
+// The context in which the attentions of one graph are probed.
 struct AttentionContext {
   const Labels& labels;
   ProbeBank& probes;
@@ -34,7 +34,8 @@ struct AttentionContext {
 // `product` contracts the keys' axis of its input `weights_input` (a score) with values. May refuse.
 Expected<FoundAttention> match_product(const AttentionContext& context, const onnx::Node& product, int weights_input);
 
-// GroupQueryAttention (q, k, v apart, rotary expanded before), MultiHeadAttention without biases, Attention of the standard. May refuse.
+// GroupQueryAttention (separate q, k, v; rotary already expanded), MultiHeadAttention without biases, and the standard Attention. May
+// refuse.
 Expected<FoundAttention> match_operator(const AttentionContext& context, const onnx::Node& node);
 
 }  // namespace kvik::native

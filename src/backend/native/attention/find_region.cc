@@ -39,13 +39,13 @@ Expected<Symbol> softmax_symbol(const Node& softmax, const Axes& axes) {
   const auto rank = static_cast<int64_t>(axes.size());
   const int64_t given = softmax.int_or("axis", softmax.opset >= 13 ? -1 : 1);
   const int64_t axis = given < 0 ? given + rank : given;
-  if (axis < 0 || axis >= rank) return refuse(softmax, fmt::format("its axis {} is outside of {}", given, to_string(axes)));
+  if (axis < 0 || axis >= rank) return refuse(softmax, fmt::format("its axis {} is out of range for {}", given, to_string(axes)));
   Axis softmaxed = axes[static_cast<size_t>(axis)];
   if (softmax.opset < 13) {
     for (size_t i = static_cast<size_t>(axis) + 1; i < axes.size(); ++i) softmaxed.insert(softmaxed.end(), axes[i].begin(), axes[i].end());
   }
   if (softmaxed.size() != 1 || !softmaxed[0].is_symbol()) {
-    return refuse(softmax, fmt::format("it runs over {} of {}, where the keys alone were expected", to_string(softmaxed), to_string(axes)));
+    return refuse(softmax, fmt::format("it is over {} of {}; only the keys were expected", to_string(softmaxed), to_string(axes)));
   }
   return softmaxed[0].symbol;
 }
@@ -54,14 +54,14 @@ Expected<> find_softmax(const Labels& labels, Region& region) {
   const onnx::Graph& graph = labels.flat->graph;
   const auto found = walk_back(labels, region.weights, [](ValueId, const Node& node) { return node.op == "Softmax"; });
   if (found.size() > 1)
-    return refuse(*region.weights_values, fmt::format("its weights come from {} softmaxes, one was expected", found.size()));
+    return refuse(*region.weights_values, fmt::format("its weights come from {} softmaxes; one was expected", found.size()));
   if (found.empty()) return {};
   const Node& softmax = graph.nodes[static_cast<size_t>(graph.value(found[0]).producer)];
   region.softmax_in = softmax.inputs.at(0);
   region.softmax_out = found[0];
   KVIK_TRY(region.softmaxed, softmax_symbol(softmax, labels[region.softmax_in].axes));
   if (region.softmaxed != region.keys && !(region.softmaxed == Symbol::kTotalAndSink && region.keys == Symbol::kTotal)) {
-    return refuse(softmax, "it does not run over the keys");
+    return refuse(softmax, "it is not over the keys");
   }
   return {};
 }
@@ -92,7 +92,7 @@ Expected<Region> find_region(const AttentionContext& context, const Node& produc
   const auto products = walk_back(labels, region.softmax_expanded() ? region.weights : region.softmax_in,
                                   [&](ValueId id, const Node&) { return labels.query_key.contains(id); });
   if (products.size() != 1) {
-    return refuse(product, fmt::format("its weights come from {} products of queries and keys, one was expected", products.size()));
+    return refuse(product, fmt::format("its weights come from {} products of queries and keys; one was expected", products.size()));
   }
   region.product = region.scores = products[0];
   const ValueId last_score = region.softmax_expanded() ? region.weights : region.softmax_in;

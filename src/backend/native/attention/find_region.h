@@ -4,18 +4,18 @@
 
 namespace kvik::native {
 
-// What lies between the product of queries and keys and the product of weights and values.
+// The nodes between the product of queries and keys and the product of weights and values.
 struct Region {
   const onnx::Node* query_key = nullptr;
   const onnx::Node* weights_values = nullptr;
   int query_input = 0;    // of query_key; the keys are the other one
   int weights_input = 0;  // of weights_values; the values are the other one
 
-  onnx::ValueId product = onnx::kNoValue;      // what query_key gives
-  onnx::ValueId scores = onnx::kNoValue;       // the same after its last rounding
+  onnx::ValueId product = onnx::kNoValue;      // output of query_key
+  onnx::ValueId scores = onnx::kNoValue;       // its value after the last rounding
   onnx::ValueId softmax_in = onnx::kNoValue;   // kNoValue if the softmax is written as primitive nodes
   onnx::ValueId softmax_out = onnx::kNoValue;  // the same
-  onnx::ValueId weights = onnx::kNoValue;      // what meets the values
+  onnx::ValueId weights = onnx::kNoValue;      // the operand multiplied with the values
 
   Symbol keys = Symbol::kTotal;       // or kSource
   Symbol softmaxed = Symbol::kTotal;  // the axis of softmax_in: keys, or kTotalAndSink

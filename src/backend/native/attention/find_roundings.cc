@@ -42,12 +42,12 @@ Expected<std::vector<ScoreRounding>> find_roundings(const AttentionContext& cont
       KVIK_TRY(const std::optional<CodeGrid> to, grid_of(context, *quantize, context.labels[quantize->outputs[0]].dtype));
       KVIK_TRY(const std::optional<CodeGrid> from, grid_of(context, node, to ? to->codes : DType::kUndefined));
       const std::optional<Rounding> rounding = to && from ? rounding_of(*to, *from) : std::nullopt;
-      if (!rounding) return refuse(node, "it rounds scores by something else than one normal scale and one zero point of 8 or 16 bits");
+      if (!rounding) return refuse(node, "it does not round scores with a single normal scale and a zero point of 8 or 16 bits");
       found.push_back({quantize->inputs.at(0), node.outputs.at(0), *rounding});
       quantize = nullptr;
     }
   }
-  if (quantize != nullptr) return refuse(*quantize, "it makes codes of scores that nothing turns back");
+  if (quantize != nullptr) return refuse(*quantize, "it quantizes scores without dequantizing them");
   return found;
 }
 

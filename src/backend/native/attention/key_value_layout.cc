@@ -30,7 +30,7 @@ Indices part(const Indices& all, int64_t which, int64_t size) {
   return {from, from + size};
 }
 
-// Where each head's value elements stand, and where they go: an element of the result belongs to the head whose weight makes it.
+// The positions of each head's value elements in operand and result: an element of the result belongs to the head whose weights produce it.
 struct Values {
   Indices v;        // [n_heads][value_dim]
   Indices out_map;  // as Attend's
@@ -40,7 +40,7 @@ struct Values {
 Expected<Values> values_of(const Region& region, const ProductMap& product) {
   const Node& node = *region.weights_values;
   if (product.n_inner != 1) return refuse(node, "it sums over more than the keys");
-  if (product.scale != 1) return refuse(node, "it scales what the weights and values give");
+  if (product.scale != 1) return refuse(node, "it scales the product of weights and values");
   const Indices& weight_of = region.weights_input == 0 ? product.a : product.b;
   const Indices& value_of = region.weights_input == 0 ? product.b : product.a;
   std::vector<Indices> elements(static_cast<size_t>(region.n_heads));
@@ -52,7 +52,7 @@ Expected<Values> values_of(const Region& region, const ProductMap& product) {
     head.push_back(value_of[i]);
   }
   for (const Indices& head : elements) {
-    if (static_cast<int64_t>(head.size()) != values.value_dim) return refuse(node, "its heads give different numbers of elements");
+    if (static_cast<int64_t>(head.size()) != values.value_dim) return refuse(node, "its heads have different numbers of elements");
     values.v.insert(values.v.end(), head.begin(), head.end());
   }
   if (counts_up(values.out_map)) values.out_map.clear();
@@ -93,7 +93,7 @@ void drop_identity(const Labels& labels, ValueId operand, Indices& map) {
 
 Expected<> set_layout(const Labels& labels, const Region& region, Attend& attend) {
   KVIK_TRY(const ProductMap scores, row_product(labels, *region.query_key));
-  if (scores.n_results != region.n_heads) return refuse(*region.query_key, "its rows do not make one score a head");
+  if (scores.n_results != region.n_heads) return refuse(*region.query_key, "its rows do not produce one score per head");
   KVIK_TRY(const ProductMap weighed, row_product(labels, *region.weights_values));
   KVIK_TRY(const Values values, values_of(region, weighed));
   attend.n_heads = attend.n_kv_heads = region.n_heads;

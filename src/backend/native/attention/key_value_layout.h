@@ -11,10 +11,10 @@ struct ProductMap {
   float scale = 1;
 };
 
-// For MatMul and its relatives, on rows of these shapes. May refuse.
+// For MatMul and similar operators, on rows of these shapes. May refuse.
 Expected<ProductMap> product_map(const onnx::Node& node, const Dims& a, const Dims& b);
 
-// Axes of what it gives. May refuse.
+// Axes of its output. May refuse.
 Expected<Axes> product_axes(const onnx::Node& node, Axes a, Axes b);
 
 // Where the elements of an operand come from: operand[i] = scale * value[map[i]].
@@ -25,17 +25,17 @@ struct SourceMap {
 };
 
 // The smallest value, and of those the earliest, that the operand is only a rearrangement of (transposed, reshaped, heads repeated,
-// appended to the past; scaled by a constant where that is allowed). The operand itself where there is none.
+// appended to the past; scaled by a constant if that is allowed). The operand itself if there is none.
 SourceMap smallest_source(const AttentionContext& context, onnx::ValueId operand, bool may_scale);
 
-// What is new in an append to the past, whatever node does it; kNoValue where the node is none.
+// The new part of an append to the past, whatever node does it; kNoValue if the node is not an append.
 onnx::ValueId appended_by(const Labels& labels, const onnx::Node& node);
 
-// Fills heads, sizes and maps of the attend for operands as they meet in the two products, every head with keys and values of its own;
-// folds the first product's own scale. May refuse.
+// Fills heads, sizes and maps of the attend for the operands of the two products, every head with its own keys and values; folds the scale
+// of the first product. May refuse.
 Expected<> set_layout(const Labels& labels, const Region& region, Attend& attend);
 
-// Reads the operands from their smallest sources instead; heads that turn out to read the same keys and values share them.
+// Reads the operands from their smallest sources instead; heads that read the same keys and values then share them.
 void read_from_sources(const AttentionContext& context, FoundAttention& found);
 
 }  // namespace kvik::native

@@ -28,7 +28,7 @@ std::string key_of(const AttentionContext& context, const OperatorDefinition& de
 Expected<> require_no_rows(const AttentionContext& context, const OperatorDefinition& definition) {
   const ValueId mask = definition.input(definition.mask);
   if (mask != onnx::kNoValue && context.labels[mask].kind == Label::Kind::kRow)
-    return refuse(definition.node, "what it adds to scores depends on the contents of rows");
+    return refuse(definition.node, "its bias on scores depends on the contents of rows");
   return {};
 }
 

@@ -18,7 +18,7 @@ bool has(const Node& node, int i) {
 }
 
 Expected<> require_no_input(const Node& node, int i, std::string_view what) {
-  if (has(node, i)) return refuse(node, fmt::format("its input {} ({}) is not covered", i, what));
+  if (has(node, i)) return refuse(node, fmt::format("its input {} ({}) is not supported", i, what));
   return {};
 }
 
@@ -29,9 +29,9 @@ Expected<> find_sizes(const AttentionContext& context, OperatorDefinition& defin
   const auto axes = [&](int i) -> const Axes& { return context.labels[definition.input(i)].axes; };
   for (const int i : {at.query, at.key, at.value}) {
     if (!has(definition.node, i) || context.labels[definition.input(i)].kind != Label::Kind::kRow)
-      return refuse(definition.node, fmt::format("its input {} was expected to be made of rows", i));
+      return refuse(definition.node, fmt::format("its input {} was expected to be computed from rows", i));
     if (axes(i).size() != 3 && axes(i).size() != 4)
-      return refuse(definition.node, fmt::format("its input {} has axes {}, 3 or 4 of them were expected", i, to_string(axes(i))));
+      return refuse(definition.node, fmt::format("its input {} has axes {}; 3 or 4 were expected", i, to_string(axes(i))));
   }
   definition.query = definition.input(at.query);
   definition.key = definition.input(at.key);
@@ -65,7 +65,7 @@ Expected<std::vector<float>> sinks_of(const AttentionContext& context, const Ope
   KVIK_TRY(const Tensor constant, context.constants.get(definition.input(input)));
   const Tensor sinks = to_floats(constant);
   if (sinks.size() != definition.n_heads)
-    return refuse(definition.node, fmt::format("{} sinks were found for {} heads", sinks.size(), definition.n_heads));
+    return refuse(definition.node, fmt::format("it has {} sinks for {} heads", sinks.size(), definition.n_heads));
   return std::vector<float>(sinks.data<float>().begin(), sinks.data<float>().end());
 }
 
@@ -86,13 +86,13 @@ Expected<OperatorDefinition> group_query(const AttentionContext& context, const 
   definition.causal = node.int_or("causal", 1) != 0;
   definition.by_position = true;
   const int64_t window = node.int_or("local_window_size", -1);
-  if (window == 0) return refuse(node, "its window holds no key");
+  if (window == 0) return refuse(node, "its window is empty");
   if (window > 0) definition.left = window - 1;
   KVIK_TRY(definition.sinks, sinks_of(context, definition, at.sinks));
   return definition;
 }
 
-// All keys must be valid: rows know no padding.
+// All keys must be valid, because rows have no padding.
 Expected<> require_open_padding_mask(const AttentionContext& context, const Node& node, int input) {
   if (!has(node, input)) return {};
   if (context.labels[node.inputs[static_cast<size_t>(input)]].kind == Label::Kind::kRow)
@@ -101,7 +101,7 @@ Expected<> require_open_padding_mask(const AttentionContext& context, const Node
     KVIK_TRY(const Tensor found, probe->get(node.inputs[static_cast<size_t>(input)]));
     const Tensor mask = to_floats(found);
     const float least = mask.rank() == 2 ? 1 : static_cast<float>(probe->sizes().total());
-    if (mask.rank() > 2) return refuse(node, "its padding mask relates queries to keys");
+    if (mask.rank() > 2) return refuse(node, "its padding mask depends on both queries and keys");
     for (const float value : mask.data<float>()) {
       if (value < least) return refuse(node, "its padding mask hides keys that are not padding");
     }
@@ -145,7 +145,7 @@ Expected<OperatorDefinition> operator_definition(const AttentionContext& context
   if (at != nullptr && node.op == "Attention" && node.domain.empty()) return standard(context, node, *at);
   if (at != nullptr && node.op == "GroupQueryAttention") return group_query(context, node, *at);
   if (at != nullptr && node.op == "MultiHeadAttention") return multi_head(context, node, *at);
-  return refuse(node, "this attention operator is not covered");
+  return refuse(node, "this attention operator is not supported");
 }
 
 }  // namespace kvik::native

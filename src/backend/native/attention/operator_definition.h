@@ -4,14 +4,14 @@
 
 namespace kvik::native {
 
-// An attention operator by its definition: which input is what, and what its attributes say.
+// An attention operator according to its definition: the meaning of its inputs and attributes.
 struct OperatorDefinition {
   const onnx::Node& node;
   onnx::ValueId query = onnx::kNoValue, key = onnx::kNoValue, value = onnx::kNoValue;
-  int mask = -1;                       // input that says what is added to scores (or, of bools, what is seen); -1: none is given
-  int past_key = -1, past_value = -1;  // inputs, where it appends to the past itself
-  int valid_keys = -1;                 // input that says how many keys there are of each batch entry; queries are the last of them
-  bool mask_may_be_short = false;      // keys beyond the mask's end are not seen; else a single column stands for all
+  int mask = -1;                       // input with the bias that is added to scores (or, if bool, a mask of visible keys); -1: none
+  int past_key = -1, past_value = -1;  // inputs, if it appends to the past itself
+  int valid_keys = -1;                 // input with the number of keys of each batch entry; queries are the last of them
+  bool mask_may_be_short = false;      // keys beyond the end of the mask are hidden; otherwise a single column applies to all keys
 
   int64_t n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
   ScoreFunction function;
@@ -42,7 +42,7 @@ class OperatorScores : public ScoreSource {
   int64_t n_keys(const Sizes& sizes) const override { return sizes.of(factor(keys_)); }
 
  private:
-  // Of rows first … first + n - 1 of those that are computed at these sizes.
+  // For rows first … first + n - 1 of those computed at these sizes.
   Expected<Evaluated<Scores>> scores_of(const Sizes& sizes, int64_t first, int64_t n, std::span<const float> x);
   Expected<Evaluated<Scores>> with_mask(const Sizes& sizes, int64_t first, Scores scores);
   void hide_by_position(const Sizes& sizes, int64_t first, Scores& scores);

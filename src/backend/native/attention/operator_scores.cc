@@ -21,7 +21,7 @@ struct Mask {
   }
 };
 
-// Nothing where it does not fit the heads and rows.
+// Nullopt if it does not fit the heads and rows.
 std::optional<Mask> mask_of(const Tensor& tensor, const Scores& scores, int64_t n_rows) {
   Mask mask;
   mask.dims = tensor.dims();

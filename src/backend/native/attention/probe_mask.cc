@@ -12,7 +12,7 @@ namespace kvik::native {
 namespace {
 
 constexpr int64_t kContextIfUnknown = 8192;
-constexpr int64_t kNear = 256;                       // positions of a first look, which tells what a farther one takes
+constexpr int64_t kNear = 256;                       // positions of a first probe, which shows the cost of a longer one
 constexpr int64_t kMostTogether = 512;               // rows of a prompt that are looked at together
 constexpr int64_t kMostFarBytes = int64_t{1} << 26;  // what that may take
 
@@ -76,7 +76,7 @@ class MaskInference {
     pattern.limit = limit_;
     pattern.whole_prompt = whole_prompt_;
     const ScoreFunction function = function_.value_or(ScoreFunction{});
-    if (!function_) return refuse(mask_.node, "no row sees any other key than its own");
+    if (!function_) return refuse(mask_.node, "no row sees any key but its own");
     pattern.attend.scale = function.scale;
     pattern.attend.soft_cap = function.cap;
     pattern.attend.sinks = sinks_;
@@ -98,7 +98,7 @@ class MaskInference {
     KVIK_TRY(const bool fits, can_be_evaluated(*smallest_bad_several_));  // so many positions are not too many for one token
     whole_prompt_ = fits && has_continued_ && !has_continued_with_several_ && !mask_.from_source;
     if (whole_prompt_) return {};
-    if (fits) return refuse(node(), "its scores are defined for some numbers of new tokens and not for others");
+    if (fits) return refuse(node(), "its scores are defined only for some numbers of new tokens");
     smallest_bad_ = std::min(smallest_bad_.value_or(*smallest_bad_several_), *smallest_bad_several_);
     return {};
   }
@@ -108,7 +108,8 @@ class MaskInference {
     const int64_t last = limit_.value_or(context_.context), together = std::min(last, kMostTogether);
     KVIK_TRY(const Sizes sizes, sizes_at(context_.labels, {.fresh = together}));
     KVIK_TRY(const bool is_defined, observe(sizes));
-    if (!is_defined) return refuse(node(), fmt::format("its scores of a prompt of {} tokens cannot be evaluated ({})", together, failure_));
+    if (!is_defined)
+      return refuse(node(), fmt::format("its scores cannot be evaluated for a prompt of {} tokens ({})", together, failure_));
     if (together < last) limit_ = together;
     return {};
   }
@@ -125,7 +126,7 @@ class MaskInference {
     return {};
   }
 
-  // False where the graph does not define these sizes.
+  // False if the graph does not define these sizes.
   Expected<bool> observe(const Sizes& sizes) {
     const float none = 0;
     KVIK_TRY(const Evaluated<Scores> found_scores, mask_.source.softmax_input(sizes, std::span(&none, 1)));
@@ -177,8 +178,7 @@ class MaskInference {
   Expected<> observe_biases(int64_t position, int64_t n_keys, const Scores& scores, const Reference& reference) {
     if (const auto distance = profile_.add(position, n_keys, scores, reference)) {
       return refuse(node(),
-                    fmt::format("what it adds to scores does not depend on the distance between query and key alone (distance {}, among {} "
-                                "tokens)",
+                    fmt::format("its bias on scores does not depend only on the distance between query and key (distance {}, {} tokens)",
                                 *distance, n_keys));
     }
     return {};
@@ -244,7 +244,7 @@ class MaskInference {
       for (int64_t k = 0; k < empty.keys; ++k) {
         for (int64_t h = 0; h < empty.heads; ++h) {
           const float seen = written.at(0, q, reference.key[static_cast<size_t>(q)], h);
-          if (!(empty.at(0, q, k, h) < seen + kHidden)) return refuse(node(), "it sees places of its cache that nothing was written to");
+          if (!(empty.at(0, q, k, h) < seen + kHidden)) return refuse(node(), "it sees cache positions that have not been written");
         }
       }
     }
@@ -267,7 +267,7 @@ class MaskInference {
     return {};
   }
 
-  // A mask over all pairs of a context is too much; one over its keys is not. How the work grows tells which it is.
+  // A mask over all pairs of a context is too much; one over its keys is not. The growth of the work shows which it is.
   Expected<int64_t> affordable(int64_t wanted) {
     if (wanted <= 2 * kNear) return wanted;
     KVIK_TRY(const double near, bytes_at(kNear));
@@ -280,7 +280,7 @@ class MaskInference {
     return std::min(wanted, *context_.patterns.affordable);
   }
 
-  // What looking at the last of so many positions takes; 0 where that fails.
+  // What looking at the last of so many positions takes; 0 if that fails.
   Expected<double> bytes_at(int64_t total) {
     KVIK_TRY(const Sizes sizes, sizes_at(context_.labels, {.past = total - 1}));
     Probe& probe = context_.probes.at(sizes);

@@ -6,24 +6,24 @@
 
 namespace kvik::native {
 
-// An attention whose mask is asked for.
+// An attention whose mask is probed.
 struct MaskProbe {
-  const onnx::Node& node;  // for sentences
+  const onnx::Node& node;  // for messages
   ScoreSource& source;
   int64_t n_heads = 0;
   bool from_source = false;
   bool softmax_expanded = false;                // weights that underflow look hidden
-  std::optional<ScoreFunction> score_function;  // known beforehand; nothing: to be asked for
+  std::optional<ScoreFunction> score_function;  // if known beforehand; nullopt: to be probed
 };
 
-// Probes at many sizes and up to the context's length. Refuses a bias that does not depend on the distance alone, and a score that is not a
+// Probes at many sizes and up to the context's length. Refuses a bias that does not depend only on the distance, and a score that is not a
 // known function of the product.
 Expected<MaskPattern> probe_mask(const AttentionContext& context, const MaskProbe& mask);
 
 // Fills causal, window, slopes and distances of the pattern, and names it. May refuse.
 Expected<> classify_mask(const AttentionContext& context, const MaskProbe& mask, const BiasProfile& profile, MaskPattern& pattern);
 
-// What the finished pattern adds to a score; -inf: not seen.
+// The bias that the finished pattern adds to a score; -inf: hidden.
 float bias_of(const Attend& attend, int64_t head, int64_t distance);
 
 }  // namespace kvik::native

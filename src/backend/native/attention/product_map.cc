@@ -18,7 +18,7 @@ Expected<Flags> flags_of(const Node& node) {
   if (node.op == "MatMul" && node.domain.empty()) return Flags{};
   const bool gemm = node.op == "Gemm" && node.domain.empty();
   if (!gemm && (node.op != "FusedMatMul" || node.int_or("transBatchA", 0) != 0 || node.int_or("transBatchB", 0) != 0)) {
-    return refuse(node, "a product of this kind is not known between queries, keys and values");
+    return refuse(node, "this kind of product is not supported between queries, keys and values");
   }
   if (gemm && node.inputs.size() > 2 && node.inputs[2] != onnx::kNoValue) return refuse(node, "it adds something to a product of rows");
   return Flags{node.int_or("transA", 0) != 0, node.int_or("transB", 0) != 0, node.float_or("alpha", 1)};

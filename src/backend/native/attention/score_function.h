@@ -7,7 +7,7 @@
 
 namespace kvik::native {
 
-// What becomes of a product of a query and a key before biases: scale * x, or cap * tanh(scale * x / cap).
+// The function of the product of a query and a key, before biases: scale * x, or cap * tanh(scale * x / cap).
 struct ScoreFunction {
   float scale = 1;
   float cap = 0;  // 0: linear
@@ -15,7 +15,7 @@ struct ScoreFunction {
   float operator()(float x) const;
 };
 
-// What is known at one size: the softmax's input for products of zero, and whom to ask about others.
+// The observations at one size: the softmax's input for products of zero, and the source to evaluate others.
 struct ScoreProbe {
   const Scores& scores;
   const Reference& reference;
@@ -23,11 +23,11 @@ struct ScoreProbe {
   std::function<Expected<Scores>(std::span<const float> x)> ask;
 };
 
-// Asks how the keys that are seen respond to products; nothing where no row sees another key than its reference. Refuses if
-// they do not all respond alike, or in no known way.
+// Probes how the scores of visible keys depend on products; nullopt if no row sees a key other than its reference. Refuses if keys respond
+// differently, or not as a known function.
 Expected<std::optional<ScoreFunction>> score_function(const onnx::Node& node, const ScoreProbe& rest);
 
-// Refuses if one response at this size is not what the function says.
+// Refuses if a response at this size differs from the function.
 Expected<> require_response(const onnx::Node& node, const ScoreProbe& rest, const ScoreFunction& function);
 
 bool same_function(const ScoreFunction& a, const ScoreFunction& b);

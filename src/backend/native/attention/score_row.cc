@@ -42,7 +42,7 @@ class Slicer {
 
  private:
   bool give_up(const Node& node) {
-    failure_ = fmt::format("{}: it cannot be taken row by row", node.describe());
+    failure_ = fmt::format("{}: it cannot be evaluated row by row", node.describe());
     return false;
   }
 
@@ -83,7 +83,7 @@ class Slicer {
       loaded_[id] = made->second;
       return true;
     }
-    if (context_.labels[id].kind == Label::Kind::kRow) return refuse(node, "what is added to scores depends on the contents of rows");
+    if (context_.labels[id].kind == Label::Kind::kRow) return refuse(node, "the bias on scores depends on the contents of rows");
     KVIK_TRY(const Evaluated<Tensor> found, context_.probes.at(all_).try_get(id));
     if (!found) failure_ = found.failure;
     if (!found) return false;

@@ -119,7 +119,7 @@ Expected<> RegionScores::require_same(onnx::ValueId from, onnx::ValueId to, cons
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t i = 0; i < kept * heads; ++i) {
       const float was = x[static_cast<size_t>(row * keys * heads + i)], is = y[static_cast<size_t>(row * kept * heads + i)];
-      if (!(std::abs(was - is) <= 1e-6f)) return refuse(*region_.weights_values, "weights are changed between the softmax and the values");
+      if (!(std::abs(was - is) <= 1e-6f)) return refuse(*region_.weights_values, "weights are modified between the softmax and the values");
     }
   }
   return {};
@@ -138,9 +138,9 @@ Expected<float> RegionScores::factor_between(onnx::ValueId from, onnx::ValueId t
   const float factor = x.empty() || x.size() != y.size() ? 0.0f : y[0] / x[0];
   for (size_t i = 0; i < x.size() && factor != 0; ++i) {
     if (std::abs(y[i] - factor * x[i]) <= 1e-5f * std::abs(y[i])) continue;
-    return refuse(*region_.weights_values, "scores are rounded after more than a factor was applied to the product of queries and keys");
+    return refuse(*region_.weights_values, "scores are rounded after more than a scale was applied to the product of queries and keys");
   }
-  if (!std::isnormal(factor)) return refuse(*region_.weights_values, "what it rounds is not the scores");
+  if (!std::isnormal(factor)) return refuse(*region_.weights_values, "it rounds something other than the scores");
   return factor;
 }
 
@@ -165,7 +165,7 @@ Expected<> RegionScores::require_numbers(onnx::ValueId from, onnx::ValueId to) {
     for (const onnx::ValueId id : node.inputs) {
       if (id == onnx::kNoValue || context_.labels[id].is_score) continue;
       KVIK_TRY(const bool is_plain, is_number(id));
-      if (!is_plain) return refuse(node, "it adds to scores that are rounded after it, or scales them by more than one number");
+      if (!is_plain) return refuse(node, "scores are rounded after a bias or more than one scale was applied");
     }
   }
   return {};

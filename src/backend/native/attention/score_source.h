@@ -13,19 +13,19 @@ struct Scores {
   float& at(int64_t b, int64_t q, int64_t k, int64_t h) { return data[static_cast<size_t>(((b * rows + q) * keys + k) * heads + h)]; }
 };
 
-// Where a row's bias is measured from: softmax does not see what is added to a whole row.
+// The key relative to which a row's biases are measured, because softmax is invariant to a constant added to the whole row.
 struct Reference {
-  std::vector<int64_t> key;  // [rows]: the row's own position where it is seen, else the first key that all heads see
+  std::vector<int64_t> key;  // [rows]: the row's own position if it is visible, else the first key that all heads see
 };
 
-// One way to spell an attention, asked for numbers. `x` is the product of queries and keys [rows, keys], the same in every head and
-// batch entry; a single number stands for all of them. May refuse.
+// Evaluates the scores of an attention for chosen products. `x` is the product of queries and keys [rows, keys], the same in every head and
+// batch entry; a single number is broadcast. May refuse.
 class ScoreSource {
  public:
   virtual ~ScoreSource() = default;
-  // What the softmax sees, up to a constant of the row; one more key than there are where something only takes weight (a sink).
+  // The softmax's input, up to a constant per row; with one more key than there are if there is a sink.
   virtual Expected<Evaluated<Scores>> softmax_input(const Sizes& sizes, std::span<const float> x) = 0;
-  // Of the row at `position` alone, among `total` positions; `x` is [keys] or one number.
+  // Only for the row at `position`, among `total` positions; `x` is [keys] or one number.
   virtual Expected<Evaluated<Scores>> softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) = 0;
   virtual int64_t n_keys(const Sizes& sizes) const = 0;  // without a sink
 };
@@ -39,10 +39,10 @@ class RegionScores : public ScoreSource {
   Expected<Evaluated<Scores>> softmax_input_of_row(int64_t total, int64_t position, std::span<const float> x) override;
   int64_t n_keys(const Sizes& sizes) const override { return sizes.of(factor(region_.keys)); }
 
-  // Refuses weights that are anything but the softmax, rounded as the region says (a guard against NaN is nothing).
+  // Refuses weights that are not the softmax, rounded as in the region (guards against NaN are ignored).
   Expected<> require_untouched_weights(const Sizes& sizes);
 
-  // What scores are multiplied by before each rounding. Refuses if anything else happens to them there.
+  // The factor of scores before each rounding. Refuses any other operation there.
   Expected<std::vector<float>> factors_before_roundings(const Sizes& sizes);
 
  private:

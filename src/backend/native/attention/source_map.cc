@@ -73,7 +73,7 @@ class Path {
   int64_t n_elements(size_t candidate) const { return row_elements(context_.labels[value(candidate)].axes); }
 
   // The operand's row where the candidate's row holds these numbers.
-  // Nothing where a node cannot be run on a single row. May refuse.
+  // Nullopt if a node cannot be run on a single row. May refuse.
   Expected<std::vector<float>> run(size_t candidate, const std::vector<float>& row) const {
     const int64_t buffer = context_.labels.flat->buffer;
     KVIK_TRY(const Sizes sizes, sizes_at(context_.labels, {.past = std::max<int64_t>(0, buffer - 1), .source = 1}));
@@ -99,7 +99,7 @@ class Path {
   }
 
  private:
-  // The operand's row. Where a graph spreads rows over all places of a buffer, they stand in each of them.
+  // The operand's row. If a graph broadcasts a row to all positions of a buffer, it is at each of them.
   std::vector<float> at_first_key(const Tensor& floats) const {
     const Axes& axes = context_.labels[operand_].axes;
     const Dims &whole = floats.dims(), row = row_dims(axes), strides = strides_of(whole);

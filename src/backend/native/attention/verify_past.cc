@@ -79,9 +79,10 @@ class PastCheck {
 
   Expected<> compare(const Sizes& second, std::span<const Probe::Given> pasts, size_t i) {
     KVIK_TRY(const Evaluated<Tensor> seen, state_.probes.at(second).try_get_with(appends_[i].past, pasts));
-    if (!seen) return refuse(fmt::format("'{}' cannot be computed from what present gave: {}", name(appends_[i].past), seen.failure));
+    if (!seen) return refuse(fmt::format("'{}' cannot be computed from the present output: {}", name(appends_[i].past), seen.failure));
     if (!same_numbers(*seen, fresh_[i])) {
-      return refuse(fmt::format("'{}' does not hold in the next step what '{}' was", name(appends_[i].past), name(appends_[i].fresh)));
+      return refuse(
+          fmt::format("in the next step '{}' does not have the contents of '{}'", name(appends_[i].past), name(appends_[i].fresh)));
     }
     return {};
   }
@@ -102,7 +103,7 @@ class BufferCheck {
   BufferCheck(CompileState& state, std::span<const Append> appends) : state_(state), appends_(appends), pairs_(pairs_of(*state.flat)) {}
 
   Expected<std::string> run() {
-    if (pairs_.empty() || appends_.empty()) return refuse("nothing shows that what is written to its buffers is read again");
+    if (pairs_.empty() || appends_.empty()) return refuse("it cannot be shown that values written to its buffers are read again");
     int64_t past = 0;
     for (const int64_t fresh : {3, 1, 2}) {
       KVIK_TRY(const Sizes sizes, sizes_at(state_.labels, {.past = past, .fresh = fresh, .batch = 2}));
@@ -157,7 +158,8 @@ class BufferCheck {
       const std::vector<float>& wanted = appended_[i][b];
       if (rows[b].size() >= wanted.size() && std::equal(wanted.begin(), wanted.end(), rows[b].begin(), is_near)) continue;
       const onnx::Graph& graph = state_.flat->graph;
-      return refuse(fmt::format("'{}' does not hold in later steps what '{}' was", graph.name_of(cut), graph.name_of(appends_[i].fresh)));
+      return refuse(
+          fmt::format("in later steps '{}' does not have the contents of '{}'", graph.name_of(cut), graph.name_of(appends_[i].fresh)));
     }
     return {};
   }

@@ -10,11 +10,11 @@
 
 // In: a plan, its weights packed, and rows of sequences with the pages of their caches.
 // Out: logits of the rows that want them; keys and values appended to the pages.
-// Afterwards: a row's logits do not depend on the rows beside it, on threads, on the instruction set or on multiprocessors: equal bits. A
-// failed run has changed nothing before the first row's position.
+// Afterwards: a row's logits have the same bits for any other rows of the call, number of threads, instruction set or number of
+// multiprocessors. A failed run has changed nothing before the first row's position.
 namespace kvik::native {
 
-// What runners keep in the pages of a sequence and of a source: kPagePositions positions of all layers. At least 64 bytes.
+// The layout of the pages of a sequence and of a source: kPagePositions positions of all layers. At least 64 bytes.
 struct CacheBytes {
   size_t page = 64;
   size_t source_page = 64;
@@ -23,8 +23,8 @@ inline constexpr int kPagePositions = 32;
 
 class OutputRows : public backend::RemoteLogits {};
 
-// A plan ready to run: weights packed, values placed. For one thread at a time. run() allocates nothing once it has seen a call of that
-// size (plans with reference operations aside).
+// A plan that is ready to run: weights packed, values placed. Used by one thread at a time. After a first call of the same size, run()
+// allocates nothing (except for plans with reference ops).
 class Runner {
  public:
   virtual ~Runner() = default;
@@ -33,28 +33,27 @@ class Runner {
   int64_t output_size() const { return plan().output.size; }
   virtual int preferred_rows() const = 0;  // of a call, at most
 
-  // Where pages and registers of its sequences are, and how large they are.
+  // The memory of its sequences' pages and registers, and their sizes.
   virtual const std::shared_ptr<kv::PageMemory>& memory() const = 0;
   virtual const CacheBytes& cache_bytes() const = 0;
-  // Zeros for the positions of a page from `first` on, in a host copy of it.
+  // Zeroes the positions of a page from `first` on, in a host copy.
   virtual void clear_positions(std::byte* page, int first) const = 0;
 
-  // Computes the position tables as far as these rows need them: the only thing of a run that may take long or fail for want of memory.
-  // Before every run() and run_source() of such rows. Throws Error(kTooLarge) for positions that the model does not have.
+  // Extends the position tables as far as these rows need, which may take long or run out of memory. Call it before run() and run_source().
+  // Throws Error(kTooLarge) for positions that the model does not have.
   virtual void prepare(std::span<const RunRow> rows) = 0;
   virtual void prepare_source(std::span<const RunRow> rows) = 0;
 
-  // Rows of a sequence come in order. Throws Error and has then written nothing but positions from the first row on, and registers.
+  // Rows of a sequence must be in order. If it throws Error, only positions from the first row on, and registers, have been written.
   virtual void run(const RunCall& call) = 0;
 
-  // Memory for outputs that stay where they are computed until they are read, for a call with these candidates (RunCall::n_candidates);
-  // null if they cannot stay there. `reused` is null or what this runner made before.
+  // Memory for outputs that stay on the device until they are read, for a call with these candidates (RunCall::n_candidates); null if the
+  // runner does not support it. `reused`: null or an earlier result of this function.
   virtual std::shared_ptr<OutputRows> keep_output(std::span<const int32_t> /*n_candidates*/, std::shared_ptr<OutputRows> /*reused*/) {
     return nullptr;
   }
 
-  // The source's section for the positions of some sources, whose pages it fills: `inputs` are the values given for each row,
-  // [source_inputs][rows][size].
+  // Runs the source section and fills the pages of some sources. `inputs`: the given values for each row, [source_inputs][rows][size].
   virtual void run_source(std::span<const RunRow> rows, std::span<const RunSequence> sources,
                           std::span<const std::span<const float>> inputs) = 0;
 };

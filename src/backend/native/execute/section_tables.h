@@ -10,17 +10,15 @@
 
 namespace kvik::native {
 
-// The position tables of a plan, as the rows of each section need them. A source may well be longer than what the tables of the target's
-// positions hold, so each section has its own.
+// The position tables of a plan for each section. Each section has its own, because a source may be longer than the target.
 class SectionTables {
  public:
-  explicit SectionTables(const Plan& plan);  // which outlives it
+  explicit SectionTables(const Plan& plan);  // `plan` must outlive it
 
   void extend(Op::Section section, std::span<const RunRow> rows);
-  // Throws Error(kInternal) unless extend() was called for such rows.
+  // Throws Error(kInternal) if extend() was not called for these rows.
   void require(Op::Section section, std::span<const RunRow> rows) const;
 
-  std::span<const int> of_section(Op::Section section) const { return used_[static_cast<size_t>(section)]; }
   bool has(bool beyond) const { return !beyond || has_beyond_; }
   const PositionTables& rows(bool beyond) const { return tables_[beyond ? 1 : 0]; }
   const std::byte* row(int table, const RunRow& row) const { return rows(row.beyond).row(table, row.position); }

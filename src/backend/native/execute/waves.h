@@ -8,7 +8,7 @@
 
 namespace kvik::native {
 
-// Whether rows of one sequence must not run together: what a row leaves behind is read by the next one.
+// Whether rows of one sequence must run one after another, because each reads state that the previous one wrote.
 bool runs_in_waves(const Plan& plan, const RunCall& call);
 
 // The first rows of all sequences, then the second ones, …

@@ -76,7 +76,7 @@ ChosenWeight choose(const Plan& plan, const PlanWeight& weight, const Uses& uses
     chosen.format = is_four_bits(plan, part) ? WeightFormat::kBlocks4 : WeightFormat::kBlocks8;
     if (quantizes) chosen.activations = Activations::kBlocks;
   } else if (quantizes) {
-    // What gives the logits, or is the table of embeddings too, keeps six bits: four cost more there than anywhere.
+    // The output head and the embedding table keep six bits, because four cost more quality there than anywhere else.
     const WeightFormat four = uses.looked_up || uses.gives_output ? WeightFormat::kBlocks6 : WeightFormat::kBlocks4;
     chosen.format = choice == WeightChoice::kQ8 ? WeightFormat::kBlocks8 : four;
     chosen.activations = Activations::kBlocks;

@@ -8,7 +8,7 @@
 
 namespace kvik::native {
 
-// What a matrix of k rows is quantized to on loading. Eight bits are precise enough for large blocks, which are smaller and multiplied
+// The format to which a matrix of k rows is quantized at load. Eight bits are precise enough for large blocks, which are smaller and
 // faster.
 constexpr cpu::BlockFormat blocks_of(cpu::WeightFormat format, int64_t k) {
   if (format == cpu::WeightFormat::kBlocks8) return {.bits = 8, .block = k % 128 == 0 ? 128 : k % 64 == 0 ? 64 : 32};
@@ -17,13 +17,13 @@ constexpr cpu::BlockFormat blocks_of(cpu::WeightFormat format, int64_t k) {
 
 enum class WeightChoice : uint8_t { kAsStored, kF32, kF16, kQ8, kQ4 };
 
-// How one matrix of a plan will be kept: decided from types and sizes alone, before anything is read.
+// How one matrix of a plan will be stored, decided from types and sizes before anything is read.
 struct ChosenWeight {
-  bool is_multiplied = false;  // by rows: packed; otherwise only looked up, straight from the file
-  bool as_stored = false;      // quantized codes, scales and zero points are taken as they are
+  bool is_multiplied = false;  // packed for products with rows; otherwise only looked up in the file
+  bool as_stored = false;      // quantized codes, scales and zero points are kept
   cpu::WeightFormat format = cpu::WeightFormat::kF32;
   Activations activations = Activations::kFloats;
-  int64_t size_bytes = 0;  // about, before anything is read; of the file where it is not packed
+  int64_t size_bytes = 0;  // an estimate before anything is read; bytes in the file if it is not packed
 };
 std::vector<ChosenWeight> choose_weights(const Plan& plan, WeightChoice choice);
 // "f32", "f16", "bf16", "q8", "q6", "q4", "int8"

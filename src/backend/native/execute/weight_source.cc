@@ -18,7 +18,7 @@ constexpr uint64_t kZeros[2] = {0, 0};
 const std::string& name_of(const Plan& plan, int tensor) { return plan.tensors[static_cast<size_t>(tensor)].name; }
 
 [[noreturn]] void bad_tensors(const Plan& plan, const WeightPart& part, std::string_view what) {
-  throw Error(Code::kBadModel, fmt::format("the weight '{}' has {} for a matrix of {} x {}; the file is broken", name_of(plan, part.value),
+  throw Error(Code::kBadModel, fmt::format("the weight '{}' has {} for a matrix of {} x {}; the file is damaged", name_of(plan, part.value),
                                            what, part.k, part.n));
 }
 
@@ -63,14 +63,14 @@ WeightSource float_source(const Plan& plan, const WeightPart& part) {
 
 void require_bytes(const Plan& plan, const WeightPart& part, const Tensor& tensor, int64_t bytes, std::string_view what) {
   if (static_cast<int64_t>(tensor.size_bytes()) < bytes)
-    bad_tensors(plan, part, fmt::format("the {} take {} bytes, {} were expected", what, tensor.size_bytes(), bytes));
+    bad_tensors(plan, part, fmt::format("the {} take {} bytes; {} were expected", what, tensor.size_bytes(), bytes));
 }
 
 // Packed codes of n rows, each of whole blocks along k.
 WeightSource nbits_source_of(const Plan& plan, const WeightPart& part) {
   const Quantization& blocked = part.quantization;
   WeightSource source;
-  if (blocked.block < 1) bad_tensors(plan, part, "no size of its blocks");
+  if (blocked.block < 1) bad_tensors(plan, part, "no block size");
   const Tensor codes = load(plan, part.value), scales = load(plan, part.scales);
   const int64_t n_blocks = (part.k + blocked.block - 1) / blocked.block;
   require_bytes(plan, part, codes, part.n * n_blocks * blocked.block * blocked.bits / 8, "codes");
@@ -89,7 +89,7 @@ WeightSource nbits_source_of(const Plan& plan, const WeightPart& part) {
   return source;
 }
 
-// A table of GatherBlockQuantized: as above, but 4-bit types count from 0 where there are no zero points.
+// A table of GatherBlockQuantized: as above, but 4-bit types count from 0 if there are no zero points.
 WeightSource table_source(const Plan& plan, const WeightPart& part) {
   WeightSource source = nbits_source_of(plan, part);
   const DType dtype = source.views.front().dtype();
@@ -200,7 +200,7 @@ void check_finite(const Plan& plan, const WeightPart& part, const WeightSource& 
   if (finite) return;
   const int named = source.floats ? part.value : part.scales;
   throw Error(Code::kBadModel,
-              fmt::format("the weight '{}' holds a number that is not finite; export the model again", name_of(plan, named)));
+              fmt::format("the weight '{}' has a number that is not finite; export the model again", name_of(plan, named)));
 }
 
 void drop_columns(const WeightSource& source, ColumnRange columns) {

@@ -10,7 +10,7 @@
 
 namespace kvik::native {
 
-// Where the numbers of one matrix are: one of the two.
+// The location of the numbers of one matrix: one of the two.
 struct WeightSource {
   std::optional<cpu::FloatSource> floats;
   std::optional<cpu::QuantSource> codes;
@@ -24,14 +24,14 @@ struct ColumnRange {
   int64_t begin = 0, end = 0;
 };
 
-// Views into the file wherever the matrix is stored as it is wanted; an expression that nothing looks through is evaluated. Throws
-// Error(kBadModel) for tensors whose shapes contradict each other.
+// Views into the file if the matrix is stored in the required layout; other expressions are evaluated. Throws Error(kBadModel) for tensors
+// whose shapes contradict each other.
 WeightSource weight_source(const Plan& plan, const WeightPart& part);
 
 // Throws Error(kBadModel) naming the weight if one of the numbers of these columns (or one of its scales) is not finite.
 void check_finite(const Plan& plan, const WeightPart& part, const WeightSource& source, ColumnRange columns, ThreadPool& pool);
 
-// Frees the memory of the file's pages that these columns were read from.
+// Drops the file's pages that these columns were read from from memory.
 void drop_columns(const WeightSource& source, ColumnRange columns);
 
 }  // namespace kvik::native

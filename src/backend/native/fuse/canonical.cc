@@ -1,4 +1,4 @@
-// One spelling for what can be written in many, and each value computed once: the other fusions then have few forms to know.
+// Rewrites equivalent expressions to one form and removes common subexpressions, so that other fusions have few forms to match.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace kvik::native {
 namespace {
 
-// A rule changes the operation, or replaces it, and says whether it did.
+// A rule changes or replaces the op and returns whether it did.
 using Rule = bool (*)(Rewriter& plan, OpIndex i);
 
 bool alias(Rewriter& plan, OpIndex i, const Input& to) {
@@ -19,7 +19,7 @@ bool alias(Rewriter& plan, OpIndex i, const Input& to) {
   return true;
 }
 
-// The operation that makes `input` and is read by nobody else, where it is of this kind.
+// The op that computes `input`, if it is of this kind and has no other reader.
 UnaryOp* only_unary(Rewriter& plan, const Input& input, Unary kind) {
   Op* op = plan.plan().swallow<UnaryOp>(input);
   return op != nullptr && op->as<UnaryOp>()->op == kind ? op->as<UnaryOp>() : nullptr;

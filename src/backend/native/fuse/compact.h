@@ -4,7 +4,7 @@
 
 namespace kvik::native {
 
-// Takes out weights, tables and constants that no operation names any more, and numbers the others anew: what is there is loaded.
+// Removes weights, tables and constants that no op refers to any more and renumbers the others, because everything in the plan is loaded.
 void compact(Plan& plan);
 
 }  // namespace kvik::native

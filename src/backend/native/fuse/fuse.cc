@@ -12,11 +12,11 @@ namespace kvik::native {
 
 std::span<const FusePass> fuse_passes() {
   static constexpr FusePass kPasses[] = {
-      {"canonical", "one spelling for what can be written in many, and each value once", fuse_canonical},
-      {"moves", "moves of moves, and parts read where they lie", fuse_moves},
+      {"canonical", "equivalent expressions in one form, and common subexpressions once", fuse_canonical},
+      {"moves", "merged moves, and parts of values read in place", fuse_moves},
       {"integer_matmul", "dynamic quantization, integer product and scales in one", fuse_integer_matmul},
-      {"quantized_embed", "a row of integers and its dequantization in one", fuse_quantized_embed},
-      {"fake_quantize", "quantization that is undone at once, in floats", fuse_fake_quantize},
+      {"quantized_embed", "an embedding row of integers and its dequantization in one", fuse_quantized_embed},
+      {"fake_quantize", "quantization followed by dequantization, in floats", fuse_fake_quantize},
       {"norm", "normalizations from squares, means and roots", fuse_norm},
       {"activation", "activations from elementwise operations", fuse_activation},
       {"rotary", "rotary positions from products with cosines and sines", fuse_rotary},
@@ -26,7 +26,7 @@ std::span<const FusePass> fuse_passes() {
       {"gate", "an activation times another value", fuse_gate},
       {"matmul_bias", "constants added to products as their bias", fuse_matmul_bias},
       {"matmul_merge", "products of one row by several matrices in one", fuse_matmul_merge},
-      {"rotary_merge", "queries and keys that lie side by side turned together", fuse_rotary_merge},
+      {"rotary_merge", "adjacent queries and keys rotated together", fuse_rotary_merge},
       {"skip_norm", "the sum with a residual and its norm in one", fuse_skip_norm},
   };
   return kPasses;
@@ -38,7 +38,7 @@ void fuse(Plan& plan, std::span<const std::string> without) {
     if (std::any_of(passes.begin(), passes.end(), [&](const FusePass& pass) { return pass.name == name; })) continue;
     std::vector<std::string_view> names;
     for (const FusePass& pass : passes) names.push_back(pass.name);
-    throw Error(Code::kBadArgument, fmt::format("no fusion is called '{}'; there are {}", name, fmt::join(names, ", ")));
+    throw Error(Code::kBadArgument, fmt::format("unknown fusion '{}'; expected {}", name, fmt::join(names, ", ")));
   }
   plan.index();
   for (const FusePass& pass : fuse_passes()) {

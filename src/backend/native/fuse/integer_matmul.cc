@@ -104,7 +104,7 @@ std::optional<IntegerProduct> find(const Plan& plan, const Op& op) {
   return product ? product : spelled_out(plan, factors.values[1], factors.values[0], factors.constants);
 }
 
-// Scales as they meet the n columns; empty where they do not.
+// Scales as they meet the n columns; empty if they do not.
 std::vector<float> column_scales(const Plan& plan, const std::vector<Input>& constants, int64_t n) {
   std::vector<float> scales(static_cast<size_t>(n), 1.0f);
   for (const Input& constant : constants) {

@@ -113,7 +113,7 @@ bool spreads_over(const Input& input, Spread spread, int64_t spread_groups, int6
   return groups == 1 ? spread == Spread::kOne || spread == Spread::kPerGroup : spread == Spread::kPerGroup && spread_groups == groups;
 }
 
-// x where the value is x - mean(x), by groups.
+// x if the value is x - mean(x), by groups.
 std::optional<Input> centered(const Plan& plan, const Input& input, int64_t groups) {
   const Op* op = plan.producer(input);
   const BinaryOp* sub = op == nullptr ? nullptr : op->as<BinaryOp>();
@@ -125,7 +125,7 @@ std::optional<Input> centered(const Plan& plan, const Input& input, int64_t grou
   return op->in[0];
 }
 
-// The product of the constants as they meet one group; empty where groups meet different ones.
+// The product of the constants as they meet one group; empty if groups meet different ones.
 std::vector<float> joined_weight(const Plan& plan, const Product& product, int64_t groups, int64_t group) {
   std::vector<float> weight(static_cast<size_t>(group), 1.0f);
   for (const Product::Factor& factor : product.constants) {

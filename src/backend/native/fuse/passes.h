@@ -2,8 +2,8 @@
 
 #include "backend/native/plan/plan.h"
 
-// The fusions, one file each (NAME.cc); fuse.cc lists them in order. Each takes an indexed plan and leaves one; it gives how many
-// operations it made. None is right for one exporter's spelling only: whatever computes the same is the same.
+// The fusions, one file each (NAME.cc); fuse.cc lists them in order. Each takes an indexed plan and leaves it indexed; it returns the
+// number of ops that it created. Passes match computations, not the node patterns of one exporter.
 namespace kvik::native {
 
 int fuse_canonical(Plan& plan);

@@ -91,7 +91,7 @@ Input Rewriter::insert_before(OpIndex i, Op::Args args, std::vector<Input> in, i
   fresh.in = std::move(in);
   fresh.out = {static_cast<ValueIndex>(plan_.values.size() - 1)};
   fresh.fused_by = pass_;
-  // It has no number yet: operation i stands for it as a consumer, for good.
+  // It has no index yet, so op i is recorded as the consumer.
   for (const Input& input : fresh.in) {
     if (!input.is_value()) continue;
     insert_sorted(plan_.values[static_cast<size_t>(input.index)].consumers, i);

@@ -17,7 +17,7 @@ class Angles {
  public:
   explicit Angles(Plan& plan) : plan_(plan) {}
 
-  // True where both name the same numbers at every position that was looked at.
+  // True if both name the same numbers at every position that was looked at.
   bool equal(const std::vector<TableElement>& a, const std::vector<TableElement>& b) {
     for (size_t i = 0; i < a.size(); ++i) {
       if (!(a[i] == b[i]) && !equal(a[i], b[i])) return false;
@@ -71,7 +71,7 @@ class Angles {
       if (last <= first) break;
       try {
         known->second.push_back(table_rows(table(i), first, last - first));
-      } catch (const Error&) {  // the table ends before, though nothing said so
+      } catch (const Error&) {  // the table is shorter than declared
         break;
       }
     }

@@ -15,8 +15,8 @@ struct TableElement {
   friend bool operator==(const TableElement&, const TableElement&) = default;
 };
 
-// Elements of a value as sums of one or two signed elements of another value, each times an element of a position table or times 1.
-// Whatever was moved, negated, multiplied and added on the way: rotary positions are the same numbers in every spelling.
+// Elements of a value as sums of one or two signed elements of another value, each times an element of a position table or times 1. This
+// form does not depend on the nodes that move, negate, multiply and add elements, so it recognizes rotary embeddings of any exporter.
 struct LinearForm {
   struct Term {
     float sign = 1.0f;
@@ -31,7 +31,7 @@ struct LinearForm {
   std::vector<Element> elements;
 };
 
-// Nothing if a value is not such a sum, or one of several sources.
+// Nullopt if a value is not such a sum, or has several sources.
 class LinearForms {
  public:
   explicit LinearForms(const Plan& plan);
@@ -52,14 +52,14 @@ class LinearForms {
   std::vector<bool> turned_;
 };
 
-// Pairs (a, b) of each head become (a cos - b sin, b cos + a sin); what lies beyond them stays.
+// Pairs (a, b) of each head become (a cos - b sin, b cos + a sin); other elements are unchanged.
 struct Rotation {
   int64_t n_heads = 1, head_dim = 0, n_pairs = 0;
   bool interleaved = false;
-  std::vector<int64_t> from;  // which element of the source stands where
-  // For the first and the second of each pair; equal numbers are to be proved where they name different elements.
+  std::vector<int64_t> from;  // the element of the source at each place
+  // For the first and the second of each pair; if they refer to different elements, those must be proved equal.
   std::vector<TableElement> cos[2], sin[2];  // [n_pairs]
-  bool negative = false;                     // turns the other way: sin is to be negated
+  bool negative = false;                     // rotates in the other direction: negate sin
 };
 
 std::optional<Rotation> as_rotation(const LinearForm& form);

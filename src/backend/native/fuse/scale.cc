@@ -8,7 +8,7 @@
 namespace kvik::native {
 namespace {
 
-// Attentions and appends that name an attention; a scale can move only where there is one of each.
+// Attentions and appends that name an attention; a scale can move only if there is one of each.
 struct Users {
   int n_attends = 0, n_appends = 0;
 };

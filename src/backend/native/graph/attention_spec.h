@@ -8,16 +8,16 @@
 
 namespace kvik::native {
 
-// What one attention computes, whatever nodes it was made of. Scores are cap(rounded(scale * q.k)) + bias(head, distance), distance =
-// query position - key position. A program and its plan share it.
+// What one attention computes, independent of the nodes in the graph. Scores are cap(rounded(scale * q.k)) + bias(head, distance), distance
+// = query position - key position. Used by both program and plan.
 struct AttentionSpec {
   bool from_source = false;  // cross attention: keys and values are rows of the source
   int64_t n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
-  std::vector<int32_t> kv_head_of;  // [n_heads]; empty: n_heads / n_kv_heads neighbors share one
+  std::vector<int32_t> kv_head_of;  // [n_heads]; empty: n_heads / n_kv_heads adjacent heads share one
 
   float scale = 1.0f;
   std::vector<Rounding> score_roundings;   // one after the other; empty: not rounded
-  std::vector<Rounding> weight_roundings;  // the same of what the softmax gives; no sinks then
+  std::vector<Rounding> weight_roundings;  // the same for the output of the softmax; then without sinks
   float soft_cap = 0.0f;                   // 0: none
   bool causal = true;                      // false: all keys of the sequence
   int64_t window = 0;                      // sees distances below it; 0: all
@@ -26,7 +26,7 @@ struct AttentionSpec {
   int64_t first_distance = 0;
   std::vector<float> sinks;  // [n_heads]; empty: none
 
-  std::string words;  // "causal, window 4096", for people
+  std::string words;  // "causal, window 4096", for display
   std::string node;   // for messages
 
   bool operator==(const AttentionSpec&) const = default;

@@ -8,29 +8,29 @@
 #include "backend/native/graph/axes.h"
 #include "backend/native/graph/refusal.h"
 
-// What a stage of the compiler returns. Functions inside a stage return Expected<T>: all they can do is refuse.
+// The result of a stage of the compiler. Functions within a stage return Expected<T>, because they can only refuse.
 namespace kvik::native {
 
-// The graph computes one thing for sequences of up to `length` tokens and another for longer ones. Each may well be a program.
+// The graph computes different functions for sequences of up to `length` tokens and for longer ones. Each may compile to a program.
 struct Switch {
   int64_t length = 0;
   Refusal refusal;  // if no second program is compiled
 };
 
-// What one attempt learned about a graph and the next one starts from. Hints are only ever added.
+// Facts about a graph that one attempt finds and the next one starts from. Hints are never removed.
 struct Hints {
-  std::map<onnx::ValueId, Axes> past_axes;  // of past inputs whose axes the file does not declare: what is appended tells them
+  std::map<onnx::ValueId, Axes> past_axes;  // axes of past inputs that the file does not declare, inferred from what is appended
   bool keys_on_left = false;                // of a product of rows with rows, in a graph without a past
 };
 
-// A stage learned something that must be known from the start: begin again with these hints. Only compile.cc does.
+// A stage found a fact that must be known from the start: compile again with these hints. Only compile.cc does this.
 struct Retry {
   Hints hints;
 };
 
 using Stop = std::variant<Refusal, Switch, Retry>;
 
-// A result, or why there is none.
+// A result, or the reason why there is none.
 template <class T>
 class [[nodiscard]] Outcome {
  public:
@@ -56,13 +56,13 @@ class [[nodiscard]] Outcome {
   const Switch* length_switch() const { return std::get_if<Switch>(&data_); }
   const Retry* retry() const { return std::get_if<Retry>(&data_); }
 
-  // Of an outcome without a result.
+  // For an outcome without a result.
   Stop stop() const {
     if (retry() != nullptr) return *retry();
     if (length_switch() != nullptr) return *length_switch();
     return std::get<Refusal>(data_);
   }
-  // For people.
+  // For display.
   std::string sentence() const {
     if (retry() != nullptr) return "what is known of its past changes with every attempt";
     return length_switch() != nullptr ? length_switch()->refusal.sentence() : refusal()->sentence();
@@ -72,8 +72,8 @@ class [[nodiscard]] Outcome {
   std::variant<T, Refusal, Switch, Retry> data_ = Refusal{};
 };
 
-// What `work` returns: an outcome, or a refusal if the file turns out to be broken on the way (the reader or a kernel throws). The backend
-// that is tried next then says so itself. A bad argument is the caller's, and thrown on.
+// Returns the outcome of `work`, or a refusal if the file is broken (the reader or a kernel throws): the next backend then reports it.
+// Errors about bad arguments are rethrown.
 template <class Work>
 auto refuse_broken(const Work& work) -> decltype(work()) {
   try {

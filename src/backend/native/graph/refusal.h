@@ -24,13 +24,13 @@
 // warning.
 namespace kvik::native {
 
-// The graph is sound, but the compiler cannot prove that it is a program over rows. Another backend may still run it.
+// The graph is valid, but the compiler cannot prove that it is a program over rows. Another backend may still run it.
 struct [[nodiscard]] Refusal {
   std::string node;  // "node 'name' (Op)"; empty: an input, an output or the whole file
   std::string reason;
 
   std::string sentence() const { return node.empty() ? reason : node + ": " + reason; }
-  // About this node, if it names no other.
+  // Sets the node, if none is set.
   Refusal about(const onnx::Node& here) && {
     if (node.empty()) node = here.describe();
     return std::move(*this);
@@ -54,7 +54,7 @@ class [[nodiscard]] Expected {
   T* operator->() { return &**this; }
   const T* operator->() const { return &**this; }
 
-  // Of one without a result.
+  // For one without a result.
   const Refusal& refusal() const& { return std::get<1>(data_); }
   Refusal refusal() && { return std::move(std::get<1>(data_)); }
 
@@ -62,7 +62,7 @@ class [[nodiscard]] Expected {
   std::variant<T, Refusal> data_;
 };
 
-// Of what returns nothing; `return {}` is success.
+// For functions without a result; `return {}` is success.
 template <>
 class [[nodiscard]] Expected<void> {
  public:

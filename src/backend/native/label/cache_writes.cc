@@ -58,7 +58,7 @@ std::optional<int64_t> position_axis(GraphLabeler& labeler, ValueId value) {
   return layers < positions ? positions - 1 : positions;
 }
 
-// Whether an operand is this number at the sizes that axes are told apart by, and at long ones.
+// Whether an operand is this number at the sizes that identify axes, and at long ones.
 Expected<bool> is_everywhere_int(NodeLabeler& op, size_t input, int64_t (*wanted)(const Sizes& sizes)) {
   CompileState& state = op.labeler().state();
   std::vector<Sizes> all(op.sizes().begin(), op.sizes().end());

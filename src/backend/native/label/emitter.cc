@@ -14,7 +14,7 @@ void mark(std::vector<bool>& live, RowId row) {
   if (row != kNoRow) live[static_cast<size_t>(row)] = true;
 }
 
-// From the last to the first: an operation lives where somebody later reads what it makes.
+// From the last to the first: an op is live if a later one reads its output.
 void keep_live(std::vector<RowOp>& ops, std::vector<bool>& live) {
   std::vector<RowOp> kept;
   for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
@@ -139,7 +139,7 @@ Refusal Emitter::refuse_row(const std::string& reader, RowId row) const {
   const ValueId value = value_of_row_[static_cast<size_t>(row)];
   const Label& label = (*labels_)[value];
   if (label.poison >= 0) return refuse(fmt::format("{}, which {} reads", labels_->reasons[static_cast<size_t>(label.poison)], reader));
-  return refuse(fmt::format("{} reads '{}', which does not depend on the row alone: its axes are {}{}", reader,
+  return refuse(fmt::format("{} reads '{}', which does not depend only on the row: its axes are {}{}", reader,
                             program_.flat->graph.name_of(value), to_string(label.axes), label.is_score ? " (attention scores)" : ""));
 }
 

@@ -9,22 +9,22 @@
 
 namespace kvik::native {
 
-// Collects row operations while labels are found. What an operation reads is checked when all of them are there: close() drops dead
-// operations and requires that somebody computes every operand.
+// Collects row ops while values are labeled. Operands are checked at the end: close() drops dead ops and requires that every operand is
+// computed.
 class Emitter {
  public:
   Emitter(std::shared_ptr<FlatGraph> flat, const Labels& labels);
 
-  // A value as an operand of a row operation. An auxiliary value has the axes that it was fitted to.
+  // A value as an operand of a row operation. An auxiliary value gets the axes to which it was fitted.
   Operand operand(onnx::ValueId value, const Axes& fitted = {});
   Operand constant(Tensor tensor, std::string_view name);
   RowId row(onnx::ValueId value);
 
   void add(RowOp op, bool for_source);
 
-  // An attention that is not known yet: only what it computes. Returns its index into Program::attends.
+  // Adds an attention that is not inferred yet, with its output. Returns its index into Program::attends.
   int add_attention(onnx::NodeId node, onnx::ValueId out);
-  // What it turned out to be, and what it reads.
+  // Sets what was inferred, and the values that it reads.
   struct Operands {
     onnx::ValueId q = onnx::kNoValue, k = onnx::kNoValue, v = onnx::kNoValue;
   };
@@ -32,17 +32,17 @@ class Emitter {
 
   Program& program() { return program_; }
 
-  // When all attentions are known. Refuses an operand that does not depend on the row alone.
+  // Called when all attentions are inferred. Refuses an operand that does not depend only on the row.
   Expected<> close();
 
-  // An operand that is evaluated beforehand. Operands of kind kTable refer to these until resolve() has replaced them.
+  // An operand that is evaluated at compile time. Operands of kind kTable refer to these until resolve() replaces them.
   struct Auxiliary {
     onnx::ValueId value;
     Axes axes;
   };
   Expected<> resolve(const std::function<Expected<Operand>(const Auxiliary&)>& made_of);
 
-  // Drops values, constants and attends that no operation refers to any more.
+  // Drops values, constants and attends that no op refers to.
   Program finish();
 
  private:

@@ -65,7 +65,7 @@ std::optional<Stop> GraphLabeler::reach(ValueId target) {
     }
     if (std::optional<Stop> stop = label_node(producer)) return stop;
     if (label(value).kind == Label::Kind::kUnset && flat().graph.value(value).producer == producer)
-      return Refusal{node(producer).describe(), fmt::format("does not say what its output '{}' is", flat().graph.name_of(value))};
+      return Refusal{node(producer).describe(), fmt::format("does not define its output '{}'", flat().graph.name_of(value))};
   }
   return std::nullopt;
 }
@@ -121,8 +121,8 @@ std::optional<Stop> GraphLabeler::label_node(NodeId id) {
   for (const ValueId value : here.inputs) look(value);
   for (const ValueId value : here.captures) look(value);
   if (rows && !is_shape(here)) return label_row(id);
-  if (rows && label(here.inputs.at(0)).is_empty) return Refusal{here.describe(), "asks for the shape of what has no elements"};
-  if (rows && cache_writes_.is_rolled(here.inputs[0])) return Refusal{here.describe(), "asks for the shape of a cache that is being moved"};
+  if (rows && label(here.inputs.at(0)).is_empty) return Refusal{here.describe(), "reads the shape of a value without elements"};
+  if (rows && cache_writes_.is_rolled(here.inputs[0])) return Refusal{here.describe(), "reads the shape of a cache that is being shifted"};
   if (share(id)) return std::nullopt;
   if (rows || auxiliaries) {
     label_auxiliary(here);

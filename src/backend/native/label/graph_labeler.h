@@ -10,17 +10,17 @@ namespace kvik::native {
 
 class NodeLabeler;
 
-// Labels values one node at a time, each after those it reads, and emits row operations on the way. Only what is asked for is reached.
+// Labels values one node at a time, in dependency order, and emits row ops. Only nodes that the target depends on are visited.
 class GraphLabeler {
  public:
   GraphLabeler(CompileState& state, const Hints& hints);
 
-  // Labels `target` and everything that it is computed from; why that is not possible otherwise.
+  // Labels `target` and everything that it depends on, or returns the refusal.
   std::optional<Stop> reach(onnx::ValueId target);
 
   LabeledGraph result;
-  Hints hints;           // those that came in, and what was learned
-  bool learned = false;  // something was added to them: what was labeled before may be wrong
+  Hints hints;           // the given hints, and those that were added
+  bool learned = false;  // hints were added, so earlier labels may be wrong
 
   // For rules.
   CompileState& state() { return state_; }
@@ -52,7 +52,7 @@ class GraphLabeler {
   CompileState& state_;
   std::array<Sizes, 3> sizes_;
   std::unordered_map<onnx::ValueId, onnx::ValueId> same_;
-  std::vector<bool> opened_;  // by node: its inputs have been asked for
+  std::vector<bool> opened_;  // by node: its inputs have been visited
   Selections selections_;
   CacheWrites cache_writes_;
 };

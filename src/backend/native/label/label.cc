@@ -63,7 +63,7 @@ class OutputLabeler {
     for (const FlatGraph::Input& input : inputs) {
       if (!is_register(input) || state_.labels[input.value].kind != Label::Kind::kRow) continue;
       if (!state_.labels.one_token)
-        return Refusal{{}, fmt::format("'{}' is a recurrent state: rows of a sequence follow from each other", input.port->name)};
+        return Refusal{{}, fmt::format("'{}' is a recurrent state: each row of a sequence depends on the one before", input.port->name)};
       const ValueId after = state_.flat->graph.outputs.at(static_cast<size_t>(input.state->output));
       if (auto stop = reach_rows(after)) return stop;
       Emitter& emitter = labeler_.emitter();

@@ -9,7 +9,7 @@
 
 // Second stage: proves that the graph works on each row by itself.
 //
-// In: a flat graph (CompileState) and what earlier attempts learned about it.
+// In: a flat graph (CompileState) and the hints of earlier attempts.
 // Out: a label for every value that the output is computed from, row ops, and the places where rows meet other rows: attention sites,
 // appends to the past, and auxiliary operands.
 // Afterwards: every row op works on one row by itself, if each attention site is an attention (attention/) and each auxiliary operand a
@@ -21,14 +21,14 @@
 // attempt.
 namespace kvik::native {
 
-// Weights by values, or an operator that is an attention. What it reads and means is for attention/ to find out.
+// A product of attention weights and values, or an attention operator. attention/ infers its operands and meaning.
 struct AttentionSite {
   onnx::NodeId node = onnx::kNoNode;
-  int weights_input = -1;  // which input of a product holds the weights; -1: an attention operator
+  int weights_input = -1;  // the input of the product with the attention weights; -1: an attention operator
   int attend = -1;         // index into Program::attends
 };
 
-// A concatenation of the past and what is new, on the key side.
+// A concatenation of the past and new rows, for keys or values.
 struct Append {
   onnx::ValueId past = onnx::kNoValue, fresh = onnx::kNoValue;
 };
@@ -38,13 +38,13 @@ struct LabeledGraph {
   ValueNumbers numbers;
   std::vector<AttentionSite> attentions;
   std::vector<Append> appends;
-  bool newest_last = false;                 // caches of fixed size end with the newest position, else they begin with the oldest
-  std::vector<TokenId> unsupported_tokens;  // for which the program would be wrong
+  bool newest_last = false;                 // caches of fixed size end with the newest position; otherwise they begin with the oldest
+  std::vector<TokenId> unsupported_tokens;  // tokens for which the program would be wrong
   std::vector<std::string> notes;
-  std::optional<Refusal> past_not_compared;  // why outputs other than the wanted one could not be labeled
+  std::optional<Refusal> past_not_compared;  // refusals of outputs other than the requested one
 };
 
-// `output`: the value that the program is for. May return a Retry, and a Switch.
+// `output`: the value to compute. May return a Retry or a Switch.
 Outcome<LabeledGraph> label(CompileState& state, onnx::ValueId output, const Hints& hints);
 
 }  // namespace kvik::native

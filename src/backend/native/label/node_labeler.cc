@@ -256,7 +256,7 @@ void NodeLabeler::poison(std::string reason) {
   reasons.push_back(node_.describe() + ": " + std::move(reason));
 }
 
-// The first that there is: a node is only looked at because somebody reads what it makes.
+// The first output that exists: a node is only visited because one of its outputs is read.
 const Label& NodeLabeler::output() const {
   return labeler_.labels()[*std::ranges::find_if(node_.outputs, [](onnx::ValueId value) { return value != onnx::kNoValue; })];
 }

@@ -4,8 +4,8 @@
 
 #include "backend/native/label/node_labeler.h"
 
-// How axes go through the operators: one function for each class of them, which says what its outputs are and emits the row operation,
-// or returns why it refuses. Each file under rules/ adds its operators to the table through one function, declared here.
+// How axes pass through operators: one function per operator class, which sets the outputs and emits the row op, or refuses. Each file
+// under rules/ adds its operators to the table through one function, declared here.
 namespace kvik::native {
 
 using Rule = Expected<> (*)(NodeLabeler& op);
@@ -14,7 +14,7 @@ class RuleTable {
  public:
   void add(std::string_view op, Rule rule) { add("", op, rule); }
   void add(std::string_view domain, std::string_view op, Rule rule) { rules_[{domain, op}] = rule; }
-  Rule find(std::string_view domain, std::string_view op) const;  // null when there is none
+  Rule find(std::string_view domain, std::string_view op) const;  // null if there is none
 
  private:
   std::map<std::pair<std::string_view, std::string_view>, Rule> rules_;  // names are literals
@@ -22,7 +22,7 @@ class RuleTable {
 
 using onnx::kMicrosoft;
 
-const RuleTable& rules();  // all of them; any thread
+const RuleTable& rules();  // all rules; any thread
 
 void add_attention_rules(RuleTable& table);
 void add_concat_rules(RuleTable& table);
@@ -39,21 +39,21 @@ void add_reshape_rules(RuleTable& table);
 void add_selection_rules(RuleTable& table);
 void add_slice_rules(RuleTable& table);
 
-// A Gather of rows by an index that a selection made.
+// A Gather of rows by the index of a selection.
 Expected<> gather_selected(NodeLabeler& op);
 
 // GatherND and ScatterND by an index that is not a row.
 Expected<> gather_places(NodeLabeler& op);
 Expected<> scatter_places(NodeLabeler& op);
 
-// What is new goes into a buffer that holds the past, as ScatterND and ScatterElements put it there.
+// Writes of new rows into a buffer with the past, by ScatterND and ScatterElements.
 bool writes_into_past(NodeLabeler& op);
 Expected<> write_into_past(NodeLabeler& op);
 
-// In token by token mode: any operator whose operands have no axes of rows; its shapes are found by running it.
+// For one token at a time: any operator whose operands have no axes of rows; its output shapes are found by running it.
 Expected<> label_by_running(NodeLabeler& op);
 
-// Broadcasting of axes, right-aligned; nothing where two lists differ.
+// Broadcasts axes, right-aligned; nullopt if two lists differ.
 std::optional<Axes> broadcast(std::span<const Axes> several);
 
 }  // namespace kvik::native

@@ -48,7 +48,7 @@ bool comes_from_tokens_only(const Labels& labels, ValueId value) {
   return true;
 }
 
-// What each token gives by itself; the tokens that do not give what most of them do.
+// Evaluates each token by itself; returns the tokens whose result differs from the majority.
 Expected<std::vector<TokenId>> exceptions(GraphLabeler& labeler, ValueId value, int64_t vocab) {
   if (labeler.labels().one_sequence) return std::vector<TokenId>(kMostUnsupported + 1);  // they cannot be asked side by side
   std::map<std::string, std::vector<TokenId>> tokens_by_result;
@@ -92,11 +92,11 @@ bool has_token_input(const FlatGraph& flat) {
                      [](const FlatGraph::Input& input) { return input.port != nullptr && input.port->role == analysis::Role::kTokenIds; });
 }
 
-// The tokens for which it is wrong to leave a value's dependence on tokens out; nothing where it does depend on them.
+// The tokens for which it is wrong to leave a value's dependence on tokens out; nullopt if it does depend on them.
 std::optional<std::vector<TokenId>> tokens_that_matter(GraphLabeler& labeler, ValueId value) {
   const int64_t vocab = labeler.flat().file->vocab.value_or(0);
   if (vocab < 2 || !has_token_input(labeler.flat()) || !comes_from_tokens_only(labeler.labels(), value)) return std::nullopt;
-  // Nothing too where it cannot be evaluated from tokens alone.
+  // Also nullopt if it cannot be evaluated from tokens alone.
   const Expected<bool> is_free = does_not_depend_on_tokens(labeler, value);
   if (!is_free || !*is_free) return std::nullopt;
   Expected<std::vector<TokenId>> odd = exceptions(labeler, value, vocab);

@@ -81,7 +81,7 @@ int ValueNumbers::number_leaf(ValueId id) {
   return intern(key);
 }
 
-// Attributes in one form each; a graph is the same only where it is stored once.
+// Attributes in one form each; a graph is the same only if it is stored once.
 struct AttributeKey {
   std::string& key;
 

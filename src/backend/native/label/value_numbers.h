@@ -9,19 +9,19 @@
 
 namespace kvik::native {
 
-// Value numbering: equal numbers, equal contents at every size. Exporters write masks and positions once per layer; sharing them makes
-// probing cheap and tables few (common-subexpression elimination), and layers whose attention computes the same are probed once.
-// Constants of up to a few megabytes count by content, row values by themselves, the shape of a row value by its axes.
+// Value numbering: equal numbers, equal contents at every size. Exporters write masks and positions once per layer; common-subexpression
+// elimination makes probing cheap and keeps the number of tables small, and layers with the same attention are probed once. Constants of up
+// to a few megabytes are compared by content, row values by identity, the shape of a row value by its axes.
 class ValueNumbers {
  public:
   explicit ValueNumbers(const Labels& labels) : labels_(&labels) {}
 
   int number(onnx::ValueId id);
 
-  // The outputs of the first node that was asked about and computes the same; those of the node itself if it is the first.
+  // The outputs of the first node that computes the same; those of the node itself if it is the first.
   std::vector<onnx::ValueId> first_outputs(onnx::NodeId id);
 
-  // Names what is computed from `from` up to `to`, the same for every pair of values between which the same is computed.
+  // A number for the computation from `from` to `to`: equal for equal computations.
   std::string between(onnx::ValueId from, onnx::ValueId to);
 
  private:

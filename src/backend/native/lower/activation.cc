@@ -16,7 +16,7 @@ class Speller {
   Input binary(Binary op, const Input& a, float b) {
     return lowering_.emit(item_, BinaryOp{op, Spread::kAll, Spread::kOne}, {a, number(b)}, a.size);
   }
-  // x where the condition holds, else 0.
+  // x if the condition holds, else 0.
   Input x_where(const Input& condition) {
     return lowering_.emit(item_, WhereOp{Spread::kAll, Spread::kAll, Spread::kOne}, {condition, x_, number(0.0f)}, x_.size);
   }

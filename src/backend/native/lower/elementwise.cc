@@ -12,7 +12,7 @@ bool is_float_input(const Lowering& lowering, const LowerItem& item, size_t i) {
   return item.has(i) && lowering.dtype(item, i) == DType::kF32;
 }
 
-// How an operand of dims `from` meets the output's; groups as the spread needs them, 0 where any number will do.
+// How an operand of dims `from` meets the output's; groups as the spread needs them, 0 if any number will do.
 struct Fit {
   Spread spread = Spread::kAll;
   int64_t groups = 0;

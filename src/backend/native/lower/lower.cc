@@ -110,12 +110,12 @@ void Lowering::declare_inputs() {
 
 Input Lowering::of_row(RowId id) const {
   if (id == kNoRow || !rows_[static_cast<size_t>(id)])
-    throw Error(Code::kUnsupported, fmt::format("the value '{}' is read before anything makes it",
+    throw Error(Code::kUnsupported, fmt::format("the value '{}' is read before it is computed",
                                                 id == kNoRow ? "" : program_.values[static_cast<size_t>(id)].name));
   return rows_[static_cast<size_t>(id)];
 }
 
-// An operator may declare more outputs than anybody reads; its rule need not know them then.
+// An operator may have unused outputs, which its rule need not support.
 void Lowering::find_read() {
   read_.assign(program_.values.size(), false);
   const auto read = [&](RowId id) {
@@ -179,7 +179,7 @@ void Lowering::lower_reference(const LowerItem& item) {
     args.in_dims.push_back(operand.kind == Operand::Kind::kRow ? program_.values[static_cast<size_t>(operand.index)].dims : dims(item, i));
     args.in_bool.push_back(dtype(item, i) == DType::kBool);
   }
-  // What says whether a row has a value is read too, and must live until here.
+  // The value that selects rows is read too, so it must live until here.
   for (size_t i = 0; i < item.n_inputs(); ++i) {
     const ValueIndex selection = op.in[i].is_value() ? plan_.value(op.in[i].index).selection : kNoIndex;
     if (selection != kNoIndex) op.in.push_back(plan_.whole(selection));

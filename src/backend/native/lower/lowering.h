@@ -9,7 +9,7 @@
 
 namespace kvik::native {
 
-// One operation of the program with what it works on.
+// One op of the program with its operands.
 struct LowerItem {
   const RowOp& op;
   const onnx::Node& node;
@@ -20,7 +20,7 @@ struct LowerItem {
   bool is_constant(size_t i) const { return has(i) && op.inputs[i].kind == Operand::Kind::kConstant; }
 };
 
-// A constant matrix [k, n] as the graph writes it.
+// A constant matrix [k, n] in the graph.
 struct GraphMatrix {
   onnx::ValueId value = onnx::kNoValue;  // codes if quantized
   bool n_major = false;                  // [n][k]; otherwise [k][n]
@@ -30,7 +30,7 @@ struct GraphMatrix {
   onnx::ValueId scales = onnx::kNoValue, zero_points = onnx::kNoValue;
 };
 
-// A program becoming a plan. The rules (lower_*.cc) ask for what a node reads and emit operations.
+// Turns a program into a plan. The lowerings (lower/*.cc) query the inputs of a node and emit ops.
 class Lowering {
  public:
   Lowering(const Program& program, Constants& constants);
@@ -40,28 +40,28 @@ class Lowering {
   Constants& constants() { return constants_; }
   Plan& plan() { return plan_; }
 
-  // What operand i reads. Constants are evaluated here, so ask only for small ones.
+  // The input for operand i. Constants are evaluated here, so use it only for small ones.
   Input input(const LowerItem& item, size_t i);
   Tensor constant(const LowerItem& item, size_t i);  // undefined if the operand is not constant
   DType dtype(const LowerItem& item, size_t i) const;
-  // Of one row, a selected one where there is a selection.
+  // Of one row; of a selected row if there is a selection.
   Dims dims(const LowerItem& item, size_t i) const;
   Dims out_dims(const LowerItem& item, size_t i = 0) const;
   DType out_dtype(const LowerItem& item, size_t i = 0) const;
 
-  // Adds an operation with one output of `size` elements, named after output `like` of the item.
+  // Adds an op with one output of `size` elements, named after output `like` of the item.
   Input emit(const LowerItem& item, Op::Args args, std::vector<Input> in, int64_t size, DType dtype = DType::kF32);
-  // Output i of the item is this.
+  // Sets output i of the item.
   void set(const LowerItem& item, size_t i, const Input& value);
 
-  // Elements of the inputs in another order: alias where they lie side by side, else a move. map[i] counts through all inputs.
+  // Permutes elements of the inputs: an alias if they are adjacent, else a move op. map[i] is an index over all inputs.
   Input arrange(const LowerItem& item, const std::vector<Input>& in, std::span<const int64_t> map, DType dtype);
   Input broadcast(const LowerItem& item, const Input& x, const Dims& from, const Dims& to, DType dtype);
 
   int add_weight(const GraphMatrix& matrix, Activations activations = Activations::kFloats);
   // The same after looking through nodes that only transpose or cast the matrix.
   int add_matrix(GraphMatrix matrix, Activations activations = Activations::kFloats);
-  // Rows of a constant (of Program::constants) at the positions that a table gives; layers share them.
+  // Rows of a constant (in Program::constants) at the indices that a table contains; shared by layers.
   Input& rows_at(int32_t constant, int32_t positions) { return rows_at_[{constant, positions}]; }
 
  private:
@@ -79,7 +79,7 @@ class Lowering {
   Plan plan_;
   Op::Section section_ = Op::Section::kSource;
   std::vector<Input> rows_;  // by RowId
-  std::vector<bool> read_;   // by RowId: somebody wants it
+  std::vector<bool> read_;   // by RowId: used
   std::map<std::pair<int32_t, int32_t>, Input> rows_at_;
   std::map<int32_t, int> constants_of_;                             // of Program::constants: index into Plan::constants
   std::map<std::pair<int, int64_t>, std::vector<int>> weights_of_;  // by what their first part is and its slice
@@ -87,7 +87,7 @@ class Lowering {
   std::shared_ptr<OwnedGraph> nodes_ = std::make_shared<OwnedGraph>();
 };
 
-// A rule says false where it does not apply; then the node runs by its reference kernel.
+// A lowering returns false if it does not apply; the node then runs on its reference kernel.
 using LowerRule = bool (*)(Lowering& lowering, const LowerItem& item);
 using LowerRules = std::map<std::pair<std::string_view, std::string_view>, LowerRule>;  // by domain and operator
 void add_elementwise_rules(LowerRules& rules);
@@ -96,10 +96,10 @@ void add_movement_rules(LowerRules& rules);
 void add_product_rules(LowerRules& rules);
 void add_norm_rules(LowerRules& rules);
 
-// Rows of a constant table by row values (Gather): false where it is something else.
+// Rows of a constant table by row values (Gather); false for anything else.
 bool lower_embedding(Lowering& lowering, const LowerItem& item);
 
-// f32 in a plan, booleans among them.
+// Types that are f32 in a plan, including booleans.
 inline bool is_plan_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBool; }
 inline DType plan_dtype(DType dtype) { return dtype == DType::kBool ? DType::kF32 : dtype; }
 

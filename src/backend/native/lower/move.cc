@@ -49,7 +49,7 @@ bool lower_movement(Lowering& lowering, const LowerItem& item, size_t n_data, si
 bool lower_first_moved(Lowering& lowering, const LowerItem& item) { return lower_movement(lowering, item, 1); }
 bool lower_all_moved(Lowering& lowering, const LowerItem& item) { return lower_movement(lowering, item, item.n_inputs()); }
 
-// Where two parts of what is written share a place, the reference kernel says which one stays.
+// If two written parts overlap, the reference kernel determines which one remains.
 bool lower_scatter(Lowering& lowering, const LowerItem& item) {
   return item.node.string_or("reduction", "none") == "none" && lower_movement(lowering, item, 1, 2);
 }

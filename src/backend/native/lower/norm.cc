@@ -87,7 +87,7 @@ bool lower_softmax(Lowering& lowering, const LowerItem& item, bool log) {
 bool lower_plain_softmax(Lowering& lowering, const LowerItem& item) { return lower_softmax(lowering, item, false); }
 bool lower_log_softmax(Lowering& lowering, const LowerItem& item) { return lower_softmax(lowering, item, true); }
 
-// Which axes are reduced; nothing where it is not known before a row is.
+// Which axes are reduced; nullopt if it is not known before a row is.
 std::optional<std::vector<int64_t>> reduced_axes(Lowering& lowering, const LowerItem& item, size_t rank) {
   std::vector<int64_t> axes = item.node.ints_or("axes", {});
   if (item.has(1)) {
@@ -160,7 +160,7 @@ bool lower_reduce(Lowering& lowering, const LowerItem& item) {
   return folded.has_value();
 }
 
-// Rows of a constant table [positions, n] at the positions that another table gives.
+// Rows of a constant table [positions, n] at the positions in another table.
 Input table_at(Lowering& lowering, const LowerItem& item, size_t cache, size_t positions) {
   if (item.op.inputs[cache].kind == Operand::Kind::kTable) return lowering.input(item, cache);
   const Tensor rows = lowering.constant(item, cache);

@@ -18,7 +18,7 @@ ValueId constant_id(const Lowering& lowering, const LowerItem& item, size_t i) {
 // Rows of x by a matrix, or by a stack of matrices with as many groups of rows.
 struct Product {
   ValueId matrix = kNoValue;
-  Dims dims;  // of the matrix as it lies in the file: [stack …, k, n], or n and k swapped
+  Dims dims;  // of the matrix in the file: [stack …, k, n], or n and k swapped
   bool n_major = false;
   float alpha = 1.0f;
 };

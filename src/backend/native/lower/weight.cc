@@ -25,7 +25,7 @@ bool swaps_last_two(const Node& transpose) {
   return true;
 }
 
-// Looks through what only says the same numbers in another way, so that a transposed table and the table itself are one weight.
+// Looks through nodes that only rearrange the same numbers, so that a transposed table and the table itself are one weight.
 void look_through(const onnx::Graph& graph, GraphMatrix& part) {
   for (;;) {
     const Node* node = producer_of(graph, part.value);

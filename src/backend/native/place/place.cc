@@ -111,7 +111,7 @@ class Placer {
     arena_bytes = arena.size();
   }
 
-  // The values that somebody gives before the section runs.
+  // The values that are given before the section runs.
   std::vector<ValueIndex> given(Op::Section section) {
     std::vector<ValueIndex> values;
     if (section == Op::Section::kSource) {
@@ -125,7 +125,7 @@ class Placer {
 
   bool is_output(ValueIndex v) const { return plan_.output.is_value() && plan_.output.index == v; }
 
-  // Within the section; kForever where it must outlive it. Notes what crosses into the tail.
+  // Within the section; kForever if it must outlive it. Notes what crosses into the tail.
   OpIndex last_use(ValueIndex v, Op::Section section) {
     OpIndex last = kNoIndex;
     bool crosses = false;

@@ -61,8 +61,8 @@ void OpCheck::check_links() {
   for (const Input& input : op_->in) check_input(input);
   for (const ValueIndex made : op_->out) {
     if (made == kNoIndex) continue;
-    require(is_index(made, plan_.values), "it makes %{}; the plan has {} values", made, plan_.values.size());
-    require(!made_in_[static_cast<size_t>(made)], "it makes %{}, which was made before", made);
+    require(is_index(made, plan_.values), "it computes %{}; the plan has {} values", made, plan_.values.size());
+    require(!made_in_[static_cast<size_t>(made)], "it computes %{}, which was computed before", made);
   }
   if (op_->selection == kNoIndex) return;
   require(is_index(op_->selection, plan_.values), "its rows are selected by %{}; the plan has {} values", op_->selection,
@@ -82,7 +82,7 @@ void OpCheck::check_input(const Input& input) const {
   if (input.is_value()) {
     const std::optional<Op::Section> made = made_in_[static_cast<size_t>(input.index)];
     const bool crosses = made == Op::Section::kBody && op_ != nullptr && op_->section == Op::Section::kTail;
-    require(made.has_value(), "%{} is read before it is made", input.index);
+    require(made.has_value(), "%{} is read before it is computed", input.index);
     require(op_ == nullptr || made == op_->section || crosses, "%{} is read; it is made in the {} section, this is the {} section",
             input.index, section_name(*made), section_name(op_ == nullptr ? *made : op_->section));
   }

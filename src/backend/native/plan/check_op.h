@@ -6,15 +6,15 @@
 
 namespace kvik::native {
 
-inline constexpr int64_t kLargestSize = int64_t{1} << 31;  // of anything in a plan: products of two do not overflow
+inline constexpr int64_t kLargestSize = int64_t{1} << 31;  // limit for any size in a plan: products of two do not overflow
 
 template <class T>
 bool is_index(int64_t i, const std::vector<T>& of) {
   return i >= 0 && i < static_cast<int64_t>(of.size());
 }
 
-// The part of check_plan() that looks at ops, in order: what each reads and makes. Messages name values, constants and tables as
-// `kvik inspect --plan` prints them: %3, c3, t3.
+// The part of check_plan() that checks the inputs and outputs of ops, in order. Messages name values, constants and tables as `kvik inspect
+// --plan` prints them: %3, c3, t3.
 class OpCheck {
  public:
   explicit OpCheck(const Plan& plan);
@@ -22,7 +22,7 @@ class OpCheck {
 
  private:
   [[noreturn]] void fail(const std::string& what) const;
-  // The sentence says what was found and what was expected. Its arguments are evaluated even if the check holds.
+  // The message states what was found and what was expected. Its arguments are evaluated even if the check passes.
   template <class... Args>
   void require(bool holds, fmt::format_string<Args...> text, Args&&... args) const {
     if (!holds) fail(fmt::format(text, std::forward<Args>(args)...));
@@ -34,14 +34,14 @@ class OpCheck {
   void check_input(const Input& input) const;
   void check_output() const;
 
-  int64_t whole_size(const Input& input) const;  // of what the input is a part of; its index names something
+  int64_t whole_size(const Input& input) const;  // size of the value, constant or table that the input is a part of; checks its index
   DType dtype(const Input& input) const;
-  // Input i is there and is f32 of this size; -1: any size.
+  // Input i exists and is f32 with this size; -1: any size.
   void floats(size_t i, int64_t size = -1) const;
   void optional_floats(size_t i, int64_t size) const;
   int64_t size(size_t i) const { return op_->in[i].size; }
   void counts(size_t n_inputs, size_t n_outputs) const;
-  int64_t out_floats(size_t i = 0) const;  // output i is there and is f32: its size
+  int64_t out_floats(size_t i = 0) const;  // checks that output i exists and is f32; returns its size
   void out_floats_are(int64_t size, size_t i = 0) const;
   void groups(int64_t n_groups, int64_t n) const;
   void spread(size_t i, Spread how, int64_t n_groups, int64_t n) const;
@@ -71,7 +71,7 @@ class OpCheck {
 
   const Plan& plan_;
   const Op* op_ = nullptr;
-  // By value: the section that makes it; nothing: not made yet.
+  // By value: the section that computes it; nullopt: not computed yet.
   std::vector<std::optional<Op::Section>> made_in_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostRoundings = 64;              // of one attention's scores or weights
 constexpr int64_t kMostBuffer = int64_t{1} << 20;  // positions of a past of fixed size: feeds are as long
 
-// The sentence says what was found and what was expected. Its arguments are evaluated even if the check holds.
+// The message states what was found and what was expected. Its arguments are evaluated even if the check passes.
 template <class... Args>
 void require(bool holds, fmt::format_string<Args...> text, Args&&... args) {
   if (!holds) throw Error(Code::kBadArgument, "the plan is not well-formed: " + fmt::format(text, std::forward<Args>(args)...));

@@ -53,8 +53,7 @@ std::shared_ptr<const Plan> join(const Plan& upto, const Plan& beyond, int64_t a
   plan->tables_beyond = beyond.tables;
   plan->switch_after = after;
   plan->max_positions = beyond.max_positions;
-  plan->notes.push_back(
-      fmt::format("beyond {} tokens other tables hold for all positions; what was computed before is computed again", after));
+  plan->notes.push_back(fmt::format("beyond {} tokens all positions use other tables; earlier positions are recomputed", after));
   return plan;
 }
 

@@ -8,7 +8,7 @@
 
 namespace kvik::native {
 
-// Nodes copied out of a model's graph, so that they outlive it. Strings are its own; tensors keep the files mapped that hold them.
+// Nodes copied out of a model's graph, so that they outlive it. It owns its strings; its tensors keep the mapped files alive.
 class OwnedGraph {
  public:
   using Renumber = std::function<onnx::ValueId(onnx::ValueId)>;
@@ -24,9 +24,9 @@ class OwnedGraph {
   std::string_view keep(std::string_view text);
   onnx::ValueId add_value(std::string_view name);
   onnx::ValueId add_initializer(std::string_view name, const onnx::TensorData& data);
-  // Appends a copy of a node, subgraphs included, and sets producers; `renumber` gives the values of this graph for those it names.
+  // Appends a copy of a node, including subgraphs, and sets producers; `renumber` maps its values to values of this graph.
   onnx::NodeId add_node(const onnx::Node& node, const Renumber& renumber);
-  // Appends a copy of a node that runs by itself: the numbers of its values mean nothing here.
+  // Appends a copy of a node that runs by itself, so that its value numbers are not used.
   onnx::NodeId add_single_node(const onnx::Node& node);
 
  private:

@@ -15,15 +15,15 @@
 #include "base/token.h"
 #include "kernels/ops.h"
 
-// The compiled model as data: a program over rows in the few ops that kernels implement. lower/ makes it, fuse/ makes it fast, place/
+// The compiled model as data: a program over rows in the few ops that kernels implement. lower/ creates it, fuse/ makes it fast, place/
 // assigns memory to its values, execute/ runs it on rows.
 //
 // What a plan may refer to: its own members, and bytes of the model's files (ModelTensor, constants and lookup tables that are views),
 // which it keeps mapped. It holds no closure, no graph of the compiler and no pointer into a device, so that it can be written to a file,
 // and so that everything the compiler allocated is freed once the plan is made.
 //
-// Every value is made by one op and has the same number of elements for every row. Reshapes and slices of neighboring elements are not ops:
-// an Input may name a part of a value.
+// Every value is computed by one op and has the same number of elements for every row. Reshapes and slices of neighboring elements are not
+// ops: an Input may refer to a part of a value.
 namespace kvik::native {
 
 using ValueIndex = int32_t;  // into Plan::values
@@ -31,18 +31,19 @@ using OpIndex = int32_t;     // into Plan::ops
 inline constexpr ValueIndex kNoIndex = -1;
 
 struct PlanValue {
-  std::string name;  // of the value in the graph, for people
+  std::string name;  // of the value in the graph, for display
   DType dtype = DType::kF32;
-  int64_t size = 0;                 // elements of a row (of a row that is selected)
-  ValueIndex selection = kNoIndex;  // rows may be without it, an expert's share: the value that tells (itself where an operation finds out)
+  int64_t size = 0;  // elements of a row (of a row that is selected)
+  ValueIndex selection =
+      kNoIndex;  // some rows may not have it (an expert's share): the value that selects the rows (itself if its op selects)
 
   // Kept by Plan::index().
   OpIndex producer = kNoIndex;
   std::vector<OpIndex> consumers;  // in order, each once
 };
 
-// What an operation reads: elements [offset, offset + size) of each row of a value, of a constant (the same for all rows), or of the row
-// of a position table that belongs to the row's position.
+// What an operation reads: elements [offset, offset + size) of each row of a value, of a constant (the same for all rows), or of the row of
+// a position table for the row's position.
 struct Input {
   enum class Kind : uint8_t { kNone, kValue, kConstant, kTable };
   Kind kind = Kind::kNone;
@@ -56,11 +57,11 @@ struct Input {
   friend bool operator==(const Input&, const Input&) = default;
 };
 
-// How an operand of `groups` times `size / groups` elements is read in an elementwise operation.
+// How an operand of `groups` times `size / groups` elements is broadcast in an elementwise op.
 enum class Spread : uint8_t {
-  kAll,       // an element each
+  kAll,       // one element per element
   kEvery,     // one group, the same for all of them: a trailing broadcast
-  kPerGroup,  // one element a group
+  kPerGroup,  // one element per group
   kOne,       // one element for everything
 };
 
@@ -103,8 +104,8 @@ struct NormOp {           // in: x, weight or none, bias or none (both of one gr
   int64_t groups = 1;
   bool operator==(const NormOp&) const = default;
 };
-// in: x, skip, (bias); out: norm, then the sum where wanted. Only fusions make it: sum = x + skip (+ bias), then the norm of it.
-// Weight and bias of the norm are in[3] and in[4].
+// in: x, skip, (bias); out: norm, then the sum if needed. Only created by fusions: sum = x + skip (+ bias), then the norm of it. Weight and
+// bias of the norm are in[3] and in[4].
 struct SkipNormOp {
   NormOp norm;
   bool operator==(const SkipNormOp&) const = default;
@@ -149,12 +150,12 @@ struct WriteRegister {
   int index = -1;
   bool operator==(const WriteRegister&) const = default;
 };
-// Any other node by its reference kernel, row by row: slow and right. Values may be of any type. Behind the node's inputs stand the values
-// that say which rows have them.
+// Any other node, on its reference kernel, row by row: slow but correct. Values may be of any type. After the node's inputs come the values
+// that select the rows that have them.
 struct ReferenceOp {
-  std::vector<Dims> in_dims;   // of one row, as the node's inputs; -1 where a selection makes it 0 or 1
-  std::vector<Dims> out_dims;  // as the node's outputs
-  std::vector<bool> in_bool;   // inputs that the node wants as booleans
+  std::vector<Dims> in_dims;   // of one row, like the node's inputs; -1 if a selection makes it 0 or 1
+  std::vector<Dims> out_dims;  // like the node's outputs
+  std::vector<bool> in_bool;   // inputs that the node expects as booleans
   bool operator==(const ReferenceOp&) const = default;
 };
 
@@ -162,18 +163,18 @@ struct Op {
   using Args = std::variant<Embed, Matmul, UnaryOp, BinaryOp, GateOp, ClipOp, WhereOp, NormOp, SkipNormOp, SoftmaxOp, ReduceOp, RotaryOp,
                             Move, AppendOp, AttendOp, ReadRegister, WriteRegister, ReferenceOp>;
   enum class Section : uint8_t {
-    kSource,  // for every position of the source, once
+    kSource,  // once for every position of the source
     kBody,    // for every row
-    kTail,    // only for rows that want logits: nothing of it is remembered (place/ finds these)
+    kTail,    // only for rows that want logits: feeds no cache and no register (found by place/)
   };
 
   Args args;
   std::vector<Input> in;
-  std::vector<ValueIndex> out;  // kNoIndex where unwanted
+  std::vector<ValueIndex> out;  // kNoIndex if unused
   Section section = Section::kBody;
   onnx::NodeId node = onnx::kNoNode;  // of a ReferenceOp, in Plan::nodes
   ValueIndex selection = kNoIndex;    // rows without this value are left out
-  std::string fused_by;               // the pass that made it; empty: straight from the graph
+  std::string fused_by;               // the pass that created it; empty: from lowering
 
   template <class T>
   const T* as() const {
@@ -186,30 +187,30 @@ struct Op {
   std::string_view kind() const;  // "matmul", "norm", …
 };
 
-// A value that depends on the position of the row only. tables/ computes its rows, when a run needs them.
+// A value that depends only on the position of the row. tables/ computes its rows when a run needs them.
 struct PlanTable {
   std::string name;
   DType dtype = DType::kF32;
   int64_t size = 0;                              // elements of a row
-  int64_t limit = 0;                             // positions it is defined for; 0: no limit was found
+  int64_t limit = 0;                             // positions for which it is defined; 0: no limit was found
   std::shared_ptr<const PositionRecipe> recipe;  // null: `lookup` has a row for each position
-  Tensor lookup;                  // [rows][n] f32, of which the recipe gives the row by its number; undefined: it gives the elements
+  Tensor lookup;                  // [rows][n] f32, in which the recipe selects a row by index; undefined: the recipe computes the elements
   std::vector<int32_t> elements;  // of that row, in the table's order; empty: all of them
   bool negative = false;          // the elements are negated
 };
 
 struct Plan {
-  std::string file;  // of the graph it came from
+  std::string file;  // the graph's file
   std::vector<PlanValue> values;
-  std::vector<Op> ops;            // in an order in which they can be run; the source's first
-  std::vector<Tensor> constants;  // f32 wherever an operation other than ReferenceOp reads them
+  std::vector<Op> ops;            // in topological order; the source section first
+  std::vector<Tensor> constants;  // f32 if an op other than ReferenceOp reads them
   std::vector<PlanTable> tables;
-  // Of a model that rotates long sequences by other angles: the tables for every position of a sequence of more than `switch_after` tokens.
+  // For a model with a length switch: the tables for all positions of sequences of more than `switch_after` tokens.
   std::vector<PlanTable> tables_beyond;
-  int64_t switch_after = 0;          // 0: there is no such length
-  std::vector<ModelTensor> tensors;  // that weights are made of
+  int64_t switch_after = 0;          // 0: no length switch
+  std::vector<ModelTensor> tensors;  // sources of the weights
   std::vector<PlanWeight> weights;
-  std::shared_ptr<const OwnedGraph> nodes;  // that reference operations run; null if there are none
+  std::shared_ptr<const OwnedGraph> nodes;  // nodes of reference ops; null if there are none
   std::vector<AttentionSpec> attends;
   struct PlanRegister {
     DType dtype = DType::kF32;
@@ -219,7 +220,7 @@ struct Plan {
   std::vector<PlanRegister> registers;
 
   ValueIndex token = kNoIndex;      // i64
-  ValueIndex embedding = kNoIndex;  // f32, where rows come as embeddings
+  ValueIndex embedding = kNoIndex;  // f32, if rows are given as embeddings
   struct SourceValue {
     ValueIndex value = kNoIndex;
     int port = -1, position_axis = -1;
@@ -232,26 +233,26 @@ struct Plan {
   std::vector<TokenId> unsupported_tokens;
   std::optional<int64_t> max_positions;
   std::vector<std::string> notes;
-  std::map<std::string, int, std::less<>> fused;  // by name of the pass: how many it made
+  std::map<std::string, int, std::less<>> fused;  // by name of the pass: number of ops created
 
-  // Sets producers and consumers of all values. Passes call it after they changed operations.
+  // Sets producers and consumers of all values. Passes call it after changing ops.
   void index();
-  // Removes operations whose values nobody reads (and that remember nothing), then index().
+  // Removes ops whose values are unused (and that write no cache or register), then calls index().
   void drop_unused();
 
   const PlanValue& value(ValueIndex i) const { return values[static_cast<size_t>(i)]; }
   ValueIndex add_value(std::string name, int64_t size, DType dtype = DType::kF32);
   int add_constant(Tensor tensor);
-  int add_tensor(std::string name, Tensor tensor);  // of numbers that are in memory
+  int add_tensor(std::string name, Tensor tensor);                                                           // of data in memory
   const onnx::Node& node(const Op& op) const { return nodes->graph().nodes[static_cast<size_t>(op.node)]; }  // of a ReferenceOp
   std::string describe(const Op& op) const;  // "matmul 'name of what it makes'", for messages
   Input whole(ValueIndex i) const { return {Input::Kind::kValue, i, 0, value(i).size}; }
   bool is_whole(const Input& input) const { return input.is_value() && input.offset == 0 && input.size == value(input.index).size; }
 
-  // The operation that makes all of what is read; null for constants, tables, parts of a value and values that are given.
+  // The op that computes the whole input; null for constants, tables, parts of a value and given values.
   const Op* producer(const Input& input) const;
   Op* producer(const Input& input);
-  // As above, of kind T, and read by nobody but one operation (nor is it the output): may be swallowed by that operation.
+  // The same, if it is of kind T and has a single reader (and is not the output), so that it can be merged into that op.
   template <class T>
   Op* swallow(const Input& input) {
     Op* op = producer(input);
@@ -260,15 +261,15 @@ struct Plan {
   bool has_one_consumer(ValueIndex i) const;
   // The elements of a constant input; empty for other inputs.
   std::span<const float> floats(const Input& input) const;
-  // The number, where the input is a constant of one element or of equal elements.
+  // The number, if the input is a constant whose elements are all equal.
   std::optional<float> scalar(const Input& input) const;
-  // Everybody who read `from` reads `to` (as many elements) from now on.
+  // Makes all readers of `from` read `to`, which has the same number of elements.
   void replace(ValueIndex from, const Input& to);
 };
 
 // The initializer behind a tensor of the plan; null if it is computed, or there is none.
 const onnx::TensorData* stored_data(const Plan& plan, int tensor);
-// What the file stores: f32, f16, bf16, or the codes of a quantized matrix.
+// The stored type: f32, f16, bf16, or the codes of a quantized matrix.
 DType stored_dtype(const Plan& plan, const WeightPart& part);
 // Whether two matrices can be packed side by side as one.
 bool can_pack_together(const Plan& plan, const PlanWeight& left, const PlanWeight& right);

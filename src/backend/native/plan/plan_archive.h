@@ -9,11 +9,11 @@
 
 #include "backend/native/plan/plan_file.h"
 
-// One description of how a plan is stored (plan_fields.h), and two who follow it: PlanWriter appends what it is shown, PlanReader fills it
-// in. Numbers are little-endian and of fixed size.
+// The binary format of a plan is described once, in plan_fields.h; PlanWriter and PlanReader both use that description. Numbers are
+// little-endian and of fixed size.
 namespace kvik::native {
 
-// The tensors of a model's files, in an order that follows from the graph alone.
+// The tensors of a model's files, in an order that depends only on the graph.
 class ModelTensors {
  public:
   explicit ModelTensors(std::span<const PlanModel> models);
@@ -21,7 +21,7 @@ class ModelTensors {
   struct Place {
     uint32_t file = 0, number = 0;
   };
-  std::optional<Place> find(const onnx::TensorData& data) const;  // the same elements, where the model stores them
+  std::optional<Place> find(const onnx::TensorData& data) const;  // the same elements, in the model's file
   const onnx::TensorData* at(const Place& place) const;           // null: there is none
   std::span<const PlanModel> models() const { return models_; }
 
@@ -96,7 +96,7 @@ class PlanReader {
     const std::span<const std::byte> from = take(count());
     value.assign(reinterpret_cast<const char*>(from.data()), from.size());
   }
-  // Of elements of at least one byte each: never more than there are bytes left.
+  // Counts elements of at least one byte each: never more than the remaining bytes.
   size_t count() {
     uint64_t n = 0;
     number(n);

@@ -3,7 +3,7 @@
 #include "backend/native/plan/plan_archive.h"
 #include "kvik/error.h"
 
-// What of a plan is stored, in order. Every function is for both directions: `a` is a PlanWriter or a PlanReader.
+// The stored fields of a plan, in order. Every function works in both directions: `a` is a PlanWriter or a PlanReader.
 namespace kvik::native {
 
 // Tensors and graphs (plan_tensors.cc).
@@ -45,7 +45,7 @@ void field(A& a, Tensor& value) {
   tensor_field(a, value);
 }
 
-// Elements are read one by one, so that a count that lies costs nothing.
+// Elements are read one by one, so that a false count cannot cause a large allocation.
 template <class A, class T>
 void field(A& a, std::vector<T>& values) {
   if constexpr (A::kReads) {

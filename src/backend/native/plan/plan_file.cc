@@ -51,7 +51,7 @@ void contents(A& a, SavedPlans& saved) {
   if constexpr (A::kReads) {
     n = a.count();
     saved.plans.resize(std::min<size_t>(n, 8));
-    if (n > saved.plans.size()) a.fail("it has more plans than a model has stages");
+    if (n > saved.plans.size()) a.fail("it has more plans than models have stages");
   } else {
     a.number(n);
   }
@@ -62,7 +62,7 @@ void contents(A& a, SavedPlans& saved) {
 }  // namespace
 
 void PlanReader::fail(std::string_view why) const {
-  throw Error(Code::kBadArgument, fmt::format("{}: {}; delete the file, and it is made again", name_, why));
+  throw Error(Code::kBadArgument, fmt::format("{}: {}; delete the file, and it will be compiled again", name_, why));
 }
 
 std::string plan_bytes(const SavedPlans& plans, std::span<const PlanModel> models, bool with_identities) {
@@ -95,14 +95,14 @@ SavedPlans parse(std::span<const std::byte> bytes, std::span<const PlanModel> mo
   const ModelTensors tensors(models);
   PlanReader reader(bytes, tensors, name);
   const bool ours = bytes.size() > kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
-  if (!ours) reader.fail("this is not a plan that Kvik saved");
+  if (!ours) reader.fail("this is not a plan saved by Kvik");
   reader.take(kMagic.size());
   int32_t version = 0;
   reader.number(version);
-  if (version != kPlanVersion) reader.fail(fmt::format("it is of version {}, and this compiler makes version {}", version, kPlanVersion));
+  if (version != kPlanVersion) reader.fail(fmt::format("it has version {}; this compiler uses version {}", version, kPlanVersion));
   std::vector<std::string> identities;
   field(reader, identities);
-  if (of_this_model && identities != identities_of(models)) reader.fail("it is of another model, or the model has changed");
+  if (of_this_model && identities != identities_of(models)) reader.fail("it belongs to another model, or the model has changed");
   SavedPlans saved;
   contents(reader, saved);
   if (!reader.at_end()) reader.fail("it is longer than its contents");
@@ -122,7 +122,7 @@ SavedPlans read_plans(const std::filesystem::path& path, std::span<const PlanMod
   const uint64_t hash = hash_of(bytes.first(n_hashed));
   if (bytes.size() <= kHashBytes || std::memcmp(&hash, bytes.data() + n_hashed, kHashBytes) != 0) {
     throw Error(Code::kBadArgument,
-                fmt::format("{}: its checksum does not fit its contents; delete the file, and it is made again", path.string()));
+                fmt::format("{}: its checksum does not fit its contents; delete the file, and it will be compiled again", path.string()));
   }
   return parse(bytes.first(n_hashed), models, path.string(), true);
 }

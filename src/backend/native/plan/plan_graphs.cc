@@ -109,7 +109,7 @@ class GraphFields {
     for (const onnx::Value& value : g.values) {
       const bool stored = value.initializer < 0 || static_cast<size_t>(value.initializer) < g.initializers.size();
       if (!stored || value.outer < onnx::kNoValue || (value.outer >= 0 && static_cast<size_t>(value.outer) >= n_outer))
-        a_.fail("a graph in it has a value that comes from nowhere");
+        a_.fail("a graph in it has a value that is not defined");
     }
     require(g.inputs, g.values.size(), 0);
     require(g.outputs, g.values.size(), 0);

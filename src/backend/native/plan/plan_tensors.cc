@@ -136,7 +136,7 @@ void data_field(PlanReader& a, TensorData& data) {
 void file_field(PlanWriter& a, std::string& file) {
   const auto models = a.tensors().models();
   const auto found = std::ranges::find(models, file, &PlanModel::path);
-  if (found == models.end()) throw Error(Code::kInternal, fmt::format("a plan of '{}' is written for another model", file));
+  if (found == models.end()) throw Error(Code::kInternal, fmt::format("a plan of '{}' was written for another model", file));
   auto index = static_cast<uint32_t>(found - models.begin());
   a.number(index);
 }

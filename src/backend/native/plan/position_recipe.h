@@ -7,15 +7,15 @@
 #include "backend/native/graph/axes.h"
 #include "backend/native/plan/owned_graph.h"
 
-// How the rows of a position table are computed, as data: the few nodes of the model's graph that depend on the position alone.
+// How to compute the rows of a position table, as data: the few nodes of the model's graph that depend only on the position.
 namespace kvik::native {
 
-// One input of a recipe's graph. What it is fed follows from the sizes of the call that is evaluated.
+// One input of a recipe's graph. Its contents follow from the sizes of the evaluated call.
 struct PositionFeed {
   enum class Kind : uint8_t {
-    kPositions,  // [batch, new] (i64), of an operator that has positions built in
-    kPort,       // a mask, positions, a length or a switch, as an input of the file declares it
-    kTokens,     // token ids: probing showed that it does not matter which
+    kPositions,  // [batch, new] (i64), for an operator with built-in positions
+    kPort,       // a mask, positions, a length or a flag, as declared by an input of the file
+    kTokens,     // token ids; according to probing, any ids
     kShape,      // sizes first … last - 1 of a value with these axes (i64)
     kSize,       // how many elements it has (i64)
   };

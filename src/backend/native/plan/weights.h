@@ -6,32 +6,32 @@
 
 #include "backend/native/plan/owned_graph.h"
 
-// The constants of a model that a plan loads, and the matrices made of them. Nothing here has been read yet.
+// The constants of a model that a plan loads, and the matrices built from them. None of them has been read yet.
 namespace kvik::native {
 
-// Where the numbers of one constant are: in the model's files, or computed from what is there.
+// The location of one constant: in the model's files, or an expression over them.
 struct ModelTensor {
   std::string name;                              // in the model, for messages
-  onnx::TensorData data;                         // without names; unused if there is an expression
+  onnx::TensorData data;                         // without a name; unused if there is an expression
   std::shared_ptr<const OwnedGraph> expression;  // of initializers only, with one output; null: `data`
-  bool in_file = false;                          // `data` is part of a mapped file, whose pages may be dropped
+  bool in_file = false;                          // `data` is in a mapped file, whose pages may be dropped
 };
 
-// How rows are given to a matrix product.
+// How rows are quantized for a matmul.
 enum class Activations : uint8_t {
   kFloats,
-  kBlocks,  // int8 in steps of 32, each with a scale
-  kBytes,   // as DynamicQuantizeLinear does it, each row by itself, or as QuantizeLinear does it (PlanWeight::row_scale)
+  kBlocks,  // int8 in blocks of 32, each with a scale
+  kBytes,   // as DynamicQuantizeLinear does, each row by itself, or as QuantizeLinear does (PlanWeight::row_scale)
 };
 
-// How codes become numbers.
+// How codes are dequantized.
 struct Quantization {
   enum class Kind : uint8_t {
     kNone,
     kBlocks,      // MatMulNBits
     kBlockTable,  // GatherBlockQuantized
     kLinear,      // DequantizeLinear
-    kInteger,     // an operand of an integer product: one scale per column, or one
+    kInteger,     // an operand of an integer matmul: one scale per column, or a single one
   };
   Kind kind = Kind::kNone;
   int bits = 8;
@@ -41,10 +41,10 @@ struct Quantization {
   explicit operator bool() const { return kind != Kind::kNone; }
   bool operator==(const Quantization&) const = default;
 };
-// Of the codes that this node reads.
+// For the codes that this node reads.
 Quantization quantization_of(const onnx::Node& node);
 
-// A matrix [k, n] as the graph writes it.
+// A matrix [k, n] in the graph.
 struct WeightPart {
   int value = -1;        // into Plan::tensors; codes if quantized
   bool n_major = false;  // [n][k]; otherwise [k][n]
@@ -59,13 +59,13 @@ struct WeightPart {
 struct PlanWeight {
   int64_t k = 0, n = 0;
   std::vector<WeightPart> parts;                   // side by side along n
-  Activations activations = Activations::kFloats;  // as the graph asks for it; the weights format may ask for more
+  Activations activations = Activations::kFloats;  // required by the graph; the weights format may require more
   float row_scale = 0.0f;                          // kBytes: of all rows; 0: each row has its own
   int32_t row_zero_point = 0;                      // 0..255, with row_scale
   bool operator==(const PlanWeight&) const = default;
 };
 
-// A tensor in memory as a file would hold it.
+// Writes a tensor in memory in the form of a file tensor.
 onnx::TensorData stored_in_memory(Tensor tensor);
 
 }  // namespace kvik::native

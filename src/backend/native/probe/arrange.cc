@@ -9,7 +9,7 @@
 namespace kvik::native {
 namespace {
 
-// How a value's factors stand in memory, and in which order they are wanted.
+// The order of a value's factors in memory, and the required order.
 struct Order {
   Dims extents;  // wanted order
   Dims strides;  // of the value, in that order
@@ -52,7 +52,7 @@ bool has_other_symbol(const Axes& axes, std::span<const Symbol> front) {
 
 Expected<std::vector<float>> arrange(const Tensor& tensor, const Axes& axes, const Sizes& sizes, std::span<const Symbol> front) {
   if (tensor.dims() != sizes.of(axes)) {
-    return refuse(fmt::format("a value of shape {} was computed, {} was expected", kvik::to_string(tensor.dims()), to_string(axes)));
+    return refuse(fmt::format("a value of shape {} was computed; {} was expected", kvik::to_string(tensor.dims()), to_string(axes)));
   }
   if (has_other_symbol(axes, front))
     return refuse(fmt::format("a value with axes {} was found where no other sequence axis was expected", to_string(axes)));

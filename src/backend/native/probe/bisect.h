@@ -6,8 +6,8 @@
 
 namespace kvik::native {
 
-// The largest number below `bad` for which `holds` is true. It is true of `good`, not asked of `bad`, and must change once between them.
-// Refuses if `holds` does.
+// The largest number below `bad` for which `holds` is true. It must be true for `good`, is not evaluated for `bad`, and must change once
+// between them. Refuses if `holds` refuses.
 template <class Holds>
 Expected<int64_t> bisect(int64_t good, int64_t bad, const Holds& holds) {
   while (bad - good > 1) {

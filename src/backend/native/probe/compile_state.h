@@ -10,18 +10,18 @@
 namespace kvik::native {
 
 struct CompileOptions {
-  bool cached_branch = false;  // of a merged file; the first-step branch alone defines the model
-  bool one_token = false;      // second attempt, for graphs with a past: right token by token
-  bool one_sequence = false;   // for graphs that declare a batch of one, and have it in their shapes
+  bool cached_branch = false;  // for a merged file: compile only the first-step branch
+  bool one_token = false;      // second attempt, for graphs with a past: one token at a time
+  bool one_sequence = false;   // for graphs that declare a batch of one and have it in their shapes
   bool one_position = false;   // see CallForm
   bool cut_buffer = false;     // see FlatGraph
-  int64_t context = 0;         // positions that tables and masks must cover; 0: what the model says
-  int64_t beyond = 0;          // of a graph with a length switch: compile it for sequences of more than so many tokens; 0: for the others
+  int64_t context = 0;         // positions that tables and masks must cover; 0: the model's maximum
+  int64_t beyond = 0;  // for a graph with a length switch: compile it for sequences of more than this many tokens; 0: for the others
 };
 
-// One attempt to compile one graph: its labels so far, and evaluated values that stages share. Everything that has been evaluated stays
-// valid, because a label is set once: of values that a stage has labeled only those change later that turn out not to depend on tokens
-// (label/token_free.h), and these are evaluated from tokens wherever they are read.
+// One attempt to compile one graph: its labels so far, and evaluated values that stages share. Evaluated values stay valid, because a label
+// is set once. Only values that turn out not to depend on tokens change their label later (label/token_free.h), and these are evaluated
+// from tokens wherever they are read.
 struct CompileState {
   CompileState(std::shared_ptr<FlatGraph> graph, const CompileOptions& the_options)
       : flat(std::move(graph)), options(the_options), constants(*flat), probes(labels, constants) {
@@ -41,7 +41,7 @@ struct CompileState {
 
   const onnx::Node& node(onnx::NodeId id) const { return flat->graph.nodes[static_cast<size_t>(id)]; }
 
-  // A constant or auxiliary value at each size of the triple. Refuses another.
+  // A constant or auxiliary value at each size of the triple. Refuses other values.
   Expected<std::vector<Tensor>> at_sizes(onnx::ValueId value) {
     const auto found = at_sizes_.find(value);
     if (found != at_sizes_.end()) return found->second;

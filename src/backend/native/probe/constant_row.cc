@@ -24,7 +24,7 @@ std::vector<int64_t> place_in_row(const Axes& axes, const Sizes& sizes) {
   return places;
 }
 
-// Nothing where two rows of the tensor differ.
+// Nullopt if two rows of the tensor differ.
 std::optional<Tensor> only_row(const Tensor& tensor, const Axes& axes, const Sizes& sizes) {
   if (tensor.dims() != sizes.of(axes)) return tensor;
   if (bits_per_element(tensor.dtype()) % 8 != 0 || bits_per_element(tensor.dtype()) == 0) return std::nullopt;
@@ -63,7 +63,7 @@ Expected<std::optional<Tensor>> constant_row(CompileState& state, onnx::ValueId 
   }
   for (const Sizes& sizes : long_sizes(state.labels, state.options.context)) {
     KVIK_TRY(const Evaluated<Tensor> found, state.probes.at(sizes).try_get(value));
-    if (!found) break;  // the graph has no such length; a table or mask will say what its limit is
+    if (!found) break;  // the graph does not support this length; a table or mask determines the limit
     if (!agrees(*found, sizes)) return std::nullopt;
   }
   return first;

@@ -7,7 +7,7 @@
 namespace kvik::native {
 
 // The row of an auxiliary value that has no axis of positions, if it is the same for every batch entry and at every size, the longest
-// context included; nothing if it varies. A value that was not fitted (its axes are not `axes`) is taken whole. May refuse.
+// context included; nullopt if it varies. A value that was not fitted (its axes are not `axes`) is used as a whole. May refuse.
 Expected<std::optional<Tensor>> constant_row(CompileState& state, onnx::ValueId value, const Axes& axes);
 
 }  // namespace kvik::native

@@ -25,7 +25,7 @@ class Making {
     return true;
   }
 
-  // Without evaluating anything large; nothing where the operator is none of those.
+  // Without evaluating anything large; nullopt if the operator is none of those.
   Expected<std::optional<ConstantShape>> inferred() const {
     if (!node_.domain.empty() || node_.inputs.empty() || node_.inputs[0] == kNoValue) return std::nullopt;
     using Infer = Expected<ConstantShape> (Making::*)() const;

@@ -9,8 +9,8 @@ struct ConstantShape {
   Dims dims;
 };
 
-// Type and shape of what a node of constants gives, one for each output. Small results are evaluated; a transposed, cast or dequantized
-// weight is not: its shape follows from its making. May refuse.
+// Type and shape of each output of a node whose inputs are constants. Small results are evaluated; a transposed, cast or dequantized weight
+// is not, because its shape follows from the operator. May refuse.
 Expected<std::vector<ConstantShape>> constant_shapes(const Labels& labels, Constants& constants, const onnx::Node& node);
 
 }  // namespace kvik::native

@@ -23,7 +23,7 @@ double elements(const Dims& dims) {
   return n;
 }
 
-// The shape after broadcasting; nothing where the shapes do not fit each other.
+// The shape after broadcasting; nullopt if the shapes do not fit each other.
 std::optional<Dims> broadcast(const Dims& a, const Dims& b) {
   Dims result(std::max(a.size(), b.size()), 1);
   for (size_t i = 0; i < result.size(); ++i) {
@@ -83,7 +83,7 @@ void spend(const Node& node, std::span<const Tensor> inputs, WorkBudget& budget)
   // The small part counts nodes, so that a loop over nothing ends too.
   const double work = bytes + 64;
   if (bytes > static_cast<double>(budget.largest_bytes) || work > static_cast<double>(budget.bytes_left)) {
-    throw Error(Code::kTooLarge, fmt::format("{}: its result would take more than the compiler is willing to evaluate", node.describe()));
+    throw Error(Code::kTooLarge, fmt::format("{}: its result exceeds the compiler's evaluation budget", node.describe()));
   }
   budget.bytes_left -= static_cast<int64_t>(work);
 }

@@ -35,12 +35,12 @@ Expected<Tensor> filled(DType dtype, Dims dims, int64_t value) {
     case DType::kBF16: fill(result.mutable_data<BFloat16>()); break;
     case DType::kF64: fill(result.mutable_data<double>()); break;
     case DType::kBool: fill(result.mutable_data<bool>()); break;
-    default: return refuse(fmt::format("a mask or length of {} is fed by no exporter", dtype_name(dtype)));
+    default: return refuse(fmt::format("a mask or length of type {} is not supported", dtype_name(dtype)));
   }
   return result;
 }
 
-// All positions are there. A mask over pairs says what is added to a score where it is of floats, else what may be seen.
+// All positions are valid. A mask over pairs is a bias on scores if it is float, else it marks visible positions.
 Expected<Tensor> open_mask(const Port& port, int64_t batch, int64_t n_rows, int64_t n_keys) {
   const size_t rank = port.has_shape ? port.dims.size() : 2;
   if (rank == 1) return filled(port.dtype, {n_keys}, 1);
@@ -61,7 +61,7 @@ Expected<Tensor> feed_of(const FeedForm& form, const Port& port, const Sizes& si
   if (port.role == Role::kEncoderAttentionMask) return open_mask(port, sizes.batch, 1, sizes.source);
   if (port.role == Role::kAttentionMask && form.encodes) return open_mask(port, sizes.batch, sizes.fresh, sizes.fresh);
   if (!backend::is_shape_role(port.role)) {
-    return refuse(fmt::format("'{}' ({}) is known only when a row is computed", port.name, analysis::role_name(port.role)));
+    return refuse(fmt::format("'{}' ({}) is unknown until a row is computed", port.name, analysis::role_name(port.role)));
   }
   const backend::StepShape step = {
       .n_sequences = sizes.batch, .n_past = sizes.past, .n_new = sizes.fresh, .only_last_logits = false, .one_position = form.one_position};

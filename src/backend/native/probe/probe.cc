@@ -83,7 +83,7 @@ class Probe::Run {
     const std::vector<NodeId> nodes = nodes_needed(flat_.graph, target, known, &missing);
     if (refusal_) return *refusal_;
     if (!missing.empty())
-      return refuse(fmt::format("{} depends on {}, which is not known before the rows are computed", quoted(flat_, target),
+      return refuse(fmt::format("{} depends on {}, which is unknown until the rows are computed", quoted(flat_, target),
                                 quoted(flat_, missing.front())));
     for (const NodeId n : nodes) {
       if (!failure_.empty()) break;

@@ -10,13 +10,13 @@
 
 namespace kvik::native {
 
-// Constants of a graph, evaluated when somebody asks. Weights are views into the file; f16, bf16 and f64 come as f32.
-// Large results of constant expressions (a transposed weight) are not kept. Not for use by two threads at a time.
+// Constants of a graph, evaluated on demand. Weights are views into the file; f16, bf16 and f64 are converted to f32. Large results of
+// constant expressions (a transposed weight) are not kept. Used by one thread at a time.
 class Constants {
  public:
   explicit Constants(const FlatGraph& flat) : flat_(&flat) {}
 
-  // Refuses a value that is not constant, and one that cannot be evaluated.
+  // Refuses a value that is not constant or cannot be evaluated.
   Expected<Tensor> get(onnx::ValueId id);
 
  private:
@@ -27,9 +27,9 @@ class Constants {
   WorkBudget budget_{.largest_bytes = int64_t{1} << 34, .bytes_left = int64_t{1} << 40};  // weights may be large
 };
 
-// Evaluates whatever does not depend on the contents of rows, with the reference kernels, at one set of sizes. Results are kept,
-// so that one probe serves all layers. `Shape` of a row value comes from its axes. Inputs are fed as a runtime of rows means them:
-// masks of ones, positions past … past + new - 1, write index past, valid length total.
+// Evaluates whatever does not depend on the contents of rows, with the reference kernels, at one set of sizes. Results are kept, so that
+// one probe serves all layers. `Shape` of a row value comes from its axes. Inputs are fed as for a run over rows: masks of ones, positions
+// past … past + new - 1, write index past, valid length total.
 class Probe {
  public:
   using Given = std::pair<onnx::ValueId, Tensor>;
@@ -43,7 +43,7 @@ class Probe {
   Expected<Tensor> get(onnx::ValueId id) { return require(try_get(id)); }
   Expected<Evaluated<Tensor>> try_get(onnx::ValueId id) { return try_get_with(id, {}); }
 
-  // The value of `target` where some values (row values, as a rule) are given. Keeps nothing that depends on them.
+  // The value of `target` for some given values (usually row values). Caches nothing that depends on them.
   Expected<Tensor> get_with(onnx::ValueId target, std::span<const Given> given) { return require(try_get_with(target, given)); }
   Expected<Evaluated<Tensor>> try_get_with(onnx::ValueId target, std::span<const Given> given);
 
@@ -71,14 +71,14 @@ class Probe {
   WorkBudget budget_;
 };
 
-// Token ids [batch, new] (i64) out of the middle of the vocabulary, where no special token is: what a value that turned out not to
-// depend on tokens is computed from.
+// Token ids [batch, new] (i64) from the middle of the vocabulary, where no special tokens are; used to compute values that do not depend on
+// tokens.
 Tensor ordinary_tokens(const FlatGraph& flat, const Sizes& sizes, uint32_t seed);
 Tensor ordinary_tokens(int64_t vocab, const Sizes& sizes, uint32_t seed);
-// The same as an input declares them.
+// The same in the shape and type of an input.
 Tensor as_declared(const analysis::Port& port, const Tensor& tokens);
 
-// What the tensors for auxiliary inputs depend on beside the inputs themselves.
+// What the tensors for auxiliary inputs depend on besides the inputs themselves.
 struct FeedForm {
   bool encodes = false;   // of an encoder
   bool has_past = false;  // see FlatGraph
@@ -88,18 +88,18 @@ inline FeedForm feed_form(const FlatGraph& flat) {
   return {flat.file->stage == analysis::Stage::kEncoder, flat.has_past, flat.one_position};
 }
 
-// The tensor for an input that does not depend on rows: masks, positions, lengths, switches. Refuses the others. Null: the positions that
-// an operator has built in.
+// The tensor for an input that does not depend on rows: masks, positions, lengths, flags. Refuses other inputs. A null input: positions
+// that an operator has built in.
 Expected<Tensor> auxiliary_feed(const FeedForm& form, const analysis::Port* port, const Sizes& sizes);
 
-// The probes of one compilation, by size: what does not depend on a layer is evaluated once.
+// The probes of one compilation, by size, so that values shared by layers are evaluated once.
 class ProbeBank {
  public:
   ProbeBank(const Labels& labels, Constants& constants) : labels_(&labels), constants_(&constants) {}
 
   Probe& at(const Sizes& sizes);
 
-  // At the sizes that axes are told apart by (see size_triple()).
+  // At the three sizes that identify axes (see size_triple()).
   std::span<Probe* const> triple();
 
  private:

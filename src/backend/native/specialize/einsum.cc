@@ -11,7 +11,7 @@ using onnx::ValueId;
 
 bool holds_letter(const std::string& term, char letter) { return term.find(letter) != std::string::npos; }
 
-// Letters that no equation uses stand for the axes of an ellipsis.
+// Unused letters represent the axes of an ellipsis.
 Expected<std::string> expanded_term(const onnx::Node& node, std::string term, size_t n_hidden) {
   const size_t dots = term.find("...");
   if (dots == std::string::npos) return term;
@@ -66,7 +66,8 @@ Expected<Einsum> Einsum::parse(const onnx::Node& node, const std::vector<size_t>
     std::string& term = einsum.operands[i];
     const bool hides = term.find("...") != std::string::npos;
     const size_t letters = term.size() - (hides ? 3 : 0);
-    if (letters > ranks[i] || (!hides && letters != ranks[i])) return refuse(node, fmt::format("'{}' does not fit its operands", equation));
+    if (letters > ranks[i] || (!hides && letters != ranks[i]))
+      return refuse(node, fmt::format("'{}' does not match its operands", equation));
     if (hides && n_hidden != 0 && n_hidden != ranks[i] - letters) return refuse(node, "its operands hide different numbers of axes");
     if (hides) n_hidden = ranks[i] - letters;
     KVIK_TRY(term, expanded_term(node, std::move(term), n_hidden));

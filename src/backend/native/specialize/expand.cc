@@ -60,7 +60,7 @@ std::vector<Attribute> attention_attributes(const NodeExpander& expander, int64_
   return attributes;
 }
 
-// A mask of lengths counts keys; one of two axes says which are there. All of them are.
+// A mask of lengths counts keys; one with two axes marks valid keys. All must be valid.
 Expected<> require_no_padding(NodeExpander& expander, int i) {
   if (!expander.has(i)) return {};
   if (expander.is_row(i)) return expander.refuse("the mask depends on the contents of rows");
@@ -89,13 +89,13 @@ ValueId projected_rows(NodeExpander& expander, const onnx::AttentionOperator& at
 // Rows by one matrix for queries, keys and values, then the attention of the standard. The past holds keys and values in one tensor.
 Expected<bool> projected_attention(NodeExpander& expander) {
   const onnx::AttentionOperator& at = signature_of(expander);
-  if (expander.node().int_or("do_rotary", 0) != 0) return expander.refuse("rotates by positions that it does not say");
+  if (expander.node().int_or("do_rotary", 0) != 0) return expander.refuse("rotates by unspecified positions");
   KVIK_CHECK(require_no_padding(expander, at.padding_mask));
   const int64_t n_heads = expander.node().int_or(at.query_heads, 0);
-  if (n_heads < 1) return expander.refuse("does not say how many heads there are");
+  if (n_heads < 1) return expander.refuse("does not specify the number of heads");
   KVIK_TRY(const int64_t width, expander.last_size(at.projection));
   const std::vector<int64_t> parts = expander.node().ints_or("qkv_hidden_sizes", {width / 3, width / 3, width / 3});
-  if (parts.size() != 3) return expander.refuse("does not name three sizes");
+  if (parts.size() != 3) return expander.refuse("does not specify three sizes");
   const std::vector<ValueId> qkv = expander.add(
       {.op = "Split", .inputs = {projected_rows(expander, at), expander.ints(parts)}, .attributes = {{"axis", int64_t{-1}}}}, 3);
   std::vector<ValueId> inputs = {qkv[0], qkv[1], qkv[2], expander.input(at.score_mask)};
@@ -189,7 +189,7 @@ Expected<bool> group_query_attention(NodeExpander& expander) {
   KVIK_CHECK(expander.require_equal(
       at.total_length, [](const Sizes& sizes) { return sizes.total(); }, "number of keys"));
   const int64_t n_heads = expander.node().int_or(at.query_heads, 0), n_kv = expander.node().int_or(at.kv_heads, 0);
-  if (n_heads < 1 || n_kv < 1) return expander.refuse("does not say how many heads there are");
+  if (n_heads < 1 || n_kv < 1) return expander.refuse("does not specify the number of heads");
   std::vector<ValueId> inputs = expander.node().inputs;
   KVIK_TRY(const int64_t width, expander.last_size(at.query));
   const int64_t size = width / (packed ? n_heads + 2 * n_kv : n_heads);

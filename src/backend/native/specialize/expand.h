@@ -5,7 +5,7 @@
 namespace kvik::native {
 
 // Replaces a composite operator (an embedding with its norm, an attention with its projection, a rotary inside it) with primitive nodes;
-// they are appended to the graph and compute its outputs from now on. False for all other nodes. Its inputs are labeled. May refuse.
+// they are appended to the graph and compute its outputs. False for all other nodes. Its inputs must be labeled. May refuse.
 Expected<bool> expand_composite_op(CompileState& state, onnx::NodeId node);
 
 }  // namespace kvik::native

@@ -30,7 +30,7 @@ Expected<ValueId> positions_of(NodeExpander& expander, int input) {
   return expander.positions();
 }
 
-// Without num_heads, com.microsoft's operator takes heads as wide as its tables say.
+// Without num_heads, com.microsoft's operator derives the head size from its tables.
 Expected<std::vector<Attribute>> attributes_of(NodeExpander& expander, int cosines) {
   std::vector<Attribute> attributes;
   for (const Attribute& attribute : expander.node().attributes) {

@@ -32,7 +32,7 @@ Expected<Axes> token_axes(const Port& port) {
   return Axes{{factor(Symbol::kBatch)}, {factor(Symbol::kNew)}};
 }
 
-// The width of the first matrix that an input meets, where the file does not declare its own.
+// The width of the first matrix that an input meets, if the file does not declare its own.
 int64_t width_by_use(const FlatGraph& flat, onnx::ValueId input) {
   for (const onnx::Node& node : flat.graph.nodes) {
     if (node.op != "MatMul" || node.inputs.size() < 2 || node.inputs[0] != input || node.inputs[1] == onnx::kNoValue) continue;
@@ -121,7 +121,7 @@ Expected<Label> label_by_role(const FlatGraph& flat, const FlatGraph::Input& inp
     default: break;
   }
   if (!backend::is_shape_role(port.role) && port.role != Role::kEncoderAttentionMask)
-    return refuse_input(port, "cannot be given row by row");
+    return refuse_input(port, "cannot be derived from rows");
   return Label{.kind = Label::Kind::kAuxiliary};
 }
 

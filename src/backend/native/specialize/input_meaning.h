@@ -5,8 +5,8 @@
 
 namespace kvik::native {
 
-// What an input of the graph is to a row: tokens, the past and the source are rows, everything else (masks, positions, lengths) is
-// auxiliary. Hints know better than the file what some inputs hold. Refuses an input that rows cannot give.
+// The meaning of an input of the graph for a row: tokens, the past and the source are rows, everything else (masks, positions, lengths) is
+// auxiliary. Hints override the file. Refuses an input that cannot be derived from rows.
 Expected<Label> input_label(const Labels& labels, const FlatGraph::Input& input, const Hints& hints);
 
 }  // namespace kvik::native

@@ -63,7 +63,7 @@ class LengthScan {
   }
 
  private:
-  // Nothing where the graph does not define it.
+  // Nullopt if the graph does not define it.
   Expected<std::optional<bool>> differs(const Sizes& sizes) {
     KVIK_TRY(const Evaluated<Tensor> found, state_.probes.at(sizes).try_get(node_.inputs[0]));
     if (!found) return std::nullopt;

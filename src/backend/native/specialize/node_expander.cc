@@ -16,7 +16,7 @@ Expected<std::vector<double>> numbers(const Tensor& tensor) {
     case DType::kI32: copy(tensor.data<int32_t>()); break;
     case DType::kF32: copy(tensor.data<float>()); break;
     case DType::kBool: copy(tensor.data<bool>()); break;
-    default: return refuse(fmt::format("a length or mask of {} is not known", dtype_name(tensor.dtype())));
+    default: return refuse(fmt::format("a length or mask of type {} is not supported", dtype_name(tensor.dtype())));
   }
   return result;
 }
@@ -79,12 +79,6 @@ void NodeExpander::into(std::vector<ValueId> outputs, NewNode made) {
                    .attributes = std::move(made.attributes)});
 }
 
-ValueId NodeExpander::split_part(ValueId value, const std::vector<int64_t>& parts, size_t part) {
-  const std::vector<ValueId> all =
-      add({.op = "Split", .inputs = {value, ints(parts)}, .attributes = {{"axis", int64_t{-1}}}}, parts.size());
-  return all[part];
-}
-
 ValueId NodeExpander::positions() {
   FlatGraph& graph = flat();
   for (const FlatGraph::Input& known : graph.inputs) {
@@ -104,7 +98,7 @@ Expected<> NodeExpander::require_equal(int i, const std::function<int64_t(const 
     const auto wanted = static_cast<double>(expected(sizes[s]));
     KVIK_TRY(const std::vector<double> all, numbers(tensors[s]));
     for (const double number : all) {
-      if (number != wanted) return refuse(fmt::format("input {} ({}) is {} where {} follows from the rows", i, what, number, wanted));
+      if (number != wanted) return refuse(fmt::format("input {} ({}) is {}; the rows imply {}", i, what, number, wanted));
     }
   }
   return {};

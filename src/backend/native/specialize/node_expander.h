@@ -7,8 +7,8 @@
 
 namespace kvik::native {
 
-// Appends the primitive nodes that replace one node. Attribute names and operators are literals. An index of -1 is an input that the
-// operator does not have.
+// Appends the primitive nodes that replace one node. Attribute names and operators are literals. An index of -1: the operator does not have
+// this input.
 class NodeExpander {
  public:
   struct NewNode {
@@ -37,12 +37,11 @@ class NodeExpander {
   onnx::ValueId add(NewNode made);  // its only output
   std::vector<onnx::ValueId> add(NewNode made, size_t n_outputs);
   void into(std::vector<onnx::ValueId> outputs, NewNode made);  // the outputs of the node itself
-  onnx::ValueId split_part(onnx::ValueId value, const std::vector<int64_t>& parts, size_t part);
 
-  // Positions [batch, new] of rows: an input that no file declares.
+  // Positions [batch, new] of rows: an input that the file does not declare.
   onnx::ValueId positions();
 
-  // An auxiliary input that must be what a runtime of rows implies; refuses one that is not.
+  // Checks that an auxiliary input has the contents that a run over rows implies; refuses otherwise.
   Expected<> require_equal(int i, const std::function<int64_t(const Sizes&)>& expected, std::string_view what);
   Expected<> require_open_mask(int i);
 

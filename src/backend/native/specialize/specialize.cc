@@ -137,7 +137,7 @@ Expected<> inline_branch(FlatGraph& flat, onnx::NodeId id, bool condition) {
   const onnx::Node node = flat.graph.nodes[static_cast<size_t>(id)];
   const onnx::Graph& branch = node.graph(condition ? "then_branch" : "else_branch");
   if (branch.outputs.size() < node.outputs.size())
-    return refuse(node, fmt::format("a branch gives {} values, {} are wanted", branch.outputs.size(), node.outputs.size()));
+    return refuse(node, fmt::format("a branch has {} outputs; {} are needed", branch.outputs.size(), node.outputs.size()));
   const std::vector<ValueId> numbers = adopt_values(flat, branch);
   for (const onnx::Node& inner : branch.nodes) {
     onnx::Node copy = widened(inner);

@@ -18,7 +18,7 @@ constexpr int64_t kContextIfUnknown = 8192;
 constexpr int64_t kMostNumbersAtOnce = int64_t{1} << 19;  // what is evaluated to find the limit and to refute
 constexpr int64_t kFewestPositions = 4500;                // but at least so many: scaled rotations often change beyond 4096
 
-// The sequence axis of a table: of the rows themselves, of the keys, or none where the program is for one token at a time.
+// The sequence axis of a table: of the rows themselves, of the keys, or none if the program is for one token at a time.
 enum class Along { kRows, kKeys, kOneToken };
 
 // Evaluates a value that is claimed to depend on the position alone.
@@ -58,7 +58,7 @@ class PositionRows {
       for (const Factor& factor : axis) {
         const bool known =
             !factor.is_symbol() || factor.symbol == Symbol::kBatch || factor.symbol == Symbol::kNew || factor.symbol == Symbol::kTotal;
-        if (!known) return refuse(fmt::format("{} of axes {} does not depend on the row's position alone", name(), to_string(axes_)));
+        if (!known) return refuse(fmt::format("{} of axes {} does not depend only on the row's position", name(), to_string(axes_)));
       }
     }
     const bool rows = holds(axes_, Symbol::kNew), keys = holds(axes_, Symbol::kTotal);
@@ -163,10 +163,10 @@ class Refutation {
     const float* known = known_.data() + place->second;
     for (int64_t i = 0; i < width; ++i) {
       if (same_number(row[i], known[i])) continue;
-      return refuse(fmt::format(
-          "the auxiliary value '{}' does not depend on the position alone: at position {} it is {} and {} (with {} tokens before "
-          "and {} new)",
-          name(), position, known[i], row[i], sizes.past, sizes.fresh));
+      return refuse(
+          fmt::format("the auxiliary value '{}' does not depend only on the position: at position {} it is both {} and {} (with {} past "
+                      "and {} new tokens)",
+                      name(), position, known[i], row[i], sizes.past, sizes.fresh));
     }
     return {};
   }

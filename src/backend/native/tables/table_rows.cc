@@ -90,7 +90,7 @@ Tensor recipe_rows(const PositionRecipe& recipe, int64_t first, int64_t count) {
   return typed(numbers, {count, width}, recipe.dtype);
 }
 
-// Rows of a constant, by the number that the recipe gives for each position, or by the position itself.
+// Rows of a constant, by the index that the recipe computes for each position, or by the position itself.
 Tensor looked_up(const PlanTable& table, int64_t first, int64_t count) {
   const int64_t width = table.lookup.dim(1);
   Tensor rows(DType::kF32, {count, width});
@@ -125,7 +125,7 @@ Tensor selected(const PlanTable& table, const Tensor& all, int64_t count) {
 Tensor table_rows(const PlanTable& table, int64_t first, int64_t count) {
   if (table.limit > 0 && first + count > table.limit)
     throw Error(Code::kTooLarge,
-                fmt::format("position {} was asked of '{}'; the graph defines {}", first + count - 1, table.name, table.limit));
+                fmt::format("position {} of '{}' was requested; the graph defines {}", first + count - 1, table.name, table.limit));
   const Tensor all = table.lookup.defined() ? looked_up(table, first, count) : recipe_rows(*table.recipe, first, count);
   return table.elements.empty() ? all : selected(table, all, count);
 }
@@ -191,7 +191,7 @@ void PositionTables::extend(std::span<const int> tables, int64_t end) {
     Rows& rows = rows_[static_cast<size_t>(t)];
     if (rows.count >= end) continue;
     if (rows.limit > 0 && end > rows.limit)
-      throw Error(Code::kTooLarge, fmt::format("position {} was asked for; the model's own tables hold {}", end - 1, rows.limit));
+      throw Error(Code::kTooLarge, fmt::format("position {} was requested; the model's own tables have {}", end - 1, rows.limit));
     compute(rows, end);
   }
 }

@@ -24,7 +24,7 @@ class Region {
     const ValueIndex made = plan->add_value("made", element_count(one), dtype);
     if (out_dims != one) plan->values.back().selection = made;
     Op op{ReferenceOp{in_dims, {out_dims}, std::vector<bool>(in.size(), false)}, in, {made}};
-    for (const Input& input : in) {  // what says how many there are is read too
+    for (const Input& input : in) {  // the value that counts the rows is read too
       const ValueIndex selection = input.is_value() ? plan->value(input.index).selection : kNoIndex;
       if (selection != kNoIndex) op.in.push_back(plan->whole(selection));
     }
@@ -51,7 +51,7 @@ class Region {
   std::shared_ptr<Plan> plan = std::make_shared<Plan>();
 };
 
-TEST(Unchosen, RowsOfNoExpertKeepWhatTheyHad) {
+TEST(Unchosen, RowsWithoutAnExpertKeepTheirValues) {
   Region r;
   Plan& plan = *r.plan;
   const Input x = plan.whole(plan.embedding);

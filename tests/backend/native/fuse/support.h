@@ -47,7 +47,7 @@ class PlanBuilder {
   Input table_input(int index) const { return {Input::Kind::kTable, index, 0, plan_.tables[static_cast<size_t>(index)].size}; }
   Input attend(const Input& q, const Input& k, const Input& v);
 
-  // The plan that gives this.
+  // The plan that computes this.
   Plan done(const Input& output);
 
  private:
@@ -55,14 +55,14 @@ class PlanBuilder {
   Input x_;
 };
 
-// What the plan gives for one row at a position. Attention stands for scale * (q + what was appended), so that both may be seen.
+// The plan's result for one row at a position. Attention is replaced by scale * (q + appended values), so that both are visible.
 std::vector<float> run(const Plan& plan, int64_t position = 3);
 
 // How many operations of the kind there are.
 int count(const Plan& plan, std::string_view kind);
 std::string kinds(const Plan& plan);  // "norm matmul …"
 
-// Runs the pass; the plan gives the same as before within rounding. Gives what the pass says.
+// Runs the pass and checks that the plan's results are the same within rounding. Returns the pass's result.
 int fuse_and_compare(int (*pass)(Plan&), Plan& plan);
 
 }  // namespace kvik::native::testing_support

@@ -24,7 +24,7 @@ void expect_activation(PlanBuilder& b, const Input& output, Unary expected) {
   }
 }
 
-TEST(FuseActivation, SiluIsFoundInEverySpelling) {
+TEST(FuseActivation, SiluIsFoundInEveryForm) {
   PlanBuilder b(16);
   const Input x = b.x(), one = b.number(1);
   const Input denominator = b.add(b.unary(Unary::kExp, b.unary(Unary::kNeg, x)), one);
@@ -33,7 +33,7 @@ TEST(FuseActivation, SiluIsFoundInEverySpelling) {
   expect_activation(b, b.mul(b.div(one, denominator), x), Unary::kSilu);
 }
 
-TEST(FuseActivation, GeluIsFoundInEverySpelling) {
+TEST(FuseActivation, GeluIsFoundInEveryForm) {
   PlanBuilder b(16);
   const Input x = b.x(), half = b.number(0.5f), one = b.number(1);
   const Input erf = b.add(b.unary(Unary::kErf, b.div(x, b.number(std::sqrt(2.0f)))), one);
@@ -44,7 +44,7 @@ TEST(FuseActivation, GeluIsFoundInEverySpelling) {
   expect_activation(b, b.mul(x, halves), Unary::kGeluErf);
 }
 
-TEST(FuseActivation, GeluByTanhIsFoundInEverySpelling) {
+TEST(FuseActivation, GeluByTanhIsFoundInEveryForm) {
   PlanBuilder b(16);
   const Input x = b.x(), half = b.number(0.5f), one = b.number(1), c = b.number(0.7978845608f), d = b.number(0.044715f);
   const Input cube = b.binary(Binary::kPow, x, b.number(3));
@@ -79,7 +79,7 @@ TEST(FuseActivation, AFactorBeforeAnActivationStaysOutside) {
   EXPECT_EQ(kinds(plan), "binary unary");
 }
 
-TEST(FuseActivation, WhatIsNearlyAnActivationIsNone) {
+TEST(FuseActivation, AFunctionThatIsOnlySimilarToAnActivationIsNotOne) {
   const auto expect_none = [](auto make) {
     PlanBuilder b(16);
     Plan plan = b.done(make(b, b.x()));
@@ -94,7 +94,7 @@ TEST(FuseActivation, WhatIsNearlyAnActivationIsNone) {
   expect_none([](PlanBuilder& b, const Input& x) { return b.op(ClipOp{-65504.0f, 65504.0f}, {x}, 16); });
 }
 
-TEST(FuseActivation, WhatIsNoNumberForSomeIsNoActivation) {
+TEST(FuseActivation, AFunctionThatReturnsNaNIsNotAnActivation) {
   PlanBuilder b(16);
   Plan plan = b.done(b.unary(Unary::kExp, b.unary(Unary::kLog, b.x())));
   EXPECT_EQ(fuse_activation(plan), 0);

@@ -5,7 +5,7 @@
 namespace kvik::native::testing_support {
 namespace {
 
-TEST(FuseCanonical, SquaresHaveOneSpelling) {
+TEST(FuseCanonical, SquaresHaveOneForm) {
   PlanBuilder b(6);
   const Input by_product = b.mul(b.x(), b.x()), by_power = b.binary(Binary::kPow, b.x(), b.number(2));
   Plan plan = b.done(b.add(by_product, b.mul(by_power, b.number(3))));
@@ -45,7 +45,7 @@ TEST(FuseCanonical, ConstantsInARowBecomeOne) {
   EXPECT_EQ(kinds(plan), "binary binary");
 }
 
-TEST(FuseCanonical, WhatChangesNothingVanishes) {
+TEST(FuseCanonical, OpsThatChangeNothingAreRemoved) {
   PlanBuilder b(6);
   const Input same = b.add(b.unary(Unary::kIdentity, b.mul(b.x(), b.number(1))), b.number(0));
   Plan plan = b.done(b.unary(Unary::kExp, b.unary(Unary::kNeg, b.unary(Unary::kNeg, same))));

@@ -63,7 +63,7 @@ std::vector<Program> compiled_programs(const analysis::Signature& signature) {
 
 class FusedModels : public testing::TestWithParam<ModelFolder> {};
 
-TEST_P(FusedModels, GiveWhatTheyGiveWithoutFusions) {
+TEST_P(FusedModels, GiveTheSameResultsWithoutFusions) {
   std::optional<analysis::Signature> signature;
   try {
     signature = analysis::analyze(GetParam().path);

@@ -24,7 +24,7 @@ TEST(FuseMoves, MovesThatUndoEachOtherVanish) {
   EXPECT_EQ(kinds(plan), "unary unary");
 }
 
-TEST(FuseMoves, PartsAreReadWhereTheyLie) {
+TEST(FuseMoves, PartsAreReadInPlace) {
   PlanBuilder b(6);
   const Input y = b.unary(Unary::kExp, b.x());
   const Input turned = b.move({y}, {3, 4, 5, 0, 1, 2});
@@ -33,7 +33,7 @@ TEST(FuseMoves, PartsAreReadWhereTheyLie) {
   EXPECT_EQ(kinds(plan), "unary binary");
 }
 
-TEST(FuseMoves, PartsOfWhatWasPutTogetherAreReadBefore) {
+TEST(FuseMoves, PartsOfAConcatenationAreReadFromItsInputs) {
   PlanBuilder b(6);
   const Input turned = b.move({b.x()}, {0, 2, 4, 1, 3, 5}), y = b.unary(Unary::kExp, b.x());
   const Input both = b.move({turned, y}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
@@ -76,7 +76,7 @@ TEST(Fuse, APassThatDoesNotExistIsNamed) {
   EXPECT_THROW(fuse(plan, without), Error);
 }
 
-TEST(Fuse, APassCanBeLeftOut) {
+TEST(Fuse, APassCanBeTurnedOff) {
   const auto make = [] {
     PlanBuilder b(6);
     return b.done(b.mul(b.x(), b.unary(Unary::kSigmoid, b.x())));
@@ -106,7 +106,7 @@ TEST(Fuse, LongChainsOfAnythingAreFusedInLittleTime) {
   EXPECT_LT(plan.ops.size(), raw.ops.size());
 }
 
-TEST(Fuse, WhatNoOperationNamesAnyMoreIsNotLoaded) {
+TEST(Fuse, UnusedWeightsAndConstantsAreNotLoaded) {
   PlanBuilder b(8);
   const int table = b.table(8, [](int64_t, int64_t) { return 1.0f; });
   b.mul(b.x(), b.table_input(table));

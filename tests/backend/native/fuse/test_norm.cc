@@ -12,7 +12,7 @@ int canonical_and_norm(Plan& plan) {
 
 const std::vector<float> kWeight = {1, 2, -3, 0.5, 0.25, 4}, kBias = {1, -1, 2, 0, 3, 1};
 
-TEST(FuseNorm, RootMeanSquareIsFoundInEverySpelling) {
+TEST(FuseNorm, RootMeanSquareIsFoundInEveryForm) {
   for (int spelling = 0; spelling < 6; ++spelling) {
     PlanBuilder b(6);
     const Input x = b.x();

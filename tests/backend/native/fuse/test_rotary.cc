@@ -105,7 +105,7 @@ TEST(FuseRotary, NeighborsWithEachAngleTwiceAreFound) {
   EXPECT_EQ(plan.ops[0].as<RotaryOp>()->head_dim, 8);
 }
 
-TEST(FuseRotary, WhatPassesBesideBelongsToTheHead) {
+TEST(FuseRotary, UnrotatedElementsBelongToTheHead) {
   PlanBuilder b(24);  // two heads of 12, eight of them turned
   const Input turned = by_rotated_halves(b, b.move({b.x()}, elements(2, 12, 0, 8)), 2), rest = b.move({b.x()}, elements(2, 12, 8, 4));
   std::vector<int64_t> join;
@@ -175,7 +175,7 @@ TEST(FuseRotary, TwoSourcesAreNoRotation) {
   EXPECT_EQ(fuse_and_compare(canonical_and_rotary, plan), 0);
 }
 
-TEST(FuseRotary, AValueThatIsReadUnturnedTooStays) {
+TEST(FuseRotary, AValueThatIsAlsoReadUnrotatedStays) {
   PlanBuilder b(16);
   const Input x = b.unary(Unary::kTanh, b.x());
   const Input turned = by_rotated_halves(b, x, 2);

@@ -1,4 +1,4 @@
-// What a node becomes in a plan gives what its reference kernel gives, for each row by itself.
+// A lowered node computes the same as its reference kernel, for each row by itself.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -145,7 +145,8 @@ TEST(Lower, WhatNoRuleKnowsRunsByItsReferenceKernel) {
   EXPECT_EQ(answer.native, answer.reference);
 }
 
-// The largest error of a product in this weights format. It is scaled afterwards, since what gives the output itself keeps eight bits.
+// The largest error of a product in this weights format. It is scaled afterwards, because the product of the output itself keeps eight
+// bits.
 double worst_error(WeightChoice choice) {
   const NodeAnswer answer = run_node({"Gemm", {row({1, 96}), weights({96, 50})}, {{"alpha", 0.5f}}}, choice);
   double worst = 0;

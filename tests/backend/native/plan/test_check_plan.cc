@@ -1,4 +1,4 @@
-// A plan that is not well-formed is refused in a sentence that says what was found and what was expected.
+// A plan that is not well-formed is refused with a message that states what was found and what was expected.
 #include <gmock/gmock.h>
 
 #include "backend/native/fuse/support.h"
@@ -33,7 +33,7 @@ std::string message_after(Change change) {
 
 TEST(CheckPlan, AWellFormedPlanPasses) { EXPECT_EQ(message(small_plan()), ""); }
 
-TEST(CheckPlan, AnOpIsNamedWithWhatItReads) {
+TEST(CheckPlan, AnErrorAboutAnInputNamesTheOp) {
   EXPECT_THAT(message_after([](Plan& plan) { plan.ops[1].in[0].size = 2; }),
               testing::HasSubstr("op 1 (unary): input 0 has 2 elements; expected 3"));
   EXPECT_THAT(message_after([](Plan& plan) { plan.ops[0].in[0].index = 77; }),
@@ -41,28 +41,28 @@ TEST(CheckPlan, AnOpIsNamedWithWhatItReads) {
   EXPECT_THAT(message_after([](Plan& plan) { plan.ops[1].in[0].offset = 2; }),
               testing::HasSubstr("op 1 (unary): 3 elements from 2 on are read of %1, which has 3"));
   EXPECT_THAT(message_after([](Plan& plan) { std::swap(plan.ops[0], plan.ops[1]); }),
-              testing::HasSubstr("op 0 (unary): %1 is read before it is made"));
+              testing::HasSubstr("op 0 (unary): %1 is read before it is computed"));
   EXPECT_THAT(message_after([](Plan& plan) { plan.ops[0].section = Op::Section::kTail; }),
               testing::HasSubstr("op 1 (unary): %1 is read; it is made in the tail section, this is the body section"));
 }
 
-TEST(CheckPlan, AnOpIsNamedWithWhatItMakes) {
+TEST(CheckPlan, AnErrorAboutAnOutputNamesTheOp) {
   EXPECT_THAT(message_after([](Plan& plan) { plan.values[1].size = 5; }),
               testing::HasSubstr("op 0 (matmul): output 0 has 5 elements; expected 3"));
   EXPECT_THAT(message_after([](Plan& plan) { plan.ops[1].out[0] = 1; }),
-              testing::HasSubstr("op 1 (unary): it makes %1, which was made before"));
+              testing::HasSubstr("op 1 (unary): it computes %1, which was computed before"));
   EXPECT_THAT(message_after([](Plan& plan) { plan.ops[1].out.clear(); }),
               testing::HasSubstr("op 1 (unary): it has 1 inputs and 0 outputs; expected 1 and 1"));
 }
 
-TEST(CheckPlan, AValueThatIsGivenIsNamed) {
+TEST(CheckPlan, AnErrorAboutAGivenValueNamesIt) {
   EXPECT_THAT(message_after([](Plan& plan) { plan.values[0].dtype = DType::kI64; }),
               testing::HasSubstr("the embedding is %0, i64[4]; expected f32 with at least one element"));
   EXPECT_THAT(message_after([](Plan& plan) { plan.embedding = 9; }), testing::HasSubstr("the embedding is %9; the plan has 3 values"));
   EXPECT_THAT(message_after([](Plan& plan) { plan.values[0].size = -1; }), testing::HasSubstr("value %0 is f32[-1]; expected"));
 }
 
-TEST(CheckPlan, AWeightIsNamedWithItsTensors) {
+TEST(CheckPlan, AnErrorAboutAWeightNamesItsTensors) {
   EXPECT_THAT(message_after([](Plan& plan) { plan.weights[0].parts[0].value = 9; }),
               testing::HasSubstr("weight 0 is made of tensor 9 with scales -1 and zero points -1; the plan has 1 tensors"));
   EXPECT_THAT(message_after([](Plan& plan) { plan.weights[0].n = 8; }),

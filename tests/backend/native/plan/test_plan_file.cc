@@ -130,7 +130,7 @@ TEST_F(PlanFile, DamageIsFound) {
 }
 
 // Whoever can write a file can write its checksum too. What is read then runs within its memory, or is a sentence.
-TEST_F(PlanFile, AnyBytesAreAPlanThatRunsOrASentence) {
+TEST_F(PlanFile, AnyBytesAreAPlanThatRunsOrAnError) {
   const std::string whole = bytes();
   const std::vector<PlanModel> models = {{signature_.files.front().path.string(), signature_.files.front().model}};
   std::mt19937 random(11);

@@ -102,7 +102,7 @@ TEST(PositionTables, AreSizedByWhatIsUsed) {
   EXPECT_LE(tables.size_bytes(), 2 * 1024 * row_bytes);
 }
 
-TEST(PositionTables, BeyondTheLimitIsASentenceAndChangesNothing) {
+TEST(PositionTables, PositionsBeyondTheLimitAreAnErrorAndChangeNothing) {
   PlanTable table;
   table.name = "angles";
   table.size = 2;

@@ -8,17 +8,17 @@
 
 namespace kvik::native {
 
-// Rows of logits that a call left: those that are read for certain in host memory, the others on the device until somebody reads them,
-// with the largest of each.
+// Rows of logits of a call: those that are certainly read are in host memory, the others stay on the device until they are read, with the
+// largest logits of each.
 class DeviceOutput final : public OutputRows {
  public:
   DeviceOutput(std::shared_ptr<SharedDevice> shared, const Runner* runner, int64_t size)
       : shared_(std::move(shared)), runner_(runner), size_(static_cast<size_t>(size)) {}
 
   bool is_of(const Runner& runner) const { return runner_ == &runner; }
-  // Memory for rows of `stride` bytes with so many candidates. Before anything of a call is queued.
+  // Allocates memory for rows of `stride` bytes with this many candidates, before anything of a call is queued.
   void reserve(std::span<const int32_t> n_candidates, int64_t stride);
-  // After the steps of the call were queued: takes its rows, waits for the device, and reads what was chosen of each.
+  // Called when the steps of the call are queued: takes over its rows, waits for the device, and reads the candidates of each.
   void take(device::Address rows, const std::byte* choices, const ChoiceRoom& room);
 
   std::span<const float> row(int row) override;
@@ -35,7 +35,7 @@ class DeviceOutput final : public OutputRows {
   size_t stride_ = 0;
   DeviceBuffer rows_;          // [rows][stride]
   PinnedBuffer host_;          // [rows][size], as far as is_read_ says
-  std::vector<bool> is_read_;  // by row; what take() reads, and from then on what it has
+  std::vector<bool> is_read_;  // by row: take() reads it, or it has been read
   std::vector<TokenLogit> candidates_;
   std::vector<size_t> first_candidates_;  // of each row, and the end
 };

@@ -10,8 +10,8 @@
 
 namespace kvik::native {
 
-// One attention of a plan: where its keys and values are in a page, and what its steps read. If no kernel computes it, its part of a page
-// is as the CPU has it, and host steps work on it.
+// One attention of a plan: the location of its keys and values in a page, and the inputs of its steps. If no kernel supports it, its part
+// of a page has the CPU's layout, and host steps work on it.
 struct DeviceAttend {
   bool on_device = false;
   device::KvLayout layout;   // on_device
@@ -23,7 +23,7 @@ struct DeviceAttend {
   int32_t most_heads = 0;  // of a KV head
 };
 
-// A plan with everything of it that a device holds for good.
+// A plan and all of its data that stays on the device.
 struct DevicePlan {
   DevicePlan(std::shared_ptr<const Plan> plan, DeviceWeights weights, cpu::KvFormat kv, const std::shared_ptr<SharedDevice>& shared);
 
@@ -37,7 +37,7 @@ struct DevicePlan {
   std::vector<bool> on_device;  // by op
   std::vector<DeviceAttend> attends;
   int64_t page_bytes = 0, source_page_bytes = 0;
-  int64_t half_bytes = 0;  // of one row, at most: what products read
+  int64_t half_bytes = 0;  // of one row, at most: inputs of products
 
   DeviceBuffer constants;
   std::vector<int64_t> constant_at;  // by constant; -1: no step reads it
@@ -53,7 +53,7 @@ struct HalfRows {
 };
 HalfRows half_rows(const DevicePlan& plan, const Op& op, int weight);
 
-// Whether a step computes it, if the device has its weights. Others are host steps.
+// Whether a device step computes it, if its weights are on the device. Others are host steps.
 bool has_device_kernel(const Plan& plan, const Op& op, cpu::KvFormat kv);
 
 }  // namespace kvik::native

@@ -14,15 +14,15 @@ struct ChoiceRoom {
   int32_t top = 0, room = 0;
   size_t row_bytes() const { return 16 + static_cast<size_t>(room) * sizeof(device::Choice); }
 };
-// For so many candidates, and some more that equal the last of them. No room if there are too many.
+// Capacity for this many candidates and some ties of the last one; no candidates if there are more ties.
 ChoiceRoom choice_room(int n_candidates);
 
-// The calls that one list of steps serves.
+// The calls for which one list of steps can be used.
 struct CallShape {
   bool source = false;                    // the source's section; otherwise the body
   int32_t rows = 0;                       // a bucket
   int32_t tail_rows = 0;                  // a bucket; 0: no row is wanted
-  bool all_wanted = false;                // the tail reads what the body left, where it is
+  bool all_wanted = false;                // the tail reads the body's values in place
   int32_t top = 0;                        // of the candidates of each output; 0: none
   int32_t group_rows = 1;                 // at most, of rows that share the reading of keys
   bool apart = false;                     // as device::Rows has it
@@ -31,7 +31,7 @@ struct CallShape {
   friend bool operator==(const CallShape&, const CallShape&) = default;
 };
 
-// Where a value is in a call of some shape: in one of the arenas, by bytes, or (token ids) in the rows of the call block.
+// The location of a value in a call of this shape: a byte offset in one of the arenas, or (token ids) the rows of the call block.
 struct ValueAt {
   enum class Arena : uint8_t { kSource, kBody, kTail, kRows, kTailRows };
   Arena arena = Arena::kBody;
@@ -39,7 +39,7 @@ struct ValueAt {
 };
 ValueAt place_of(const DevicePlan& plan, const CallShape& shape, ValueIndex value, Op::Section section);
 
-// The memory that steps refer to. Whoever moves any of it drops all programs.
+// The memory that steps refer to. If any of it moves, all programs must be dropped.
 struct StepMemory {
   device::Address arenas[3] = {};  // source, body, tail
   device::Address halves = device::Address::kNone;
@@ -49,9 +49,9 @@ struct StepMemory {
   device::PageTable pages, source_pages;
   device::RegisterTable registers;
   device::Address branches = device::Address::kNone;
-  device::Address results = device::Address::kNone;  // in host memory: an error word, and what was chosen of the rows that want logits
+  device::Address results = device::Address::kNone;  // in host memory: an error word, and the candidates of the rows that want logits
 };
-inline constexpr int64_t kChoicesAt = 64;  // in StepMemory::results, behind the error word
+inline constexpr int64_t kChoicesAt = 64;  // in StepMemory::results, after the error word
 
 // The steps of a call, up to an operation that runs on the host.
 struct Segment {

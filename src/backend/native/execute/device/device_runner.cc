@@ -223,7 +223,7 @@ DeviceProgram& DeviceRunner::program_for(const CallShape& shape) {
   return *programs_.back();
 }
 
-// Nothing is queued before all memory is there.
+// Nothing is queued before all memory is allocated.
 DeviceProgram& DeviceRunner::prepare_call(const RunCall& call, bool source) {
   const CallShape shape = shape_of(call, source);
   reserve(shape, call);

@@ -15,8 +15,8 @@
 
 namespace kvik::native {
 
-// Runs a plan as steps of a device. Values, pages and weights stay there; a call sends its rows and reads what is wanted. Everything that
-// needs memory is done before the first step is queued.
+// Runs a plan as steps of a device. Values, pages and weights stay there; a call uploads its rows and downloads the requested outputs. All
+// memory is allocated before the first step is queued.
 class DeviceRunner final : public Runner {
  public:
   struct Parts {
@@ -25,9 +25,9 @@ class DeviceRunner final : public Runner {
     cpu::KvFormat kv_format = cpu::KvFormat::kF32;
     std::shared_ptr<SharedDevice> device;
     const cpu::CpuKernels* kernels = nullptr;  // of host steps
-    ThreadPool* pool = nullptr;                // outlives it
+    ThreadPool* pool = nullptr;                // must outlive it
     bool records = true;                       // false: steps are launched one by one
-    Recorder* recorder = nullptr;              // gets the time of each kernel; may be null
+    Recorder* recorder = nullptr;              // measures each kernel; may be null
   };
   explicit DeviceRunner(Parts parts);
   ~DeviceRunner() override;

@@ -8,17 +8,17 @@
 
 namespace kvik::native {
 
-// Position tables in device memory: copies of what the host has computed.
+// Position tables in device memory: copies of those that the host has computed.
 class DeviceTables {
  public:
   DeviceTables(std::shared_ptr<SharedDevice> shared, size_t n_tables) : shared_(std::move(shared)) {
     for (std::vector<Copy>& copies : copies_) copies.resize(n_tables);
   }
 
-  // Sends the rows of these tables that the device does not have. True if one has moved. Throws Error(kTooLarge).
+  // Uploads the rows of these tables that the device does not have. True if a table has moved. Throws Error(kTooLarge).
   bool update(const SectionTables& tables, std::span<const int> used);
 
-  // Of the rows that update() has sent; `offset` is in bytes.
+  // Of the rows that update() has uploaded; `offset` is in bytes.
   device::View view(int table, int64_t offset) const;
 
  private:

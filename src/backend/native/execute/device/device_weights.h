@@ -10,7 +10,7 @@
 
 namespace kvik::native {
 
-// The matrices of a plan on a device. Those that no kernel of it can read stay on the host, for host steps.
+// The matrices of a plan on a device. Those without a device kernel stay on the host, for host steps.
 struct DeviceWeights {
   std::vector<device::Weights> of_weight;  // no units: it is on the host
   std::vector<LoadedWeight> on_host;       // packed for the CPU, or empty
@@ -19,7 +19,7 @@ struct DeviceWeights {
   bool has(int weight) const { return of_weight[static_cast<size_t>(weight)].units != device::Address::kNone; }
 };
 
-// Throws as load_weights() does; kTooLarge with both figures if they would not fit into the device's memory, before anything is read.
+// Throws as load_weights() does, and Error(kTooLarge) with both sizes, before anything is read, if they do not fit into device memory.
 DeviceWeights load_device_weights(const Plan& plan, WeightChoice choice, const std::shared_ptr<SharedDevice>& shared, ThreadPool& pool,
                                   const Log& log);
 

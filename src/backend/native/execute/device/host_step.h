@@ -8,15 +8,14 @@
 
 namespace kvik::native {
 
-// The rows of a call as operations on the host see them.
+// The rows of a call, for ops that run on the host.
 struct HostCall {
   std::span<const RunRow> rows;
   std::span<const RunSequence> sequences;
   std::span<const int32_t> branches;
 };
 
-// Runs operations that have no device kernel on the CPU's kernels: what they read is copied to the host, what they make is copied back.
-// Slow and right.
+// Runs ops without a device kernel on CPU kernels: inputs are copied to the host, outputs are copied back. Slow but correct.
 class HostSteps {
  public:
   struct Parts {
@@ -24,7 +23,7 @@ class HostSteps {
     ThreadPool* pool = nullptr;
     const SectionTables* tables = nullptr;
   };
-  // Takes the weights that are on the host.
+  // Takes over the weights that are on the host.
   HostSteps(DevicePlan& plan, const Parts& parts);
 
   void run(OpIndex op, const DeviceProgram& program, const StepMemory& memory, const HostCall& call, device::Device& device);
@@ -38,9 +37,9 @@ class HostSteps {
   const DevicePlan& plan_;
   CpuValues values_;
   std::array<AlignedBuffer, 3> arenas_;
-  std::vector<device::Address> at_;  // by value: where the device has it
-  std::vector<bool> given_;          // by value: the host has it anyway
-  AlignedBuffer pages_;              // copies of what one attention keeps
+  std::vector<device::Address> at_;  // by value: its location on the device
+  std::vector<bool> given_;          // by value: also in host memory
+  AlignedBuffer pages_;              // copies of one attention's keys and values
 };
 
 }  // namespace kvik::native

@@ -9,16 +9,16 @@
 
 namespace kvik::native {
 
-// Rows of a table that sequences have: the one that was not used for the longest time loses its slot.
+// Assigns table slots to sequences; the least recently used sequence loses its slot.
 class Slots {
  public:
   void begin_call() { ++call_; }
-  // The slot of a sequence. `key` only says which slot is likely to hold what it needs.
+  // The slot of a sequence. `key` only hints at the slot that probably has its contents.
   int of(uintptr_t key);
   int n_slots() const { return static_cast<int>(slots_.size()); }
 
  private:
-  static constexpr size_t kKept = 1024;  // more only if one call needs them
+  static constexpr size_t kKept = 1024;  // grows only if one call needs more
   struct Slot {
     uintptr_t key;
     int64_t last_call;
@@ -28,8 +28,8 @@ class Slots {
   int64_t call_ = 0;
 };
 
-// Addresses in device memory, [slot][index]: of the pages of sequences, or of their registers. What the device holds is known here, so
-// that a call sends only what changed.
+// Addresses in device memory, [slot][index]: of the pages of sequences, or of their registers. A host copy tracks the device's contents, so
+// that a call uploads only changes.
 class AddressTable {
  public:
   AddressTable(std::shared_ptr<SharedDevice> shared, std::string_view what) : shared_(std::move(shared)), what_(what) {}
@@ -38,9 +38,9 @@ class AddressTable {
   int64_t width() const { return width_; }
   // True if the table has moved.
   bool reserve(int n_slots, int64_t width);
-  // Changes a slot: few words by patches (while there is room), many by a write.
+  // Changes a slot: a few words by patches (if there is room), many words by a write.
   void set(int slot, std::span<const kv::PageAddress> addresses, size_t most_patches, std::vector<device::Patch>& patches);
-  // After a failure: what the device holds is not known.
+  // Called after a failure: the device's contents are unknown.
   void forget() { n_slots_ = 0; }
 
  private:

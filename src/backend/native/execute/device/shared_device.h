@@ -11,7 +11,7 @@
 
 namespace kvik::native {
 
-// A device that runners and the pages of their caches share: every use of it holds the lock.
+// A device that is shared by runners and the pages of their caches; every use holds the lock.
 struct SharedDevice {
   explicit SharedDevice(std::shared_ptr<device::Device> shared) : device(std::move(shared)) {}
   const std::shared_ptr<device::Device> device;

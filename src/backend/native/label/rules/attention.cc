@@ -28,10 +28,10 @@ Expected<Heads> heads_of(NodeLabeler& op, const AttentionOperator& at) {
   Heads heads{op.node().int_or(at.query_heads, 0), op.node().int_or(at.kv_heads, 0)};
   if (q.size() == 4) heads.n_query = row_size(q[1]);
   if (k.size() == 4) heads.n_kv = row_size(k[1]);
-  if (heads.n_query < 1 || heads.n_kv < 1) return op.refuse("does not say how many heads there are");
+  if (heads.n_query < 1 || heads.n_kv < 1) return op.refuse("does not specify the number of heads");
   heads.key_dim = q.size() == 4 ? last_size(q) : last_size(q) / heads.n_query;
   heads.value_dim = v.size() == 4 ? last_size(v) : last_size(v) / heads.n_kv;
-  if (heads.key_dim < 1 || heads.value_dim < 1) return op.refuse("has heads of no size");
+  if (heads.key_dim < 1 || heads.value_dim < 1) return op.refuse("has heads of size 0");
   return heads;
 }
 
@@ -70,7 +70,7 @@ Expected<> rotate(NodeLabeler& op, size_t first_by_row) {
   const Axis& rows = axes.size() == 3 ? axes[1] : axes[2];
   for (size_t i = 1; i < op.n_inputs(); ++i) {
     if (!op.has(i)) continue;
-    if (op.is_row(i)) return op.refuse("rotates by what depends on rows");
+    if (op.is_row(i)) return op.refuse("rotates by angles that depend on rows");
     KVIK_TRY(const std::vector<Tensor> tensors, op.at_sizes(i));
     const size_t rank = tensors.front().dims().size();
     const bool by_row = i >= first_by_row && op.label(i).kind == Label::Kind::kAuxiliary;

@@ -20,7 +20,7 @@ Axes renamed(Axes axes, Symbol from, Symbol to) {
   return axes;
 }
 
-// The axes of past and new together, as what is new tells them.
+// The axes of past and new together, derived from the new part.
 std::optional<Axes> appended(const NodeLabeler& op, size_t past, size_t fresh, size_t at) {
   if (!op.is_row(past) || !op.is_row(fresh)) return std::nullopt;
   const Axes &old_axes = op.label(past).axes, &new_axes = op.label(fresh).axes;
@@ -53,7 +53,7 @@ Expected<> append(NodeLabeler& op, const Axes& result) {
   return op.emit_alias(1, result);
 }
 
-// A column beside the keys that takes weight and gives no value.
+// An additional column with weight but without a value: an attention sink.
 Expected<bool> adds_sink(NodeLabeler& op, size_t at) {
   if (op.n_inputs() != 2 || !op.is_row(0) || op.is_row(1) || !op.label(0).is_score) return false;
   const Axes scores = op.label(0).axes;
@@ -155,7 +155,7 @@ Expected<> require_own_places(NodeLabeler& op, size_t n_coordinates, size_t at) 
     expected.resize(n_coordinates);
     expected.push_back(static_cast<int64_t>(n_coordinates));
     if (dims != expected)
-      return op.refuse(fmt::format("names its places by an index {}, where {} was expected", to_string(dims), to_string(expected)));
+      return op.refuse(fmt::format("writes with an index of shape {}; {} was expected", to_string(dims), to_string(expected)));
     const std::vector<int64_t> numbers = onnx::as_ints(indices[s]);
     for (size_t i = 0; i < numbers.size(); ++i) {
       const auto axis = static_cast<int>(i % n_coordinates);
@@ -171,8 +171,8 @@ Expected<> require_own_places(NodeLabeler& op, size_t n_coordinates, size_t at) 
 
 // Rows of a buffer, chosen by number: those after the past. `n_coordinates`: of the index of a ScatterND; 0: it names positions alone.
 Expected<> write_rows(NodeLabeler& op, size_t at, size_t n_coordinates) {
-  if (op.node().string_or("reduction", "none") != "none") return op.refuse("adds to what the buffer holds");
-  if (op.is_row(1)) return op.refuse("writes where rows say");
+  if (op.node().string_or("reduction", "none") != "none") return op.refuse("adds to the contents of the buffer");
+  if (op.is_row(1)) return op.refuse("writes at positions that depend on rows");
   KVIK_TRY(const Axes update, op.axes(2));
   const Axis fresh = op.one_token() ? Axis{} : Axis{factor(kNew)};
   if (update.size() <= at || update[at] != fresh) return op.refuse("writes along another axis than that of new rows: " + to_string(update));

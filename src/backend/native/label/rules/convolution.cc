@@ -14,7 +14,7 @@ bool all_are(const std::vector<int64_t>& values, int64_t wanted) {
 Expected<> convolution(NodeLabeler& op) {
   KVIK_TRY(Axes axes, op.axes(0));
   const Dims kernel = op.has(1) && !op.is_row(1) ? op.label(1).dims : Dims();
-  if (kernel.size() < 3 || kernel.size() != axes.size()) return op.refuse("convolves by no constant kernel");
+  if (kernel.size() < 3 || kernel.size() != axes.size()) return op.refuse("convolves with a kernel that is not constant");
   const bool rows_apart = std::all_of(axes.begin() + 2, axes.end(), [](const Axis& axis) { return has_symbol(axis) || axis.empty(); });
   const bool one_wide = all_are(std::vector<int64_t>(kernel.begin() + 2, kernel.end()), 1);
   const bool plain = all_are(op.node().ints_or("pads", {}), 0) && all_are(op.node().ints_or("strides", {}), 1);

@@ -7,7 +7,7 @@
 namespace kvik::native {
 namespace {
 
-// What is added to scores may line up with them only where there is no past, or one new token: a mask among new tokens. Probing finds out
+// What is added to scores may line up with them only if there is no past, or one new token: a mask among new tokens. Probing finds out
 // at which sizes the graph defines it.
 bool fits_without_past(NodeLabeler& op, const Axes& fitted, const Axes& scores) {
   const FlatGraph& flat = op.labeler().flat();

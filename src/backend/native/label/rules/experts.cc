@@ -9,7 +9,7 @@ namespace {
 Expected<> mixture(NodeLabeler& op) {
   KVIK_TRY(const Axes rows, op.axes(0));
   KVIK_TRY(const Axes router, op.axes(1));
-  if (rows.size() < 2 || has_symbol(rows.back())) return op.refuse("has rows of no features");
+  if (rows.size() < 2 || has_symbol(rows.back())) return op.refuse("has rows without features");
   Axis flat;
   for (size_t i = 0; i + 1 < rows.size(); ++i) flat.insert(flat.end(), rows[i].begin(), rows[i].end());
   if (router.size() != 2 || router[0] != canonical(flat) || has_symbol(router[1]))

@@ -13,7 +13,7 @@ Axes spliced(const Axes& around, size_t at, const Axes& inside) {
   return result;
 }
 
-// An embedding: the row says which part of a constant is taken.
+// An embedding: the row selects a part of a constant.
 Expected<> look_up(NodeLabeler& op) {
   KVIK_TRY(const Axes table, op.fitted(0, {}));
   for (const Axis& axis : table) {

@@ -12,7 +12,7 @@ using enum Symbol;
 bool on_keys(const Axes& axes) { return holds(axes, kTotal) || holds(axes, kSource); }
 
 struct Product {
-  Axes a, b;  // as multiplied: transposed where the node says so
+  Axes a, b;  // as multiplied: transposed if the node specifies it
   Axis inner_a, inner_b;
   Axes m, n;  // the outer axes: one each, none for a vector
   Axes batch_a, batch_b;
@@ -125,7 +125,7 @@ Expected<> fused_matmul(NodeLabeler& op) {
 Expected<> gemm(NodeLabeler& op) {
   const bool swap_a = op.node().int_or("transA", 0) != 0, swap_b = op.node().int_or("transB", 0) != 0;
   KVIK_TRY(const Product product, product_of(op, swap_a, swap_b));
-  if (product.a.size() != 2 || product.b.size() != 2) return op.refuse("multiplies what is not a matrix");
+  if (product.a.size() != 2 || product.b.size() != 2) return op.refuse("multiplies a value that is not a matrix");
   if (op.has(2)) {
     const Axes result = {product.m[0], product.n[0]};
     KVIK_TRY(const Axes added, op.fitted(2, result));

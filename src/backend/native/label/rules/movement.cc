@@ -62,7 +62,7 @@ Expected<> tile(NodeLabeler& op) {
   return op.emit_with(std::move(axes), op.dtype(0));
 }
 
-// The parts of an axis of `size` where none are named: equal ones, the last smaller.
+// The parts of an axis of `size` if none are specified: equal ones, the last smaller.
 std::vector<int64_t> equal_parts(int64_t size, size_t count) {
   const auto n = static_cast<int64_t>(count);
   const int64_t part = (size + n - 1) / n;
@@ -84,7 +84,7 @@ Expected<> split(NodeLabeler& op) {
     if (part < 1 || part > size) return op.refuse(fmt::format("splits {} into a part of {}", size, part));
     total += part;
   }
-  if (parts.size() != count || total != size) return op.refuse(fmt::format("does not part {} into {} outputs", size, count));
+  if (parts.size() != count || total != size) return op.refuse(fmt::format("cannot split {} into {} outputs", size, count));
   for (size_t i = 0; i < count; ++i) {
     Axes result = axes;
     result[at] = {factor(parts[i])};
@@ -102,7 +102,7 @@ Expected<> pad(NodeLabeler& op) {
   KVIK_TRY(std::vector<int64_t> padded, op.has(3) ? op.ints(3) : std::vector<int64_t>());
   for (size_t i = padded.size(); !op.has(3) && i < axes.size(); ++i) padded.push_back(static_cast<int64_t>(i));
   if (pads.size() != 2 * padded.size()) return op.refuse(fmt::format("has {} pads for {} axes", pads.size(), padded.size()));
-  if (op.is_row(2)) return op.refuse("pads with what depends on rows");
+  if (op.is_row(2)) return op.refuse("pads with a value that depends on rows");
   for (size_t i = 0; i < padded.size(); ++i) {
     const int64_t before = pads[i], after = pads[i + padded.size()];
     if (before == 0 && after == 0) continue;
@@ -111,7 +111,7 @@ Expected<> pad(NodeLabeler& op) {
     if (has_symbol(axis)) return op.refuse("pads an axis of rows: " + to_string(axes));
     const int64_t size =
         std::clamp<int64_t>(before, -kMostRepeats, kMostRepeats) + std::clamp<int64_t>(after, -kMostRepeats, kMostRepeats) + row_size(axis);
-    if (size < 1) return op.refuse("cuts everything off");
+    if (size < 1) return op.refuse("removes all elements");
     axis = {factor(size)};
   }
   return op.emit_with(std::move(axes), op.dtype(0));

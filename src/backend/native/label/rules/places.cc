@@ -108,7 +108,7 @@ Expected<> gather_places(NodeLabeler& op) {
 
 Expected<> scatter_places(NodeLabeler& op) {
   if (op.node().string_or("reduction", "none") != "none" && op.node().string_or("reduction", "none") != "add")
-    return op.refuse("combines what it writes with what is there");
+    return op.refuse("combines written values with existing ones");
   KVIK_TRY(const Axes index, op.fitted(1, {}));
   KVIK_TRY(const Axes data, op.fitted(0, op.is_row(2) ? op.label(2).axes : Axes()));
   Places places(op, index, data);

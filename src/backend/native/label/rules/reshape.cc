@@ -4,7 +4,7 @@
 #include "backend/native/graph/regroup.h"
 #include "backend/native/label/rules.h"
 
-// Operators that only say how elements are grouped into axes.
+// Operators that only change how elements are grouped into axes.
 namespace kvik::native {
 namespace {
 

@@ -24,14 +24,14 @@ Expected<Tensor> stand_in(NodeLabeler& op, size_t i) {
 }  // namespace
 
 Expected<> label_by_running(NodeLabeler& op) {
-  if (!op.one_token()) return op.refuse("no rule says that it works on each row by itself");
+  if (!op.one_token()) return op.refuse("it is not known to work on each row by itself");
   std::vector<Tensor> inputs;
   int64_t total = 0;
   for (size_t i = 0; i < op.n_inputs(); ++i) {
     KVIK_TRY(Tensor input, stand_in(op, i));
     inputs.push_back(std::move(input));
     total += inputs.back().defined() ? inputs.back().size() : 0;
-    if (total > kLargestTried) return op.refuse("is too large to be tried");
+    if (total > kLargestTried) return op.refuse("is too large to be evaluated");
   }
   WorkBudget budget;
   const Evaluated<std::vector<Tensor>> run =

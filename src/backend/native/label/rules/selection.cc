@@ -52,7 +52,7 @@ Expected<> scatter_features(NodeLabeler& op, const Axes& data, const Axes& index
 // Rows of axis `at` of `axes`, where the i-th place of the index says which: the mask must have had these very rows.
 Expected<Selections::Places> places_of(NodeLabeler& op, size_t index) {
   const Selections::Places* places = op.labeler().selections().places_of(op.node().inputs[index]);
-  if (places == nullptr) return op.refuse("fetches rows by an index that no selection made");
+  if (places == nullptr) return op.refuse("gathers rows by an index that is not from a selection");
   return *places;
 }
 

@@ -26,7 +26,7 @@ Range clamped(int64_t start, int64_t end, int64_t step, int64_t size) {
 }
 
 struct Bounds {
-  std::vector<Sizes> sizes;                        // those that axes are told apart by, and long ones
+  std::vector<Sizes> sizes;                        // those that identify axes, and long ones
   std::vector<std::vector<int64_t>> starts, ends;  // for each of them
   std::vector<int64_t> axes, steps;
 };
@@ -155,7 +155,7 @@ Expected<> slice(NodeLabeler& op) {
   for (size_t j = 0; j < bounds.axes.size(); ++j) {
     KVIK_TRY(const size_t at, op.axis_at(bounds.axes[j], axes.size()));
     if (bounds.steps[j] == 0 || std::abs(bounds.steps[j]) > std::numeric_limits<int32_t>::max())
-      return op.refuse("has a step of 0 or too far");
+      return op.refuse("has a step of 0 or a step that is too large");
     std::vector<Range> ranges;
     for (size_t s = 0; s < bounds.sizes.size(); ++s) {
       ranges.push_back(clamped(bounds.starts[s][j], bounds.ends[s][j], bounds.steps[j], bounds.sizes[s].of(axes[at])));
