@@ -17,7 +17,7 @@ class Workers {
   // `pool`: null for the calling thread alone; outlives this.
   Workers(ThreadPool* pool, size_t vocab) : pool_(pool), vocab_(vocab) {}
 
-  // A workspace that nobody else uses while this lives.
+  // A workspace for exclusive use, until this object is destroyed.
   class Lease {
    public:
     explicit Lease(Workers& workers) : workers_(workers), workspace_(workers.take()) {}

@@ -41,7 +41,7 @@ Error no_memory(size_t limit_bytes);
 
 class PageStore;
 
-// Memory that several stores share: the bytes they have allocated together stay within a limit. If a store needs more, the others give up
+// Memory that several stores share: the bytes they have allocated together stay within a limit. If a store needs more, the others release
 // what they keep in reserve. Any thread.
 class Budget {
  public:

@@ -26,7 +26,7 @@ struct BeamOptions {
 inline constexpr int kMostBeams = 1024;
 inline constexpr int kMostSamples = 1024;  // of one source or prompt
 
-// A sequence goes on with one more token: the old one at index `from`.
+// One more token for the sequence at index `from`.
 struct Continuation {
   size_t from;
   TokenId token;
@@ -42,9 +42,9 @@ struct Candidate {
 using TokenLists = std::span<const std::span<const TokenId>>;
 
 // Beam search for one source: which sequences to continue, given the log-probabilities of their next tokens. Holds scores, not tokens or
-// caches: the caller keeps those and forks them as the continuations say. Each source of a batch has its own object.
+// caches: the caller keeps those and forks them according to the continuations. Each source of a batch has its own object.
 // Token for token the search of transformers 4.57, in float as there; of equal scores the lower beam, then the lower id comes first,
-// which that leaves open. Used by one thread at a time.
+// an order that transformers leaves open. Used by one thread at a time.
 class BeamSearch {
  public:
   // Throws Error(kBadArgument) if an option is out of range or the prompt leaves no room below max_length.

@@ -199,7 +199,7 @@ TokenId Sampler::sample(std::span<const float> logits, const History& history, R
     if (const std::optional<size_t> index = choose_randomly(workspace.values, rng, workspace.filters)) return workspace.ids[*index];
   }
   if (history.allowed != nullptr && history.allowed->tokens->count() == 0 && !history.allowed->end)
-    throw Error(Code::kBadArgument, "no token of the vocabulary continues the text towards a match of the constraint");
+    throw Error(Code::kBadArgument, "no token of the vocabulary continues the text toward a match of the constraint");
   throw Error(Code::kBadModel, why_no_choice(history.allowed != nullptr ? row : logits));
 }
 

@@ -14,7 +14,7 @@ struct Resources {
   int n_registers = 0, spill_bytes = 0;
 };
 
-std::map<std::string, Resources> compiled_kernels(const std::filesystem::path& folder) {
+[[maybe_unused]] std::map<std::string, Resources> compiled_kernels(const std::filesystem::path& folder) {
   static const std::regex kName("Compiling entry function '([a-z0-9_]+)'"),
       kSpills("([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads"), kRegisters("Used ([0-9]+) registers");
   std::map<std::string, Resources> kernels;

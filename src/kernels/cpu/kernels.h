@@ -13,7 +13,7 @@
 
 namespace kvik::cpu {
 
-// The CPU kernels of one instruction set. All tables give the same bits (a NaN is a NaN, whatever its bits), and a row's result does
+// The CPU kernels of one instruction set. Results of all tables have the same bits (a NaN is a NaN, whatever its bits), and a row's result does
 // not depend on what other rows are in a call, on the split of panels or on the thread. Kernels allocate nothing, keep no state, check
 // nothing and may be called from any thread; sizes are the caller's promise. Rows may have any length.
 struct CpuKernels {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What has no fast form, 16 values at a time, in place: one copy for all instruction sets, so that all give the same bits.
+// What has no fast form, 16 values at a time, in place: one copy for all instruction sets, so that results have the same bits.
 namespace kvik::cpu {
 
 void slow_sin(float* x);

@@ -248,7 +248,7 @@ std::vector<LoadedWeight> map_weights(const Plan& plan, WeightChoice choice, std
   for (size_t i = 0; i < chosen.size(); ++i) {
     const PlanWeight& weight = plan.weights[i];
     LoadedWeight& one = loaded.emplace_back(empty_weight(weight, chosen[i]));
-    if (saved[i].is_packed != chosen[i].is_multiplied) bad_saved("is used in another way than the plan says");
+    if (saved[i].is_packed != chosen[i].is_multiplied) bad_saved("is used differently from the plan");
     if (!saved[i].is_packed) {
       look_up(one, weight_source(plan, weight.parts.front()));
       continue;

@@ -50,7 +50,7 @@ struct SavedWeight {
 SavedWeight saved_form(const LoadedWeight& weight);
 
 // The matrices that load_weights() packed once, in a file; what is only looked up is read as there. Throws Error(kBadArgument) unless every
-// layout is one that load_weights() gives for this plan and lies inside the file.
+// layout is what load_weights() produces for this plan and lies inside the file.
 std::vector<LoadedWeight> map_weights(const Plan& plan, WeightChoice choice, std::span<const SavedWeight> saved,
                                       const std::shared_ptr<const MappedFile>& file);
 
