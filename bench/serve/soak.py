@@ -223,9 +223,11 @@ async def load(base, process, seconds, answers, least=0):
     end = time.monotonic() + seconds
 
     async def watch():
-        while time.monotonic() < end or counts.total() < least:
-            memory.append(process_memory(process) >> 20)
-            await asyncio.sleep(seconds / 20)
+        async with httpx.AsyncClient(base_url=base, timeout=60) as http:
+            while time.monotonic() < end or counts.total() < least:
+                memory.append(process_memory(process) >> 20)
+                counts["a stream was preempted"] += preempted((await http.get("/metrics")).text) > 0
+                await asyncio.sleep(seconds / 20)
     await asyncio.gather(watch(), *(Client(base, counts, answers).run(end, least) for _ in range(CLIENTS)))
     return counts, memory
 
@@ -235,7 +237,12 @@ def events(metrics):
     def total(name):
         return sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", metrics, re.M))
     return {what: total(name) for what, name in (("cancelled", "kvik_cancelled_total"), ("rejected", "kvik_rejections_total"), ("cut", "kvik_connections_cut_total"),
-                                                 ("loaded", "kvik_model_loads_total"), ("unloaded", "kvik_model_unloads_total"), ("preempted", "kvik_preempted_total"))}
+                                                 ("loaded", "kvik_model_loads_total"), ("unloaded", "kvik_model_unloads_total"))}
+
+
+def preempted(metrics):
+    """Counted from the last load of a model."""
+    return sum(float(n) for n in re.findall(r"^kvik_preempted_total{.*} (\S+)$", metrics, re.M))
 
 
 def pages_in_use(metrics):
@@ -281,7 +288,7 @@ async def main(seconds, folder):
     faults = {"did not come to rest": not (warm and end), "answers": bad, "exit status": status}
     if warm and end:
         faults["did not happen"] = [what for what, n in end["events"].items() if n <= warm["events"][what]]
-        faults["did not happen"] += [] if counts["slow_reader cut"] else ["slow readers cut"]
+        faults["did not happen"] += [what for what in ("slow_reader cut", "a stream was preempted") if not counts[what]]
         faults |= {"memory": end["memory"] > warm["memory"] * 1.05, "threads": end["threads"] != warm["threads"], "pages": {model: used for model, used in end["pages"].items() if used}}
     print(json.dumps({"seconds": seconds, "requests": sum(counts.values()), "outcomes": dict(sorted(counts.items())), "memory_under_load_mb": {"warm-up": str(warming), "after": str(memory)},
                       "after_warm_up": warm, "at_the_end": end, "faults": faults}, indent=2))

@@ -33,7 +33,7 @@ def test_a_text_matches_what_it_is_constrained_to(tmp_path):
 
 def test_mistakes_are_one_sentence(tmp_path):
     for arguments, expected in [
-        (["--json-schema", '{"contains": {}}'], "the keyword 'contains' is not supported"),
+        (["--json-schema", '{"extends": {}}'], "the keyword 'extends' is not supported"),
         (["--json-schema", tmp_path / "missing.json"], "missing.json"),
         (["--regex", "(a"], "')' was expected"),
     ]:

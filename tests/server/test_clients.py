@@ -282,3 +282,9 @@ def test_ollama_cuts_long_texts_unless_it_must_not(http):
     assert len(answered(http.post("/api/embed", json=body))["embeddings"]) == 1
     refused = http.post("/api/embed", json={**body, "truncate": False})
     assert refused.status_code == 400 and "error" in refused.json()
+
+
+def test_clients_that_look_for_tools_in_the_template_find_them(http):
+    def template(model):
+        return answered(http.post("/api/show", json={"model": model}))["template"]
+    assert "tools" in template("talker") and "tools" not in template("fable")

@@ -140,7 +140,8 @@ def test_a_body_whose_length_is_not_told_is_bounded_too(server):
 
 def test_texts_to_translate_or_embed_are_bounded(http):
     for path, body in (("/v1/translations", {"model": "en-zh", "input": ["word " * 1000] * 1000}), ("/v1/embeddings", {"model": "embedder", "input": "word " * 1_000_000}),
-                       ("/v1/completions", {"model": "fable", "prompt": "word " * 1_000_000})):
+                       ("/v1/completions", {"model": "fable", "prompt": "word " * 1_000_000}),
+                       ("/v1/chat/completions", {"model": "fable", "messages": [{"role": "user", "content": "word " * 1_000_000}]})):
         assert http.post(path, json=body).status_code == 413, path
 
 

@@ -204,9 +204,9 @@ Step step_of(const std::string& text, const std::string& where) {
     throw Error(Code::kBadArgument, fmt::format("the JSON schema, {}: multipleOf {} is not above 0", where, text));
   const std::optional<Step> step = small_step(text);
   if (!step)
-    throw Error(Code::kBadArgument,
-                fmt::format("the JSON schema, {}: multipleOf {} is not supported; up to {} and up to {} decimals was expected", where, text,
-                            kMostMultiple, kMostDecimals));
+    throw Error(Code::kBadArgument, fmt::format("the JSON schema, {}: multipleOf {} is not supported; at most {} units of its last decimal "
+                                                "and at most {} decimals were expected",
+                                                where, text, kMostMultiple, kMostDecimals));
   return *step;
 }
 

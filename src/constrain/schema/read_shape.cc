@@ -243,7 +243,7 @@ class ShapeReader {
     const SchemaRef all = child(ref_, key);
     for (const auto& item : value.items()) {
       check_schema(key, item.value());
-      if (key == "patternProperties") dfa_of({item.key(), all.where});
+      if (key == "patternProperties") check_pattern({item.key(), all.where});
       (key == "properties" ? object_.properties : object_.patterns).emplace_back(item.key(), child(all, item.key()));
     }
   }

@@ -5,6 +5,8 @@
 namespace kvik::constrain {
 namespace {
 
+std::string name_of(const StringPattern& pattern) { return "pattern at " + pattern.where + " of the JSON schema"; }
+
 // Texts of which a part matches in one dialect or in both.
 CharDfa texts_with(const std::string& pattern, bool in_either, const std::string& what) {
   return CharDfa::of_part(parse_pattern(pattern, what, in_either ? Dialects::kEither : Dialects::kBoth), what);
@@ -13,7 +15,7 @@ CharDfa texts_with(const std::string& pattern, bool in_either, const std::string
 }  // namespace
 
 CharDfa dfa_of(const StringPattern& pattern) {
-  const std::string what = "pattern at " + pattern.where + " of the JSON schema";
+  const std::string what = name_of(pattern);
   if (pattern.whole) {
     const CharDfa dfa = CharDfa::of_whole(parse_pattern(pattern.pattern, what), what);
     return pattern.negated ? dfa.complement() : dfa;
@@ -25,6 +27,13 @@ CharDfa dfa_of(const StringPattern& pattern) {
     all = all.intersect(condition.negated ? texts.complement() : texts);
   }
   return pattern.negated ? all.complement() : all;
+}
+
+void check_pattern(const StringPattern& pattern) {
+  const std::string what = name_of(pattern);
+  const SplitPattern split = split_lookahead(pattern.pattern);
+  parse_pattern(split.rest, what);
+  for (const Lookahead& condition : split.conditions) parse_pattern(condition.pattern, what);
 }
 
 CharDfa string_values(const Shape& shape) {

@@ -7,6 +7,8 @@ namespace kvik::constrain {
 
 // The strings that a pattern matches, and those that a shape allows. Throws Error(kBadArgument) past a limit.
 CharDfa dfa_of(const StringPattern& pattern);
+// Only whether it can be parsed, which takes no time that grows with its states.
+void check_pattern(const StringPattern& pattern);
 CharDfa string_values(const Shape& shape);
 
 }  // namespace kvik::constrain
