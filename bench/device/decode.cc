@@ -1,7 +1,9 @@
 // Steps of a decoder's shape on a GPU, without a model: random weights; rows of sequences at one context length, or a prompt of one
 // sequence in calls of 2048 rows.
 //   bench-device [--format f16|q8|q4] [--rows N | --prompt N] [--context N] [--layers N] [--units N] [--overlaps 0] [--fuses 0] [--wide 0]
+//   [--quick 0]
 //   --only attention|rows|products|choice: those steps alone
+//   --profile 1: the time of each kernel too, without overlap
 //   default: every format at 1, 8, 32, 64 and 256 rows
 #include <algorithm>
 #include <chrono>
@@ -46,6 +48,9 @@ class DecodeBench {
 
   size_t weight_bytes() const { return weight_bytes_; }
 
+  // From now on run() prints where the time goes.
+  void set_profile() { profiles_ = true; }
+
   // Median milliseconds of a step of `n_rows` sequences.
   double run(int n_rows, int context, const std::string& only) {
     return run({.n_rows = n_rows, .first_position = context - 1, .is_prompt = false}, only);
@@ -84,9 +89,32 @@ class DecodeBench {
     std::vector<double> times;
     for (int batch = 0; batch < 7; ++batch) times.push_back(replay(n_replays));
     std::sort(times.begin(), times.end());
+    if (profiles_) profile(steps);
     for (size_t i = first; i < memory_.size(); ++i) device_.release(memory_[i]);
     memory_.resize(first);
     return times[times.size() / 2];
+  }
+
+  // The mean microseconds of each launch, one after the other. Equal launches of layers are one line.
+  void profile(const std::vector<Step>& steps) {
+    constexpr int kReplays = 5;
+    std::vector<std::pair<std::string, double>> launches;
+    size_t n = 0;
+    device_.set_timer([&](std::string_view name, double seconds, double) {
+      if (n == launches.size()) launches.emplace_back(name, 0.0);
+      launches[n++].second += seconds * 1e6 / kReplays;
+    });
+    const std::unique_ptr<Recording> recording = device_.record(steps);
+    for (int i = 0; i < kReplays; ++i, n = 0) device_.replay(*recording);
+    device_.set_timer(nullptr);
+    const size_t n_layers = static_cast<size_t>(shape_.n_layers), per_layer = launches.size() / n_layers;
+    for (size_t i = 0; i < launches.size(); ++i) {
+      const bool in_layers = i >= 1 && i <= per_layer && n_layers > 2;
+      if (!in_layers && i >= 1 && i < 1 + per_layer * n_layers && n_layers > 2) continue;
+      double sum = 0;
+      for (size_t layer = 0; layer < (in_layers ? n_layers : 1); ++layer) sum += launches[i + layer * per_layer].second;
+      fmt::print("    {:20} {:7.2f} us\n", launches[i].first, sum / (in_layers ? static_cast<double>(n_layers) : 1.0));
+    }
   }
 
   static std::string kind_of(const Step& step) {
@@ -250,6 +278,7 @@ class DecodeBench {
   Weights head_;
   View gain_, table_;
   size_t weight_bytes_ = 0;
+  bool profiles_ = false;
 };
 
 // Microseconds of one of many equal steps in a row: what a launch costs.
@@ -307,6 +336,7 @@ int main(int argc, char** argv) try {
                                                             .fuses_products = fuses,
                                                             .fuses_attention = fuses,
                                                             .chains_rows = fuses,
+                                                            .quick_kernels = number(argc, argv, "--quick", 1) != 0,
                                                             .overlaps = number(argc, argv, "--overlaps", 1) != 0});
   fmt::print("{}, {} multiprocessors; {} layers, context {}\n", device->facts().name, device->facts().n_units, shape.n_layers, context);
   print_launches(*device);
@@ -315,6 +345,7 @@ int main(int argc, char** argv) try {
   for (const auto& [name, format] : kFormats) {
     if (!only.empty() && only != name) continue;
     DecodeBench bench(*device, format, shape);
+    if (number(argc, argv, "--profile", 0) != 0) bench.set_profile();
     if (prompt > 0) {
       const double ms = bench.run_prompt(prompt, steps);
       fmt::print("{} prompt of {}: {:7.3f} ms, {:8.0f} tokens/s\n", name, prompt, ms, prompt * 1000.0 / ms);

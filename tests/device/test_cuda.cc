@@ -77,6 +77,14 @@ TEST(Cuda, FusedProductsHaveTheBitsOfStepsAlone) {
     EXPECT_EQ(difference(run_on(*gpu, one, {.recorded = true}), run_on(*plain, one, {.recorded = true})), "") << one.name;
 }
 
+TEST(Cuda, QuickKernelsHaveTheBitsOfTheOthers) {
+  const auto gpu = OPEN_GPU();
+  const auto general = OPEN_GPU({.quick_kernels = false});
+  for (auto* cases : {&fused_cases, &decode_cases})
+    for (const ScenarioCase& one : cases())
+      EXPECT_EQ(difference(run_on(*gpu, one, {.recorded = true}), run_on(*general, one, {.recorded = true})), "") << one.name;
+}
+
 TEST(Cuda, RecordedStepsHaveTheBitsOfPlainLaunches) {
   const auto gpu = OPEN_GPU();
   expect_equal_bits(*gpu, *gpu, all_cases(), {.recorded = true, .replays = 3});
@@ -92,8 +100,12 @@ TEST(Cuda, FewMultiprocessorsHaveTheBitsOfAll) {
 
 TEST(Cuda, StepsInLaunchesOfTheirOwnHaveTheBitsOfMergedOnes) {
   const auto gpu = OPEN_GPU();
-  const auto plain =
-      OPEN_GPU({.merges_rows = false, .wide_products = false, .fuses_attention = false, .chains_rows = false, .overlaps = false});
+  const auto plain = OPEN_GPU({.merges_rows = false,
+                               .wide_products = false,
+                               .fuses_attention = false,
+                               .chains_rows = false,
+                               .quick_kernels = false,
+                               .overlaps = false});
   for (const ScenarioCase& one : all_cases())
     EXPECT_EQ(difference(run_on(*gpu, one, {.recorded = true}), run_on(*plain, one, {.recorded = true})), "") << one.name;
 }

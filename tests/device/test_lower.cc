@@ -188,7 +188,11 @@ TEST(Lower, AProductTakesNormConversionAndWhatFollows) {
   const View sum = layer.add(hidden, layer.product(attended, 1536, 1536), 1536);
   const View gated = layer.gate(layer.product(layer.norm(sum, 1536), 1536, 17920), 8960);
   layer.add(layer.product(gated, 8960, 1536), sum, 1536);
-  const std::vector<Action> actions = lower(layer.steps, target());
+  EXPECT_THAT(kernels_of(lower(layer.steps, target())),
+              testing::ElementsAre("quick_f16_normed_1", "quick_f16_converted_1", "quick_f16_gated_1", "quick_f16_split_1"));
+  Target general = target();
+  general.quick_kernels = false;
+  const std::vector<Action> actions = lower(layer.steps, general);
   EXPECT_THAT(kernels_of(actions), testing::ElementsAre("stream_f16", "stream_f16", "stream_f16", "stream_f16"));
   const std::vector<StreamLaunch> launches = streams_of(actions);
   EXPECT_EQ(launches[0].input, StreamInput::kNormed);
@@ -208,6 +212,46 @@ TEST(Lower, AProductTakesNormConversionAndWhatFollows) {
   EXPECT_THAT(kernels_of(lower(layer.steps, apart)),
               testing::ElementsAre("rows_program", "stream_f16", "rows_program", "stream_f16", "rows_program", "stream_f16", "rows_program",
                                    "stream_f16", "rows_program"));
+}
+
+// Of a product that is dealt by groups of slices: those that a block of quick.cuh takes.
+std::vector<std::pair<int, int>> items_of(const QuickLaunch& launch, int block) {
+  std::vector<std::pair<int, int>> items;
+  const int larger = launch.n_larger_blocks, first = block * launch.items_per_block + std::min(block, larger);
+  for (int i = first; i < first + launch.items_per_block + (block < larger ? 1 : 0); ++i)
+    items.emplace_back(i / launch.n_tiles, i % launch.n_tiles);
+  const auto add_rest = [&](int before, int place, int each, int n_more) {
+    const int tile = before + place * each + std::min(place, n_more);
+    for (int i = 0; i < each + (place < n_more ? 1 : 0); ++i) items.emplace_back(-1, tile + i);
+  };
+  if (block < larger)
+    add_rest(0, block, launch.rest_of_larger, launch.n_more_of_larger);
+  else
+    add_rest(larger * launch.rest_of_larger + launch.n_more_of_larger, block - larger, launch.rest_of_others, launch.n_more_of_others);
+  return items;
+}
+
+TEST(Lower, EveryGroupOfSlicesOfASplitProductHasOneBlock) {
+  for (const int n_units : {1, 7, 96, 132})
+    for (const int inner : {2304, 4096, 4352, 8960, 18944})
+      for (const int width : {40, 512, 1536, 3584}) {
+        LayerSteps layer(1);
+        const View hidden = layer.view(width * 4), sum = layer.view(width * 4);
+        const View gated = layer.gate(layer.product(layer.norm(hidden, 512), 512, 2 * inner), inner);
+        layer.add(layer.product(gated, inner, width), sum, width);
+        Target few = target();
+        few.n_units = n_units;
+        const std::vector<Action> actions = lower(layer.steps, few);
+        const auto& launch = std::get<Launch>(actions.back());
+        if (!launch.kernel.starts_with("quick_f16_split")) continue;
+        QuickLaunch quick;
+        std::memcpy(&quick, launch.argument.data(), sizeof quick);
+        std::set<std::pair<int, int>> all;
+        for (int block = 0; block < static_cast<int>(launch.grid[0]); ++block)
+          for (const auto& item : items_of(quick, block)) EXPECT_TRUE(all.insert(item).second) << item.first << ", " << item.second;
+        EXPECT_EQ(all.size(), static_cast<size_t>(quick.n_tiles * ((quick.n_slices + 7) / 8)))
+            << inner << " x " << width << " on " << n_units;
+      }
 }
 
 TEST(Lower, AProductOfNineRowsTakesNothing) {
@@ -257,8 +301,9 @@ TEST(Lower, StepsBecomeKernelsThatExist) {
     attend.layout.key_dim = 128;
     steps.push_back(attend);
   }
-  const std::vector<std::string> files = {"attend",    "chain",  "choose", "decode", "matrix_f16", "matrix_f32", "matrix_q4",
-                                          "matrix_q8", "prompt", "rows",   "stream", "wide_f16",   "wide_q4",    "wide_q8"};
+  const std::vector<std::string> files = {"attend",    "chain",     "choose",    "decode",   "matrix_f16", "matrix_f32",
+                                          "matrix_q4", "matrix_q8", "prompt",    "rows",     "stream",     "wide_f16",
+                                          "wide_q4",   "wide_q8",   "quick_f16", "quick_q4", "quick_q8",   "quick_attend"};
   for (const std::string& kernel : kernels_of(lower(steps, target()))) {
     EXPECT_TRUE(listed.contains(kernel)) << kernel;
     EXPECT_TRUE(std::ranges::any_of(files, [&](const std::string& name) { return kernel.starts_with(name); })) << kernel;

@@ -71,7 +71,7 @@ TEST(LowerFused, AttentionOfOneRowASequenceIsOneLaunch) {
   const std::vector<Action> actions = lower(layer.steps(), fusing_target());
   ASSERT_EQ(actions.size(), 2u);
   const auto& launch = std::get<Launch>(actions[1]);
-  EXPECT_EQ(launch.kernel, "decode_attend_1_64");
+  EXPECT_EQ(launch.kernel, "quick_attend_64");
   EXPECT_EQ(launch.cluster, 4u);
   EXPECT_THAT(launch.grid, ElementsAre(4, 2, kRows));
   DecodeLaunch argument;
@@ -118,7 +118,7 @@ TEST(LowerFused, KeysOfTheSameStepsAreReadLate) {
 TEST(LowerFused, ARotaryWithOtherHeadsIsALaunchOfItsOwn) {
   Layer layer(some_rows());
   layer.rotary.n_heads = 5;
-  EXPECT_THAT(launched(layer.steps()), ElementsAre("rows_begin", "rows_program", "decode_attend_1_64"));
+  EXPECT_THAT(launched(layer.steps()), ElementsAre("rows_begin", "rows_program", "quick_attend_64"));
 }
 
 TEST(LowerFused, StepsThatReadEachOtherKeepTheirElements) {

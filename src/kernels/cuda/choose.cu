@@ -1,6 +1,7 @@
+#include "kernels/cuda/bulk.cuh"
 #include "kernels/cuda/common.cuh"
 
-// The largest logits of a row: a block per row.
+// The largest logits of a row: a block per row, or a cluster of blocks that look at parts of it and of which the first one chooses.
 namespace kvik::cuda {
 namespace {
 
@@ -60,7 +61,7 @@ __device__ int count_from(const float* logits, int n, uint32_t least, int* share
 }
 
 // Key and id of every logit from `least` on, in no order. Returns how many there are; only kListRoom are kept.
-__device__ int collect(const float* logits, int n, uint32_t least, uint64_t* list, int* shared) {
+__device__ int collect(const float* logits, int n, uint32_t least, uint64_t* list, int* shared, int first = 0) {
   __syncthreads();
   if (threadIdx.x == 0) *shared = 0;
   __syncthreads();
@@ -68,7 +69,7 @@ __device__ int collect(const float* logits, int n, uint32_t least, uint64_t* lis
     const uint32_t key = key_of(x);
     if (key < least) return;
     const int at = atomicAdd(shared, 1);
-    if (at < kListRoom) list[at] = static_cast<uint64_t>(key) << 32 | static_cast<uint32_t>(~i);
+    if (at < kListRoom) list[at] = static_cast<uint64_t>(key) << 32 | static_cast<uint32_t>(~(first + i));
   });
   __syncthreads();
   return *shared;
@@ -84,6 +85,59 @@ __device__ uint32_t find_least(const float* logits, int n, int top, int* shared)
   return least;
 }
 
+// A key that at least `top` logits reach, and few more do: the top-th largest of what the threads find.
+__device__ uint32_t bound(const float* logits, int n, int top, uint32_t* keys) {
+  uint32_t largest = 0, least = 0;
+  for_logits(logits, n, [&](int, float x) { largest = max(largest, key_of(x)); });
+  if (top > 1) {
+    keys[threadIdx.x] = largest;
+    __syncthreads();
+    sort_down(keys, kChooseThreads);
+    return top > kChooseThreads ? 0 : keys[top - 1];
+  }
+  largest = __reduce_max_sync(~0u, largest);
+  if (threadIdx.x % 32 == 0) keys[threadIdx.x / 32] = largest;
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kChooseThreads / 32; ++i) least = max(least, keys[i]);
+  return least;
+}
+
+template <class T>
+__device__ __forceinline__ T* of_block(T* own, int rank) {
+  uint64_t there;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(reinterpret_cast<uint64_t>(own)), "r"(rank));
+  return reinterpret_cast<T*>(there);
+}
+
+// As collect(bound()), by a cluster: the first block gets the list of all parts of the row.
+__device__ int collect_together(const float* logits, int n, int top, uint64_t* list, int* counter) {
+  __shared__ uint32_t part_least;
+  const int rank = blockIdx.x % kChooseCluster, per_block = ((n + 3) / 4 + kChooseCluster - 1) / kChooseCluster * 4;
+  const int begin = min(rank * per_block, n), size = min(begin + per_block, n) - begin;
+  const uint32_t own_least = bound(logits + begin, size, top, reinterpret_cast<uint32_t*>(list));
+  if (threadIdx.x == 0) part_least = own_least;
+  arrive_at_cluster();
+  wait_for_cluster();
+  uint32_t least = 0;
+  for (int i = 0; i < kChooseCluster; ++i) least = max(least, *of_block(&part_least, i));
+  const int own = collect(logits + begin, size, least, list, counter, begin);
+  arrive_at_cluster();
+  wait_for_cluster();
+  int all = own;
+  if (rank == 0) {
+    for (int i = 1; i < kChooseCluster; ++i) {
+      const int more = *of_block(counter, i);
+      for (int k = threadIdx.x; k < more && all + more <= kListRoom; k += kChooseThreads) list[all + k] = of_block(list, i)[k];
+      all += more;
+    }
+  }
+  arrive_at_cluster();  // others may go on when they have been read
+  wait_for_cluster();
+  return all;
+}
+
+template <bool kTogether>
 __device__ void choose(const Choose& step, int row) {
   __shared__ uint64_t list[kListRoom];
   __shared__ int counter;
@@ -91,27 +145,15 @@ __device__ void choose(const Choose& step, int row) {
   const RowAt where{pointer<Row>(step.rows.rows) + row, row};
   const float* logits = row_of<float>(step.logits, where);
   auto* out = row_of<unsigned char>(step.out, where);
-
-  // At least `top` logits reach the top-th largest of what the threads find, and few more do.
   uint32_t least = 0;
-  if (step.n > kListRoom) {
-    auto* keys = reinterpret_cast<uint32_t*>(list);
-    uint32_t largest = 0;
-    for_logits(logits, step.n, [&](int, float x) { largest = max(largest, key_of(x)); });
-    if (top > 1) keys[threadIdx.x] = largest;
-    __syncthreads();
-    if (top == 1) {
-      largest = __reduce_max_sync(~0u, largest);
-      if (threadIdx.x % 32 == 0) keys[threadIdx.x / 32] = largest;
-      __syncthreads();
-#pragma unroll
-      for (int i = 0; i < kChooseThreads / 32; ++i) least = max(least, keys[i]);
-    } else {
-      sort_down(keys, kChooseThreads);
-      least = top > kChooseThreads ? 0 : keys[top - 1];
-    }
+  int n;
+  if constexpr (kTogether) {
+    n = collect_together(logits, step.n, top, list, &counter);
+    if (blockIdx.x % kChooseCluster != 0) return;
+  } else {
+    if (step.n > kListRoom) least = bound(logits, step.n, top, reinterpret_cast<uint32_t*>(list));
+    n = collect(logits, step.n, least, list, &counter);
   }
-  int n = collect(logits, step.n, least, list, &counter);
   if (n > kListRoom) {
     least = find_least(logits, step.n, top, &counter);
     n = collect(logits, step.n, least, list, &counter);
@@ -151,7 +193,18 @@ extern "C" __global__ void __launch_bounds__(kvik::cuda::kChooseThreads)
   wait_for_previous();
   const int n_rows = row_count(launch.step.rows);
   for (int row = blockIdx.x; row < n_rows; row += gridDim.x) {
-    choose(launch.step, row);
+    choose<false>(launch.step, row);
+    __syncthreads();
+  }
+}
+extern "C" __global__ void __launch_bounds__(kvik::cuda::kChooseThreads)
+    choose_together(const __grid_constant__ kvik::cuda::ChooseLaunch launch) {
+  using namespace kvik::cuda;
+  start_next();
+  wait_for_previous();
+  const int n_rows = row_count(launch.step.rows);
+  for (int row = blockIdx.x / kChooseCluster; row < n_rows; row += gridDim.x / kChooseCluster) {
+    choose<true>(launch.step, row);
     __syncthreads();
   }
 }

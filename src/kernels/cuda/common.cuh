@@ -41,6 +41,14 @@ __device__ __forceinline__ bool is_selected(const Selection& selection, int64_t 
 
 __device__ __forceinline__ uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 
+// Whether this is the last of `last` + 1 arrivals. What the block wrote before its last barrier is visible to the one that is, after one
+// more.
+__device__ __forceinline__ bool arrives_last(uint32_t* ticket, uint32_t last) {
+  uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(ticket), "r"(last) : "memory");
+  return before == last;
+}
+
 // 16 bytes from memory into shared memory, or zeros.
 __device__ __forceinline__ void copy_async(uint32_t to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");

@@ -18,6 +18,7 @@ struct CudaOptions {
   bool fuses_products = true;    // steps around a product of few rows into its launch. Changes no bit
   bool fuses_attention = true;   // rotary, append and merging into the launch of an attention. Changes no bit
   bool chains_rows = true;       // row steps that keep their elements in registers. Changes no bit
+  bool quick_kernels = true;     // short kernels for common products and attentions of few rows. Changes no bit
   bool overlaps = true;          // a launch starts before the one before it has ended. Changes no bit
 };
 

@@ -173,6 +173,38 @@ constexpr int stream_slice_bytes(device::WeightFormat format) {
 }
 inline constexpr int kMostStreamSlots = 4;
 
+// The common ones of those: whole rows without a selection, with a norm that has no mean and no bias. A kernel for each kind is short, and
+// so is the time that it takes to start: instructions arrive from memory, too.
+enum class QuickKind : uint8_t {
+  kNormed,     // norm and conversion before the product
+  kGated,      // the same, and silu(first half) * second half behind it
+  kConverted,  // conversion before it
+  kSplit  // the same of a few columns for each block, since the largest magnitude is known: k is split over blocks, by groups of slices
+};
+struct QuickLaunch {
+  device::Address units;
+  int32_t k, n;
+  int32_t n_tiles, n_slices, units_per_tile;  // tiles: half of them if they are pairs
+  // Items are tiles or pairs of tiles. kSplit: a group of slices of a tile, all tiles of one group before the next one; those of the last
+  // group, if it is a shorter one, are dealt apart, so that blocks have equally much to do.
+  int32_t items_per_block, n_larger_blocks, items_per_turn;
+  int32_t rest_slices, rest_of_larger, n_more_of_larger, rest_of_others, n_more_of_others;
+  int32_t ring_slots, rows_at, gains_at, sums_at;  // bytes, in shared memory
+  int32_t row_stride;                              // elements
+  int32_t most, row_shift, n_largest;
+  float epsilon;
+  StreamView x;
+  device::Address n_rows, gain, largest_in;
+  device::Address weight_scales, bias;  // of columns, or none
+  StreamView normed, halves, x_scale;   // written, by one block
+  StreamView out, added, sum_out;       // sum_out = out + added if it is there; kGated: the gated row
+  StreamView residual;                  // or none: part of `out`
+  device::Address largest_out;          // or none
+  device::Address parts, tickets;       // kSplit: f32 [groups][n_tiles][1 << row_shift][16]; uint32 [n_tiles]
+};
+inline constexpr int kQuickWarps = 8, kQuickThreads = kQuickWarps * 32, kMostQuickSlots = 4, kMostQuickBlocks = 160;
+inline constexpr int kQuickColumnsOfOne = 18, kQuickQuads = 12;  // of a row, that a thread (of one row), a lane (of more) has
+
 // A block takes a group of rows, a KV head, and every n_splits-th part of the positions.
 struct AttendLaunch {
   device::Attend step;
@@ -229,6 +261,6 @@ constexpr int decode_most_dim(int planes) { return planes == 2 ? 128 : 256; }
 struct ChooseLaunch {
   device::Choose step;
 };
-inline constexpr int kChooseThreads = 1024;
+inline constexpr int kChooseThreads = 1024, kChooseCluster = 8;
 
 }  // namespace kvik::cuda

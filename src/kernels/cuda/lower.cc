@@ -6,6 +6,7 @@
 #include "kernels/cuda/lower_chain.h"
 #include "kernels/cuda/lower_decode.h"
 #include "kernels/cuda/lower_products.h"
+#include "kernels/cuda/lower_quick.h"
 #include "kernels/cuda/lower_rows.h"
 #include "kernels/cuda/lower_stream.h"
 #include "kernels/cuda/rotaries.h"
@@ -16,7 +17,13 @@ namespace {
 using namespace device;
 
 void lower_step(const Begin& step, LaunchList& list) { list.add("rows_begin", {4}, 256, 0, step); }
+// Few rows of many logits: clusters, as long as they run at the same time.
 void lower_step(const Choose& step, LaunchList& list) {
+  constexpr int kManyLogits = 1 << 14;
+  if (step.n >= kManyLogits && step.rows.most * kChooseCluster <= list.target().n_units) {
+    list.add("choose_together", {step.rows.most * kChooseCluster}, kChooseThreads, 0, ChooseLaunch{step}).cluster = kChooseCluster;
+    return;
+  }
   list.add("choose_rows", {std::min(step.rows.most, list.target().n_units * 2)}, kChooseThreads, 0, ChooseLaunch{step});
 }
 void lower_step(const Matrix& step, LaunchList& list) { lower_product(step, list); }
@@ -29,7 +36,7 @@ void lower_step(const T& step, LaunchList& list) {
 // Fuses steps, starting at `at`, into one launch. Returns the number of steps, 0 if they do not match. The first fuser that matches is
 // used.
 using Fuser = size_t (*)(std::span<const Step> steps, size_t at, LaunchList& list);
-constexpr std::array<Fuser, 4> kFusers = {lower_stream, lower_decode, lower_append, lower_chain};
+constexpr std::array<Fuser, 5> kFusers = {lower_quick, lower_stream, lower_decode, lower_append, lower_chain};
 
 size_t fuse(std::span<const Step> steps, size_t at, LaunchList& list) {
   for (const Fuser fuser : kFusers)

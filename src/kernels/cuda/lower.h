@@ -31,6 +31,7 @@ struct Target {
   bool fuses_products = true;   // norm, conversion and elementwise steps into the launch of a product of few rows
   bool fuses_attention = true;  // rotary, append and merging into the launch of an attention
   bool chains_rows = true;      // row steps that keep their elements in registers
+  bool quick_kernels = true;    // short kernels for the common products and attentions of few rows
   int64_t n_tickets = 0;
   device::Address tickets = device::Address::kNone;
   bool wide_products = true;  // wgmma for more than 8 rows

@@ -93,6 +93,20 @@ bool reads_early(std::span<const Step> before, const DecodeLaunch& launch) {
   return false;
 }
 
+// What quick_attend.cu has kernels for: every row appends, and heads are rotated as a whole, by halves.
+bool is_common(const DecodeLaunch& launch) {
+  const AttendRule& rule = launch.step.rule;
+  const KvLayout& layout = launch.step.layout;
+  const auto is_turned = [&](const RotaryOf& rotary) {
+    return !rotary.there || (!rotary.interleaved && rotary.n_pairs * 2 == layout.key_dim);
+  };
+  return launch.appends && launch.reads_early && layout.planes == 1 && layout.key_dim == layout.value_dim &&
+         (layout.key_dim == 64 || layout.key_dim == 128) && is_turned(launch.queries) && is_turned(launch.keys) && rule.n_roundings == 0 &&
+         rule.soft_cap == 0.0f && rule.slopes == Address::kNone && rule.distance_bias == Address::kNone && rule.scale > 0.0f &&
+         !launch.step.q.by_position && !launch.append.k.by_position && !launch.append.v.by_position &&
+         launch.step.parts.parts != Address::kNone;
+}
+
 }  // namespace
 
 size_t lower_decode(std::span<const Step> steps, size_t at, LaunchList& list) {
@@ -131,6 +145,7 @@ size_t lower_decode(std::span<const Step> steps, size_t at, LaunchList& list) {
   std::string kernel = layout.planes == 2 ? "decode_attend_2" : "decode_attend_1";
   if (layout.planes == 1 && layout.key_dim == layout.value_dim && (layout.key_dim == 64 || layout.key_dim == 128))
     kernel += fmt::format("_{}", layout.key_dim);
+  if (target.quick_kernels && is_common(launch)) kernel = fmt::format("quick_attend_{}", layout.key_dim);
   list.add(kernel, {ceil_div(n_spans, cluster) * cluster, places, attend.rows.most}, kDecodeThreads, shared_bytes, launch).cluster =
       static_cast<unsigned>(cluster);
   return found.n_steps();

@@ -92,7 +92,7 @@ Function Modules::get(const std::string& name, int shared_bytes) {
   // A multiprocessor that changes how it divides its memory waits until it is idle: all kernels want the most shared memory.
   constexpr int kAllShared = 100;
   if (found.shared_bytes == 0) driver_->function_set(found.function, kSharedCarveout, kAllShared);
-  constexpr int kWithoutAsking = 48 << 10;
+  constexpr int kWithoutAsking = 40 << 10;  // 48 KB with what kernels have besides
   if (shared_bytes > std::max(found.shared_bytes, kWithoutAsking)) {
     const Result result = driver_->function_set(found.function, kDynamicSharedBytes, shared_bytes);
     if (result != kSuccess)

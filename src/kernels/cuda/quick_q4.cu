@@ -1,0 +1,3 @@
+#include "kernels/cuda/quick.cuh"
+
+KVIK_QUICK(quick_q4, kQ4)
