@@ -20,7 +20,7 @@ def log_softmax(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
 
 
 def search(model: kvik.Model, prompt: str, n_tokens: int, n_best: int = 3, width: int = 4) -> list[tuple[float, list[int]]]:
-    """The `n_best` likeliest continuations among the `width` likeliest tokens at every step: (log-probability, ids), best first.
+    """The `n_best` most likely continuations among the `width` most likely tokens at every step: (log-probability, ids), best first.
 
     The search is exact: a longer text is never likelier than its beginning, so the first complete texts that leave the queue are the best.
     """

@@ -8,13 +8,13 @@ from .ids import TokenIds
 
 class SamplingOptions(TypedDict, total=False):
     temperature: float | None
-    # 0: always the likeliest token; higher: more varied
+    # 0: always the most likely token; higher: more varied
     top_k: int | None
-    # Sample from the K likeliest tokens; 0: all
+    # Sample from the K most likely tokens; 0: all
     top_p: float | None
-    # Sample from the likeliest tokens whose probabilities add up to P
+    # Sample from the most likely tokens whose probabilities add up to P
     min_p: float | None
-    # Sample from tokens at least P times as likely as the likeliest
+    # Sample from tokens at least P times as likely as the most likely one
     typical_p: float | None
     # Sample from the most typical tokens, up to probability P
     epsilon_cutoff: float | None
@@ -26,13 +26,13 @@ class SamplingOptions(TypedDict, total=False):
     presence_penalty: float | None
     # Subtracted once from the logits of generated tokens
     frequency_penalty: float | None
-    # Subtracted from the logits of generated tokens, for each time
+    # Subtracted from the logits of generated tokens, once per occurrence
     encoder_repetition_penalty: float | None
-    # Above 1: tokens of the source become likelier
+    # Above 1: tokens of the source become more likely
     no_repeat_ngram_size: int | None
-    # No N tokens in a row occur twice; 0: off
+    # No sequence of N tokens repeats; 0: off
     encoder_no_repeat_ngram_size: int | None
-    # No N tokens in a row are copied from the source; 0: off
+    # No sequence of N tokens is copied from the source; 0: off
     min_length: int | None
     # No end token before this length, start tokens included
     min_new_tokens: int | None

@@ -53,7 +53,7 @@ class DecodingOptions(SamplingOptions, total=False):
 
 
 class GenerateOptions(DecodingOptions, total=False):
-    logprobs: int | None  # so many of the likeliest tokens with every token; 0: its own logprob alone
+    logprobs: int | None  # that many of the most likely tokens with every token; 0: its own logprob alone
     speculate: Literal["off", "lookup"]
     draft: Model | None  # a smaller model with the same vocabulary that proposes tokens
     assistant_model: Model | None  # the same
