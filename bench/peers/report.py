@@ -1,6 +1,7 @@
 """Writes docs/benchmarks.md, docs/benchmarks/*.svg and the table of the README from measured results. Ratios are taken within one run; nothing else is compared."""
 import json
 import pathlib
+import re
 import sys
 
 import charts
@@ -119,22 +120,36 @@ SUMMARY = ("decode/0.5b/q8/depth-64", "decode/0.5b/q4/depth-64", "prefill/0.5b/q
 BEGIN, END = "<!-- speed: bench/peers/report writes what is between these lines -->\n", "<!-- end of speed -->\n"
 
 
-def summary(machines: dict[tuple, list[dict]]) -> str:
-    """For the README: the most telling works on each machine."""
+def place(threads: int, machine: dict) -> str:
+    """For the README: what tells machines apart."""
+    return ", ".join([f"{threads} threads", machine.get("core") or machine["instruction_sets"][-1]])
+
+
+def summary(machines: dict[tuple, list[dict]], old: str) -> str:
+    """The most telling works on each machine; rows of machines that are not in the files stay."""
     lines = ["Tokens (`en-zh`: sentences) per second, medians of a run in which the programs alternated, each at its best setting. `docs/benchmarks.md` has all works, machines and",
              "settings; `bench/peers/run` repeats them on yours.", "", "| | Kvik | best peer at as many bits | times as fast |", "|---|---|---|---|"]
+    measured = set()
     for (processor, threads), reports in machines.items():
         found = pairs([result for report in reports for result in report.get("results", [])])
-        where = ", ".join([f"{threads} threads", *reports[0]["machine"]["instruction_sets"][-1:]])  # the widest set tells machines apart
+        where = place(threads, reports[0]["machine"])
+        measured.add(where)
         lines += [f"| {title(result)}; {where} | {number(kvik['rate'])} | {number(peer['rate'])} ({peer['name']} {peer['format']}) | {kvik['rate'] / peer['rate']:.2f} |"
                   for result, kvik, peer in (found[work] for work in SUMMARY if work in found) if peer]
+    lines += [line for line in old.splitlines() if "; " in line and line.split("; ")[1].split(" |")[0] not in measured and line.startswith("| ")]
     return "\n".join(lines) + "\n"
 
 
 def update_readme(machines: dict[tuple, list[dict]]) -> None:
     file = ROOT / "README.md"
     before, rest = file.read_text().split(BEGIN)
-    file.write_text(before + BEGIN + summary(machines) + END + rest.split(END)[1])
+    old, after = rest.split(END)
+    file.write_text(before + BEGIN + summary(machines, old) + END + after)
+
+
+def sections(page: str) -> dict[str, str]:
+    """Of the page as it is: its text below each heading without the date."""
+    return {part.split("\n")[0].rsplit(", ", 1)[0]: "## " + part.rstrip() for part in page.split("\n## ")[1:]}
 
 
 def main(files: list[str]) -> None:
@@ -146,15 +161,21 @@ def main(files: list[str]) -> None:
         machines.setdefault((report["machine"]["processor"], report["machine"]["threads"]), []).append(report)
     folder = ROOT / "docs" / "benchmarks"
     folder.mkdir(exist_ok=True)
-    for old in folder.glob("*.svg"):
-        old.unlink()
+    page = ROOT / "docs" / "benchmarks.md"
+    parts = sections(page.read_text()) if page.exists() else {}  # of machines that are not in the files
     rounds = sorted({report["rounds"] for reports in machines.values() for report in reports if "results" in report}) or [5]
-    text = [INTRODUCTION.format(shapes=shape_rows(), rounds=" to ".join(map(str, dict.fromkeys((rounds[0], rounds[-1])))))]
-    for i, ((processor, threads), reports) in enumerate(machines.items()):
+    measured = {}
+    for (processor, threads), reports in machines.items():
         one = reports[0]["machine"]
         sets = f" ({', '.join(one['instruction_sets'])})" if one["instruction_sets"] else ""
-        text += [f"## {threads} threads, {processor}{sets}, {one['date']}", "", *tables(f"machine-{i + 1}-threads-{threads}", reports, folder)]
-    (ROOT / "docs" / "benchmarks.md").write_text("\n".join(text).rstrip() + "\n")
+        heading = f"{threads} threads, {processor}{sets}"
+        name = re.sub("[^a-z0-9]+", "-", heading.lower()).strip("-")
+        measured[heading] = "\n".join([f"## {heading}, {one['date']}", "", *tables(name, reports, folder)]).rstrip()
+    text = "\n\n".join([INTRODUCTION.format(shapes=shape_rows(), rounds=" to ".join(map(str, dict.fromkeys((rounds[0], rounds[-1]))))).rstrip(), *(measured | {k: v for k, v in parts.items() if k not in measured}).values()])
+    page.write_text(text + "\n")
+    for chart in folder.glob("*.svg"):
+        if chart.name not in text:
+            chart.unlink()
     update_readme(machines)
     print(f"wrote the table of README.md, docs/benchmarks.md and {len(list(folder.glob('*.svg')))} charts")
 
