@@ -34,6 +34,7 @@ class Sequence {
     kernels.append(layout_, pages_[static_cast<size_t>(position / kPagePositions)] + kOffset, position % kPagePositions, k, v);
   }
   const KvLayout& layout() const { return layout_; }
+  int64_t length() const { return static_cast<int64_t>(keys_.size()) / (dims_.n_kv_heads * dims_.key_dim); }
   const std::byte* const* pages() const { return pages_.data(); }
   const AlignedBuffer& memory() const { return memory_; }
   const float* key(int64_t i) const { return keys_.data() + i * dims_.n_kv_heads * dims_.key_dim; }
@@ -173,8 +174,8 @@ TEST(Attention, EveryFormatAndHeadSizeGivesOneResultOnEveryPath) {
 
 TEST(Attention, EveryRuleGivesOneResultAndTheRightOne) {
   Numbers numbers;
-  const Dims d{6, 3, 24, 24};
   const int64_t n = 300, count = 10;
+  Dims d{6, 3, 24, 24};
   const std::vector<float> q = numbers.normals(count * d.n_heads * d.key_dim), slopes = {0.5f, 0.25f, 0.125f, 0.06f, 0.03f, 0.01f};
   const std::vector<float> table = numbers.normals(d.n_heads * 40), sinks = numbers.normals(d.n_heads, 3.0f),
                            bias = numbers.normals(d.n_heads * n);
@@ -189,11 +190,40 @@ TEST(Attention, EveryRuleGivesOneResultAndTheRightOne) {
                                          {.scale = 0.2f, .weight_roundings = bytes, .n_weight_roundings = 1}};
   for (const AttendRule& rule : rules)
     for (int64_t window : {0, 1, 17, 270}) {
+      d.n_kv_heads = window == 17 ? 6 : 3;  // a KV head for each query
       std::vector<AttendRow> rows = causal_rows(q, d, n, count, window);
       expect_one_right_result(KvFormat::kF32, d, rule, rows, n);
       for (AttendRow& row : rows) row.bias = bias.data(), row.bias_stride = n;
       expect_one_right_result(KvFormat::kF16, d, rule, rows, n);
     }
+}
+
+TEST(Attention, SequencesInOneCallGetTheBitsTheyGetAlone) {
+  Numbers numbers;
+  for (KvFormat format : {KvFormat::kF32, KvFormat::kF16, KvFormat::kQ8})
+    for (const Dims& d : {Dims{5, 5, 48, 48}, Dims{6, 6, 16, 40}, Dims{6, 2, 32, 32}})
+      for (const CpuKernels* kernels : available()) {
+        std::vector<Sequence> sequences;
+        std::vector<AttendRow> rows;
+        const std::vector<float> q = numbers.normals(6 * d.n_heads * d.key_dim);
+        for (const int64_t n : {1, 40, 300, 256, 7, 90}) sequences.emplace_back(*kernels, format, d, n, static_cast<uint32_t>(n));
+        for (const Sequence& sequence : sequences) {
+          const auto i = static_cast<int64_t>(rows.size()), n = sequence.length();
+          rows.push_back({.q = q.data() + i * d.n_heads * d.key_dim,
+                          .out = nullptr,
+                          .pages = sequence.pages(),
+                          .first_key = i == 2 ? 70 : 0,
+                          .n_keys = n,
+                          .position = n - 1});
+        }
+        const Attention a = attention_of(sequences[0], d, {.scale = 0.2f});
+        std::vector<float> alone;
+        for (const AttendRow& row : rows) {
+          const std::vector<float> one = run(*kernels, 1, a, {row});
+          alone.insert(alone.end(), one.begin(), one.end());
+        }
+        for (int threads : {1, 2, 5}) EXPECT_TRUE(same_bits(run(*kernels, threads, a, rows), alone)) << kernels->name << ' ' << threads;
+      }
 }
 
 TEST(Attention, RowsOfAnEncoderSeeEverything) {
