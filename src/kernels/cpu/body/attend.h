@@ -214,13 +214,20 @@ KVIK_INLINE void attend_some(const SpanTask& task, const AttendQuery* queries, f
   }
 }
 
-// Four queries at a time, then two, then one, from the first on.
+// Eight queries at a time if there are registers for them, then four, two and one.
 template <bool kOwnHeads>
-void attend_fours(const SpanTask& task, const AttendQuery* queries, int64_t n, float* const* parts) {
+void attend_tiles(const SpanTask& task, const AttendQuery* queries, int64_t n, float* const* parts) {
   for (int64_t i = 0; i < n;) {
     const int64_t left = n - i;
     const KvPages kv{task.kv.pages, task.kv.offset + i * task.kv.head_step, task.kv.head_step};
     const SpanTask rest{task.layout, task.rule, kv, task.span};
+    if constexpr (kScoreSums >= 16 && !kOwnHeads) {
+      if (left >= 8) {
+        attend_some<8, false>(rest, queries + i, parts + i);
+        i += 8;
+        continue;
+      }
+    }
     if (kScoreHeads >= 4 && left >= 4) {
       attend_some<(kScoreHeads >= 4 ? 4 : 1), kOwnHeads>(rest, queries + i, parts + i);
       i += 4;
@@ -238,12 +245,12 @@ void attend_fours(const SpanTask& task, const AttendQuery* queries, int64_t n, f
 void attend(const KvLayout& layout, const AttendRule& rule, const KvPages& kv, int64_t span, const AttendQuery* queries, int64_t n,
             float* const* parts) {
   const SpanTask task{layout, rule, kv, span};
-  if (kv.head_step != 0) return attend_fours<true>(task, queries, n, parts);
+  if (kv.head_step != 0) return attend_tiles<true>(task, queries, n, parts);
   if constexpr (kScoreHeads == 7) {
     for (; n >= kScoreHeads && n % 4 != 0; n -= kScoreHeads, queries += kScoreHeads, parts += kScoreHeads)
       attend_some<kScoreHeads, false>(task, queries, parts);
   }
-  attend_fours<false>(task, queries, n, parts);
+  attend_tiles<false>(task, queries, n, parts);
 }
 
 KVIK_INLINE float exp1(float x) {
