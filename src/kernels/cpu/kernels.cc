@@ -21,9 +21,11 @@ namespace avx512 {
 extern const CpuKernels kernels;
 }
 #if defined(KVIK_HAS_AVX512)
-namespace amx {
-void matmul_quantized(const PackedWeights& weights, const QuantizedRows& x, const MatmulOut& out, PanelRange range);
+namespace avx512_prefetch {
 void matmul(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
+void matmul_quantized(const PackedWeights& weights, const QuantizedRows& x, const MatmulOut& out, PanelRange range);
+}  // namespace avx512_prefetch
+namespace amx {
 void matmul_tiles(const PackedWeights& weights, const QuantizedRows& x, const MatmulOut& out, PanelRange range);
 void matmul_byte_tiles(const PackedWeights& weights, const ByteRows& x, const MatmulOut& out, PanelRange range);
 }  // namespace amx
@@ -40,24 +42,24 @@ struct Found {
 };
 
 #if defined(KVIK_HAS_AVX512)
-// Most processors read one stream of weights too slowly unless the products ask for them ahead of time, as those in amx/ do.
-const CpuKernels* avx512_kernels(const CpuFeatures& features) {
-  static const CpuKernels fetching = [] {
-    CpuKernels kernels = avx512::kernels;
-    kernels.matmul = amx::matmul;
-    kernels.matmul_quantized = amx::matmul_quantized;
-    return kernels;
-  }();
-  return features.reads_ahead ? &avx512::kernels : &fetching;
+CpuKernels with_prefetches() {
+  CpuKernels kernels = avx512::kernels;
+  kernels.matmul = avx512_prefetch::matmul;
+  kernels.matmul_quantized = avx512_prefetch::matmul_quantized;
+  return kernels;
 }
 
-// Products of several quantized rows use tiles, everything else is that of AVX-512.
+const CpuKernels* avx512_kernels(const CpuFeatures& features) {
+  static const CpuKernels prefetching = with_prefetches();
+  return features.reads_ahead ? &avx512::kernels : &prefetching;
+}
+
+// Products of several quantized rows use tiles.
 const CpuKernels* amx_kernels() {
   static const CpuKernels table = [] {
-    CpuKernels kernels = avx512::kernels;
+    CpuKernels kernels = with_prefetches();
     kernels.name = "amx";
     kernels.byte_row_tile = 16;
-    kernels.matmul = amx::matmul;
     kernels.matmul_quantized = amx::matmul_tiles;
     kernels.matmul_bytes = amx::matmul_byte_tiles;
     return kernels;

@@ -2,7 +2,8 @@
 // The vector comes first: the bodies are written over it.
 #include "kernels/cpu/amx/table.h"
 #include "kernels/cpu/amx/tiles.h"
-#include "kernels/cpu/body/matmul_blocks.h"
+#include "kernels/cpu/body/six_bits.h"
+#include "kernels/cpu/body/tiles.h"
 
 // Quantized rows by block-quantized weights, 16 rows by 16 columns at a time. A block of the rows is a tile product of 32 k, or one or two
 // of 64; then, as in body/matmul_blocks.h, f = fma(float(sum) * row_scale, weight_scale, f).
@@ -248,7 +249,7 @@ void matmul_tiles(const PackedWeights& weights, const QuantizedRows& x, const Ma
   const WeightLayout& layout = weights.layout;
   // Differences of 8-bit weights and their zero points do not fit a byte.
   const bool fits = layout.block >= kStep && !(layout.format == WeightFormat::kBlocks8 && layout.has_zero_points);
-  if (!fits || x.n_rows < kFewestTileRows) return matmul_quantized(weights, x, out, range);
+  if (!fits || x.n_rows < kFewestTileRows) return avx512_prefetch::matmul_quantized(weights, x, out, range);
   if (layout.scales == ScaleFormat::kF16) return multiply_blocks<Half>(weights, x, out, range);
   multiply_blocks<float>(weights, x, out, range);
 }

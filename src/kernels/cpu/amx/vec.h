@@ -2,16 +2,12 @@
 
 #include "kernels/cpu/avx512/vec.h"
 
-// AVX-512 with VNNI and AMX: the vector is that of AVX-512. Processors that have AMX, and Zen 5, prefetch one stream of weights too slowly by
-// themselves: 4 KB ahead, one row of 4-bit weights was read 1.6 times as fast (16 cores of a Sapphire Rapids), and four rows of 8-bit
-// weights in half the time (2 cores of Zen 5). What does not use tiles here runs on processors without AMX, too.
+// AVX-512 with VNNI and AMX: the vector is that of AVX-512.
 #undef KVIK_ISA
 #define KVIK_ISA amx
 
 namespace kvik::cpu::amx {
 
 using namespace avx512;
-
-constexpr int kPrefetchBytes = 4096;
 
 }  // namespace kvik::cpu::amx
