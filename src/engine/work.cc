@@ -1,5 +1,7 @@
 #include "engine/work.h"
 
+#include <algorithm>
+
 #include "engine/sources.h"
 #include "kvik/error.h"
 
@@ -41,44 +43,75 @@ std::vector<Part> begin_parts(Work& work, size_t n_parts) {
   return parts;
 }
 
-// False if some were cancelled.
-bool complete_streams(Work& work, std::span<Part> parts, Decoder& decoder, const CompleteOptions& options) {
-  std::vector<Part*> pointers;
-  for (Part& part : parts) pointers.push_back(&part);
-  encode_parts(pointers, decoder, options.reuse_sources ? &decoder.source_cache() : nullptr);
-  std::vector<Stream*> streams;
-  for (Part& part : parts) {
-    if (part.stream == nullptr) part.stream = std::make_shared<Stream>(work.stream_of(part));
-    streams.push_back(part.stream.get());
+// The streams of a work. Others take the places of those that have ended: several at a time, so that their sources are encoded together.
+class StreamRun {
+ public:
+  StreamRun(Work& work, Decoder& decoder, const CompleteOptions& options)
+      : work_(work), decoder_(decoder), options_(options), n_join_(std::max<size_t>(1, options.n_parts / kJoinShare)) {
+    // Other backends run sequences of one length together, so those that begin later would run alone.
+    if (!decoder.backend().traits().exact) n_join_ = options.n_parts;
   }
-  decoder.finish(streams, options.cancelled);
-  bool all_done = true;
-  for (const Part& part : parts) {
-    if (part.stream->finish == Finish::kCancelled) {
-      all_done = false;
-    } else {
-      work.finished(part);
+
+  // False if it was cancelled.
+  bool run() {
+    while (!parts_.empty() || work_.next() == NextPart::kReady) {
+      if (options_.cancelled && options_.cancelled()) return false;
+      if (options_.n_parts - parts_.size() >= n_join_) join();
+      if (decoder_.step(streams_) == StepStatus::kNoMemory) throw decoder_.no_memory();
+      leave();
+    }
+    return true;
+  }
+
+ private:
+  static constexpr size_t kJoinShare = 8;
+
+  void join() {
+    std::vector<Part> joining = begin_parts(work_, options_.n_parts - parts_.size());
+    std::vector<Part*> pointers;
+    for (Part& part : joining) pointers.push_back(&part);
+    encode_parts(pointers, decoder_, options_.reuse_sources ? &decoder_.source_cache() : nullptr);
+    for (Part& part : joining) {
+      if (part.stream == nullptr) part.stream = std::make_shared<Stream>(work_.stream_of(part));
+      streams_.push_back(part.stream.get());
+      parts_.push_back(std::move(part));
     }
   }
-  return all_done;
-}
 
-}  // namespace
+  void leave() {
+    for (const Part& part : parts_) {
+      if (part.stream->error) std::rethrow_exception(part.stream->error);
+      if (part.stream->finish) work_.finished(part);
+    }
+    std::erase_if(streams_, [](const Stream* stream) { return stream->finish.has_value(); });
+    std::erase_if(parts_, [](const Part& part) { return part.stream->finish.has_value(); });
+  }
 
-bool complete(Work& work, const std::shared_ptr<Decoder>& decoder, const CompleteOptions& options) {
+  Work& work_;
+  Decoder& decoder_;
+  const CompleteOptions& options_;
+  size_t n_join_;
+  std::vector<Part> parts_;
+  std::vector<Stream*> streams_;  // of the parts
+};
+
+// False if it was cancelled.
+bool embed_texts(Work& work, const CompleteOptions& options) {
   while (work.next() == NextPart::kReady) {
     if (options.cancelled && options.cancelled()) return false;
-    std::vector<Part> parts = begin_parts(work, options.n_parts);
-    if (work.embedder() == nullptr) {
-      if (!complete_streams(work, parts, *decoder, options)) return false;
-      continue;
-    }
+    const std::vector<Part> parts = begin_parts(work, options.n_parts);
     std::vector<const Part*> texts;
     for (const Part& part : parts) texts.push_back(&part);
     std::vector<Tensor> hidden = embed_parts(texts, *work.embedder());
     for (size_t i = 0; i < parts.size(); ++i) work.embedded(parts[i], std::move(hidden[i]));
   }
   return true;
+}
+
+}  // namespace
+
+bool complete(Work& work, const std::shared_ptr<Decoder>& decoder, const CompleteOptions& options) {
+  return work.embedder() != nullptr ? embed_texts(work, options) : StreamRun(work, *decoder, options).run();
 }
 
 }  // namespace kvik::engine

@@ -186,7 +186,7 @@ class SourcesRequest final : public ScriptedRequest {
   Stream stream_of(const Part& part) override {
     SampleOptions options;
     options.prompt_length = n_prompt;
-    options.stop.max_length = n_prompt + n_tokens_;
+    options.stop.max_length = n_prompt + (n_tokens_of ? n_tokens_of(part.index) : n_tokens_);
     options.stream = part.index;
     const auto sampler = std::make_shared<sample::Sampler>(Sampling{.temperature = 1.0}, sample::TokenRules{16, {}, {}});
     Stream stream(Sequence(decoder_, 0, part.source), std::make_unique<SampleStrategy>(sampler, std::move(options)));
@@ -199,7 +199,8 @@ class SourcesRequest final : public ScriptedRequest {
     found.push_back(ids[part.index].size());
   }
 
-  size_t n_prompt = 1;  // tokens before the first one that is drawn
+  std::function<size_t(size_t)> n_tokens_of;  // a source; not set: all have as many
+  size_t n_prompt = 1;                        // tokens before the first one that is drawn
   std::atomic<size_t> n_generated = 0;
   std::vector<size_t> found;                   // tokens of each source that has finished
   std::map<size_t, std::vector<TokenId>> ids;  // by source
