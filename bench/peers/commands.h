@@ -13,6 +13,7 @@
 //   prefill N                  milliseconds of a prompt of N tokens
 //   decode SEQUENCES DEPTH N   milliseconds of each of N steps that add one token to each of SEQUENCES sequences of DEPTH tokens
 //   uncached PROMPT N          milliseconds for N tokens with the cache, and for the same tokens if each step computes everything before it
+//   translate BATCH BEAMS      milliseconds for all lines that it was started with, then each translation as its number of ids and the ids
 //   threads N                  changes the number of threads; answers 0
 // A command that fails is answered by "! " and a sentence. Everything is computed on ids all over the vocabulary; nothing is sampled, so
 // that the model alone is measured.
@@ -25,6 +26,7 @@ class Contender {
   virtual void fill(int n_sequences, int depth) = 0;                 // forgets everything, then computes prompts of `depth` tokens
   virtual void rewind(int depth) = 0;                                // of all sequences
   virtual void step(int token) = 0;  // appends one token to each sequence; they differ from sequence to sequence
+  virtual std::vector<double> translate(int /*batch*/, int /*beams*/) { throw std::runtime_error("it has no lines to translate"); }
   virtual void set_threads(int /*n*/) { throw std::runtime_error("the number of threads is fixed"); }
 };
 
@@ -66,6 +68,7 @@ class CommandLoop {
     if (command == "prefill") return {prefill(a)};
     if (command == "decode") return decode(a, b, c);
     if (command == "uncached") return uncached(a, b);
+    if (command == "translate") return contender_.translate(a, b);
     if (command != "threads") throw std::runtime_error("unknown command: " + line);
     contender_.set_threads(a);
     return {0.0};

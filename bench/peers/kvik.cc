@@ -1,7 +1,8 @@
-// Kvik as a contender of bench/peers: bench-peers FOLDER --weights q8 --threads 2, then commands (commands.h).
+// Kvik as a contender of bench/peers: bench-peers FOLDER --weights q8 --threads 2 [--lines FILE], then commands (commands.h).
 #include "kvik/kvik.h"
 
 #include <fmt/format.h>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,11 @@ namespace {
 
 class Kvik : public peers::Contender {
  public:
-  explicit Kvik(const kvik::Model& model) : model_(model) { greedy_.temperature = 0; }
+  Kvik(const kvik::Model& model, const std::string& lines_file) : model_(model) {
+    greedy_.temperature = 0;
+    std::ifstream lines(lines_file);
+    for (std::string line; std::getline(lines, line);) lines_.push_back(line);
+  }
 
   void fill(int n_sequences, int depth) override {
     sessions_.clear();
@@ -41,7 +46,20 @@ class Kvik : public peers::Contender {
     for (kvik::Session& session : sessions_) session.sample(greedy_);  // what a GPU chooses is read instead of its logits
   }
 
+  std::vector<double> translate(int batch, int beams) override {
+    std::vector<kvik::Translation> found;
+    std::vector<double> answer = {
+        peers::ms_of([&] { found = model_.translate(lines_, {.beams = beams, .max_tokens = kMostNewTokens, .batch = batch}); })};
+    for (const kvik::Translation& translation : found) {
+      answer.push_back(static_cast<double>(translation.ids.size()));
+      answer.insert(answer.end(), translation.ids.begin(), translation.ids.end());
+    }
+    return answer;
+  }
+
  private:
+  static constexpr int kMostNewTokens = 64;  // as in models/translation.py
+
   static void check(kvik::AppendStatus status) {
     if (status != kvik::AppendStatus::kDone) throw std::runtime_error("the context is too small");
   }
@@ -49,6 +67,7 @@ class Kvik : public peers::Contender {
   const kvik::Model& model_;
   kvik::Sampling greedy_;
   std::vector<kvik::Session> sessions_;
+  std::vector<std::string> lines_;
 };
 
 }  // namespace
@@ -57,10 +76,13 @@ int main(int argc, char** argv) {
   try {
     kvik::LoadOptions load;
     load.reuse_prefixes = false;  // every prompt is computed, also the second time
-    const std::string folder = kvik::bench::parse_options(
-        argc, argv, [&](const auto& option, const auto& value) { return kvik::bench::set_load_option(load, option, value); });
+    std::string lines;            // to translate
+    const std::string folder = kvik::bench::parse_options(argc, argv, [&](const std::string& option, const std::string& value) {
+      if (option == "--lines") return lines = value, true;
+      return kvik::bench::set_load_option(load, option, value);
+    });
     const kvik::Model model = kvik::Model::load(folder, load);
-    Kvik contender(model);
+    Kvik contender(model, lines);
     peers::CommandLoop(contender).run(fmt::format(R"({{"device": "{}", "weights_bytes": {}, "cache_bytes": {}, "bandwidth": {:.2f}}})",
                                                   model.device(), model.weights_bytes_per_token(), model.cache_bytes_per_token(),
                                                   kvik::measure_bandwidth_gb_per_s(model, load.threads)));

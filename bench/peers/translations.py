@@ -1,12 +1,9 @@
 """Sentences per second on the held-out lines of en-zh. Kvik reads text; the peers read ids."""
-import json
 import statistics
-import subprocess
-import sys
+import tempfile
 
 from contenders.ctranslate2 import CTranslate2
-from contenders.kvik import BUILD
-from contenders.peer import ROOT
+from contenders.kvik import BUILD, Kvik
 from contenders.process import Process, Unsupported
 from measure import say, skip
 from models import translation
@@ -14,21 +11,33 @@ from works import Work
 
 
 class KvikTranslator:
-    """One process per round. Loading is not counted; tokenizing is."""
-    name = "Kvik"
+    """Reads text, so tokenizing counts."""
+    name = Kvik.name
 
     def __init__(self, form: str, threads: int):
         self.form, self.threads = form, threads
+        self.lines = tempfile.NamedTemporaryFile("w", suffix=".txt")
+        self.lines.writelines(case["line"] + "\n" for case in translation.cases())
+        self.lines.flush()
+        self.process = Process([str(BUILD / "bench-peers"), str(translation.MODEL), "--weights", form, "--threads", str(threads), "--lines", self.lines.name])
 
     def ask(self, batch: int, beams: int) -> tuple[float, int]:
-        command = [BUILD / "kvik", "translate", translation.MODEL, "--json", "--quiet", "--weights", self.form, "--threads", self.threads, "--batch", batch, "--beams", beams,
-                   "-n", translation.MAX_NEW]
-        text = "".join(case["line"] + "\n" for case in translation.cases())
-        answer = json.loads(subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, input=text, cwd=ROOT).stdout)
-        return answer["timing"]["translate_ms"], translation.equal_ids([result["ids"] for result in answer["results"]], beams)
+        ms, *numbers = self.process.ask(f"translate {batch} {beams}")
+        return ms, translation.equal_ids(divide(numbers), beams)
 
     def close(self) -> None:
-        pass
+        self.process.close()
+        self.lines.close()
+
+
+def divide(numbers: list[float]) -> list[list[int]]:
+    """Lists of ids, each behind their number."""
+    found = []
+    while numbers:
+        end = 1 + int(numbers[0])
+        found.append([int(number) for number in numbers[1:end]])
+        numbers = numbers[end:]
+    return found
 
 
 class CTranslator:
