@@ -93,10 +93,15 @@ bool Sampler::favors_ends() const {
 }
 
 bool Sampler::only_lowers_logits() const {
-  const auto has_ids = [](const std::optional<std::vector<TokenId>>& ids) { return ids && !ids->empty(); };
   return biases_.only_lower() && !tokens_.timestamps && !favors_ends() && *options_.repetition_penalty >= 1.0 &&
          *options_.presence_penalty >= 0.0 && *options_.frequency_penalty >= 0.0 && *options_.encoder_repetition_penalty == 1.0 &&
-         *options_.forced_bos_token_id < 0 && !has_ids(options_.forced_eos_token_id) && !*options_.remove_invalid_values;
+         *options_.forced_bos_token_id < 0 && !*options_.remove_invalid_values;
+}
+
+// With the last token that fits.
+bool Sampler::forces_end(const History& history) const {
+  const auto& ends = options_.forced_eos_token_id;
+  return ends && !ends->empty() && history.tokens.size() + 1 == history.max_length;
 }
 
 void Sampler::process(std::span<float> logits, const History& history, Workspace& workspace) const {
@@ -143,8 +148,8 @@ void Sampler::force_and_suppress(std::span<float> logits, const History& history
   const TokenId forced_bos = *options_.forced_bos_token_id;
   if (forced_bos >= 0 && length == 1 && is_allowed(forced_bos, history)) force(logits, std::span(&forced_bos, 1));
   const auto& forced_eos = options_.forced_eos_token_id;
-  const bool is_last = forced_eos && !forced_eos->empty() && length + 1 == history.max_length;
-  if (is_last && std::ranges::all_of(*forced_eos, [&](TokenId id) { return is_allowed(id, history); })) force(logits, *forced_eos);
+  if (forces_end(history) && std::ranges::all_of(*forced_eos, [&](TokenId id) { return is_allowed(id, history); }))
+    force(logits, *forced_eos);
   if (*options_.remove_invalid_values) replace_invalid(logits);
   if (options_.exponential_decay_length_penalty) {
     const auto& [start, factor] = *options_.exponential_decay_length_penalty;
@@ -186,6 +191,12 @@ void Sampler::collect_candidates(std::span<const float> logits, Workspace& works
 }
 
 TokenId Sampler::sample(std::span<const float> logits, const History& history, Rng& rng, Workspace& workspace) const {
+  if (is_greedy() && processes_ && only_lowers(history)) {  // the largest logit, unless it becomes smaller
+    const std::optional<size_t> index = choose_greedily(logits);
+    const TokenLogit largest{index ? logits[*index] : kNotChosen, static_cast<TokenId>(index.value_or(0))};
+    const std::optional<TokenId> id = index ? sample_candidates({&largest, 1}, history, rng, workspace) : std::nullopt;
+    if (id) return *id;
+  }
   std::span<const float> row = logits;
   if (processes_ || history.allowed != nullptr) {
     workspace.row.assign(logits.begin(), logits.end());
@@ -221,7 +232,7 @@ void Sampler::process_candidates(const History& history, Workspace& workspace) c
 
 std::optional<TokenId> Sampler::sample_candidates(std::span<const TokenLogit> largest, const History& history, Rng& rng,
                                                   Workspace& workspace) const {
-  if (!only_lowers_ || history.allowed != nullptr || largest.empty()) return std::nullopt;
+  if (!only_lowers(history) || largest.empty()) return std::nullopt;
   const float unseen = largest.back().logit;  // all others are smaller, before and after
   std::vector<TokenLogit>& candidates = workspace.candidates;
   candidates.assign(largest.begin(), largest.end());
@@ -260,6 +271,11 @@ void Sampler::log_probs(std::span<const float> logits, const History& history, s
 
 float Sampler::log_prob(std::span<const float> logits, const History& history, TokenId id, Workspace& workspace) const {
   if (!processes_ && !*options_.renormalize_logits && history.allowed == nullptr) return static_cast<float>(log_prob_of(logits, id));
+  if (!*options_.renormalize_logits && only_lowers(history)) {
+    workspace.candidates.assign(1, {static_cast<float>(log_prob_of(logits, id)), id});
+    process_candidates(history, workspace);
+    return workspace.candidates.front().logit;
+  }
   workspace.row.resize(logits.size());
   log_probs(logits, history, workspace.row, workspace);
   return workspace.row[static_cast<size_t>(id)];

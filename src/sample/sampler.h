@@ -20,7 +20,7 @@ namespace kvik::sample {
 struct Workspace {
   FilterScratch filters;
   TokenCounts counts;
-  std::vector<float> row;     // logits after penalties, if there are any
+  std::vector<float> row;     // logits after penalties, if these may decide the choice
   std::vector<float> values;  // what is left of a row while it is sampled, in the order of the ids
   std::vector<TokenId> ids;
   std::vector<TokenLogit> candidates;  // in the order of the ids
@@ -78,6 +78,8 @@ class Sampler {
  private:
   bool changes_logits() const;
   bool only_lowers_logits() const;
+  bool forces_end(const History& history) const;
+  bool only_lowers(const History& history) const { return only_lowers_ && history.allowed == nullptr && !forces_end(history); }
   bool favors_ends() const;
   void process_candidates(const History& history, Workspace& workspace) const;
   bool is_allowed(TokenId id, const History& history) const;
@@ -92,7 +94,7 @@ class Sampler {
   SequenceBiases biases_;
   std::vector<std::vector<TokenId>> bad_words_;  // without single end tokens
   bool processes_;                               // some option changes logits before the choice
-  bool only_lowers_;                             // none makes one larger
+  bool only_lowers_;                             // none makes one larger, but for an end token that is forced
 };
 
 }  // namespace kvik::sample

@@ -93,8 +93,35 @@ TEST(Sampler, ReadsTheWholeRowIfALogitMayBecomeLargerOrAllMayBeDrawn) {
   EXPECT_EQ(n_candidates(greedy), 1);
   greedy.exponential_decay_length_penalty->factor = 1.1;
   EXPECT_EQ(n_candidates(greedy), 0);
-  greedy.exponential_decay_length_penalty.reset(), greedy.forced_eos_token_id = {1};
-  EXPECT_EQ(n_candidates(greedy), 0);
+}
+
+// A greedy choice and its log-probability come from single entries of the row if nothing else can decide them.
+TEST(Sampler, ChoosesGreedilyWhatIsLargestInTheProcessedRow) {
+  constexpr size_t kRowSize = 500;
+  Workspace workspace;
+  int n_changed = 0;
+  for (Sampling options : lowering_options()) {
+    options.temperature = 0.0, options.forced_eos_token_id = {5};
+    const Sampler sampler(options, {.vocab_size = kRowSize, .eos = {5}, .unsupported = {0}});
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+      const std::vector<float> row = fixture_row(seed, kRowSize, 6.0, seed % 2 == 0 ? int64_t{1} << 24 : 30);
+      Ids tokens = {8, 9, 8};
+      for (const TokenLogit& likely : largest_of(row, 3)) tokens.push_back(likely.id);
+      for (const size_t max_length : {tokens.size() + 1, tokens.size() + 9}) {  // the last token is forced to be an end
+        const History history{tokens, 1, max_length};
+        std::vector<float> processed = row, log_probs(kRowSize);
+        sampler.process(processed, history, workspace);
+        const auto expected = static_cast<TokenId>(*choose_greedily(processed));
+        n_changed += expected != static_cast<TokenId>(*choose_greedily(row)) ? 1 : 0;
+        Rng rng(seed);
+        EXPECT_EQ(sampler.sample(row, history, rng, workspace), expected) << seed;
+        sampler.log_probs(row, history, log_probs, workspace);
+        for (const TokenId id : {expected, tokens.back(), TokenId{3}})
+          EXPECT_EQ(sampler.log_prob(row, history, id, workspace), log_probs[static_cast<size_t>(id)]) << seed << ' ' << id;
+      }
+    }
+  }
+  EXPECT_GT(n_changed, 300);
 }
 
 TEST(Sampler, MatchesTheRowsOfTheReferenceImplementation) {
