@@ -38,19 +38,17 @@ inline std::vector<Format> formats() {
   };
 }
 
-// Rows of a given width, in f32 and quantized in blocks of 1, 2 and 4 steps.
+// Rows of a given width, in f32 and quantized for weights in blocks of 32 and of 128.
 struct Inputs {
   Inputs(int64_t n_rows, int64_t k) : x(static_cast<size_t>(n_rows * k)) {
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i * 37 % 101) - 50) * 0.02f;
-    for (const int64_t block_steps : {1, 2, 4}) {
+    for (const int64_t part : {32, 128}) {
       memory.emplace_back(cpu::quantized_bytes(n_rows, k));
-      quantized.push_back(cpu::quantized_rows(memory.back().data(), n_rows, k, block_steps));
+      quantized.push_back(cpu::quantized_rows(memory.back().data(), n_rows, k, part));
       for (int64_t r = 0; r < n_rows; ++r) cpu::fastest().quantize_row(x.data() + r * k, quantized.back(), r);
     }
   }
-  const cpu::QuantizedRows& quantized_for(const cpu::WeightLayout& layout) const {
-    return quantized[static_cast<size_t>(cpu::row_block_steps(layout) / 2)];
-  }
+  const cpu::QuantizedRows& quantized_for(const cpu::WeightLayout& layout) const { return quantized[cpu::row_part(layout) == 32 ? 0 : 1]; }
   std::vector<float> x;
   std::vector<AlignedBuffer> memory;
   std::vector<cpu::QuantizedRows> quantized;

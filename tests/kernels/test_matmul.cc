@@ -109,7 +109,7 @@ void check_quantized_rows(const std::string& name, const Weights& w, Numbers& nu
   const int64_t k = w.view.layout.k, n = w.view.layout.n;
   const std::vector<float> x = difficult_rows(numbers, kRows, k);
   AlignedBuffer memory(quantized_bytes(kRows, k));
-  const QuantizedRows rows = quantized_rows(memory.data(), kRows, k, row_block_steps(w.view.layout));
+  const QuantizedRows rows = quantized_rows(memory.data(), kRows, k, row_part(w.view.layout));
   const Case c{name, w.view.layout,
                [&](const CpuKernels& kernels, int64_t first, int64_t n_rows, const MatmulOut& out, PanelRange range) {
                  for (int64_t r = first; r < first + n_rows; ++r) kernels.quantize_row(x.data() + r * k, rows, r);
@@ -118,7 +118,7 @@ void check_quantized_rows(const std::string& name, const Weights& w, Numbers& nu
                k, n};
   const std::vector<float> out = expect_one_result(c);
   const auto at = [&](int64_t row, int64_t i) {
-    const float scale = rows.scale[row * rows.n_blocks + i / (32 * rows.block_steps)];
+    const float scale = rows.scale[row * rows.n_blocks + i / kRowBlock];
     return static_cast<double>(rows.q[row * rows.n_steps * 32 + i]) * static_cast<double>(scale);
   };
   expect_right(c, w.view, out, at, 3e-6);
@@ -173,7 +173,7 @@ TEST(Matmul, TheLargestSixBitCodesDoNotOverflow) {
       std::fill_n(&packed.memory.data()[block_place(layout, panel, b).bytes_offset], layout.block_bytes, std::byte{255});
   check_quantized_rows("all codes 63", packed, numbers);
   AlignedBuffer memory(quantized_bytes(1, k));
-  const QuantizedRows rows = quantized_rows(memory.data(), 1, k, 1);
+  const QuantizedRows rows = quantized_rows(memory.data(), 1, k, row_part(packed.view.layout));
   const std::vector<float> x(static_cast<size_t>(k), 1.0f);
   for (const CpuKernels* kernels : available()) {
     std::vector<float> out(static_cast<size_t>(n)), column(static_cast<size_t>(k));
@@ -299,7 +299,7 @@ TEST(Matmul, ARowThatHoldsNanGivesNanAndItsNeighborsDoNot) {
   const FloatSource source{DType::kF32, w.data(), k, n, false};
   const Weights q8 = pack(pool, source, block_layout({}, k, n)), f32 = pack(pool, source, float_layout(WeightFormat::kF32, k, n));
   AlignedBuffer memory(quantized_bytes(3, k));
-  const QuantizedRows rows = quantized_rows(memory.data(), 3, k, 1);
+  const QuantizedRows rows = quantized_rows(memory.data(), 3, k, row_part(q8.view.layout));
   for (const CpuKernels* kernels : available()) {
     std::vector<float> out(static_cast<size_t>(3 * n)), exact(out);
     for (int64_t r = 0; r < 3; ++r) kernels->quantize_row(x.data() + r * k, rows, r);

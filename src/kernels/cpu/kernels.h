@@ -13,8 +13,8 @@
 
 namespace kvik::cpu {
 
-// The CPU kernels of one instruction set. Results of all tables have the same bits (a NaN is a NaN, whatever its bits), and a row's result does
-// not depend on what other rows are in a call, on the split of panels or on the thread. Kernels allocate nothing, keep no state, check
+// The CPU kernels of one instruction set. Results of all tables have the same bits (a NaN is a NaN, whatever its bits), and a row's result
+// does not depend on what other rows are in a call, on the split of panels or on the thread. Kernels allocate nothing, keep no state, check
 // nothing and may be called from any thread; sizes are the caller's promise. Rows may have any length.
 struct CpuKernels {
   const char* name;
@@ -23,7 +23,7 @@ struct CpuKernels {
   int64_t float_row_tile, byte_row_tile;
 
   // Matrix products of the panels [range.begin, range.end). matmul takes every weight format but kChannels8, with weights converted
-  // back to f32; matmul_quantized takes kBlocks8, kBlocks6 and kBlocks4 and rows in blocks of row_block_steps(), matmul_bytes kChannels8.
+  // back to f32; matmul_quantized takes kBlocks8, kBlocks6 and kBlocks4 and rows in parts of row_part(), matmul_bytes kChannels8.
   void (*matmul)(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range);
   void (*matmul_quantized)(const PackedWeights& weights, const QuantizedRows& x, const MatmulOut& out, PanelRange range);
   void (*matmul_bytes)(const PackedWeights& weights, const ByteRows& x, const MatmulOut& out, PanelRange range);

@@ -22,13 +22,13 @@ class Carver {
   int64_t used_ = 0;
 };
 
-QuantizedRows carve_quantized(Carver& carver, int64_t n_rows, int64_t k, int64_t block_steps) {
-  QuantizedRows r{.n_rows = n_rows, .k = k, .n_steps = round_up(k, 64) / 32, .block_steps = block_steps};
-  r.n_blocks = round_up(r.n_steps, block_steps) / block_steps;
+QuantizedRows carve_quantized(Carver& carver, int64_t n_rows, int64_t k, int64_t part) {
+  QuantizedRows r{.n_rows = n_rows, .k = k, .n_steps = round_up(k, 64) / 32, .part = part};
+  r.n_blocks = round_up(32 * r.n_steps, kRowBlock) / kRowBlock;
+  r.n_parts = round_up(32 * r.n_steps, part) / part;
   r.q = carver.take<int8_t>(n_rows * r.n_steps * 32);
   r.scale = carver.take<float>(n_rows * r.n_blocks);
-  r.sum = carver.take<int32_t>(n_rows * r.n_blocks);
-  r.half_sum = carver.take<int32_t>(n_rows * r.n_blocks);
+  r.sum = carver.take<int32_t>(n_rows * r.n_parts);
   return r;
 }
 
@@ -47,13 +47,13 @@ FloatRows rows_from(const FloatRows& rows, int64_t first, int64_t n_rows) { retu
 
 size_t quantized_bytes(int64_t n_rows, int64_t k) {
   Carver carver(nullptr);
-  carve_quantized(carver, n_rows, k, 1);
+  carve_quantized(carver, n_rows, k, 16);
   return carver.used_bytes();
 }
 
-QuantizedRows quantized_rows(std::byte* memory, int64_t n_rows, int64_t k, int64_t block_steps) {
+QuantizedRows quantized_rows(std::byte* memory, int64_t n_rows, int64_t k, int64_t part) {
   Carver carver(memory);
-  return carve_quantized(carver, n_rows, k, block_steps);
+  return carve_quantized(carver, n_rows, k, part);
 }
 
 QuantizedRows rows_from(const QuantizedRows& rows, int64_t first, int64_t n_rows) {
@@ -61,8 +61,7 @@ QuantizedRows rows_from(const QuantizedRows& rows, int64_t first, int64_t n_rows
   r.n_rows = n_rows;
   r.q += first * rows.n_steps * 32;
   r.scale += first * rows.n_blocks;
-  r.sum += first * rows.n_blocks;
-  r.half_sum += first * rows.n_blocks;
+  r.sum += first * rows.n_parts;
   return r;
 }
 

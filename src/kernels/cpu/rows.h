@@ -13,21 +13,22 @@ struct FloatRows {
 };
 FloatRows rows_from(const FloatRows& rows, int64_t first, int64_t n_rows);
 
-// Rows quantized to int8 in blocks of 1, 2 or 4 steps of 32 values: x = q * scale. A block that holds an infinity or NaN has q = 0 and
-// scale = NaN, so whatever it touches becomes NaN; magnitudes below 1e-30 count as zero.
+// Rows quantized to int8 in blocks of 128 values: x = q * scale. A block that holds an infinity or NaN has q = 0 and scale = NaN, so
+// whatever it touches becomes NaN; magnitudes below 1e-30 count as zero. Parts are what a block of the row and one of the weights share.
+constexpr int kRowBlock = 128;
 struct QuantizedRows {
   int64_t n_rows, k;
-  int64_t n_steps;      // of a row, an even number: 32 * n_steps >= k, padded with zeros
-  int64_t block_steps;  // of a block; the last block of a row may have fewer
-  int64_t n_blocks;     // of a row
-  int8_t* q;            // [n_rows][32 * n_steps], -127..127
-  float* scale;         // [n_rows][n_blocks]
-  int32_t* sum;         // [n_rows][n_blocks] of q over the block
-  int32_t* half_sum;    // [n_rows][n_blocks] of q over its first 16
+  int64_t n_steps;   // of a row, an even number: 32 * n_steps >= k, padded with zeros
+  int64_t n_blocks;  // of a row; the last one may have half as many values
+  int64_t part;      // values of a part: 16, 32, 64 or 128
+  int64_t n_parts;   // of a row
+  int8_t* q;         // [n_rows][32 * n_steps], -127..127
+  float* scale;      // [n_rows][n_blocks]
+  int32_t* sum;      // [n_rows][n_parts] of q
 };
-size_t quantized_bytes(int64_t n_rows, int64_t k);  // enough for blocks of any size
+size_t quantized_bytes(int64_t n_rows, int64_t k);  // enough for parts of any size
 // memory: 64-byte aligned, quantized_bytes() long.
-QuantizedRows quantized_rows(std::byte* memory, int64_t n_rows, int64_t k, int64_t block_steps);
+QuantizedRows quantized_rows(std::byte* memory, int64_t n_rows, int64_t k, int64_t part);
 QuantizedRows rows_from(const QuantizedRows& rows, int64_t first, int64_t n_rows);
 
 // Rows quantized as DynamicQuantizeLinear does it, each by itself, or as QuantizeLinear does it, with one scale for all rows:

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/cpu/block_codec.h"
+#include "kernels/cpu/rows.h"
 #include "kvik/error.h"
 #include "tensor/small_float.h"
 
@@ -104,7 +105,7 @@ int block_bits(WeightFormat format) {
   }
 }
 
-int64_t row_block_steps(const WeightLayout& layout) { return std::clamp(layout.block / 32, 1, 4); }
+int64_t row_part(const WeightLayout& layout) { return std::min<int64_t>(layout.block, kRowBlock); }
 
 WeightLayout float_layout(WeightFormat format, int64_t k, int64_t n) {
   check_size(k, n);

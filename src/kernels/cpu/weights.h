@@ -53,8 +53,8 @@ WeightLayout block_layout(const BlockFormat& format, int64_t k, int64_t n);
 WeightLayout channel_layout(int64_t k, int64_t n);
 // Of a code: 4, 6 or 8; 0 for formats without blocks.
 int block_bits(WeightFormat format);
-// QuantizedRows::block_steps of the rows that blocks are multiplied by: a block of weights has one scale of the row for each 128 values.
-int64_t row_block_steps(const WeightLayout& layout);
+// QuantizedRows::part of the rows that these weights are multiplied by.
+int64_t row_part(const WeightLayout& layout);
 
 // A view: the bytes belong to their maker. data is 64-byte aligned and layout.size_bytes long.
 struct PackedWeights {

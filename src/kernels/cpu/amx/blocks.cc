@@ -5,8 +5,8 @@
 #include "kernels/cpu/body/six_bits.h"
 #include "kernels/cpu/body/tiles.h"
 
-// Quantized rows by block-quantized weights, 16 rows by 16 columns at a time. A block of the rows is a tile product of 32 k, or one or two
-// of 64; then, as in body/matmul_blocks.h, f = fma(float(sum) * row_scale, weight_scale, f).
+// Quantized rows by block-quantized weights, 16 rows by 16 columns at a time. A part is a tile product of 32 k, or one or two of 64. Parts
+// are scaled and added up as in body/matmul_blocks.h.
 namespace kvik::cpu::amx {
 namespace {
 
@@ -15,19 +15,20 @@ constexpr int kGroupPanels = 4;
 constexpr int kChunkSteps = 32;                // of weights that are prepared at once
 constexpr int64_t kRowBlockBytes = 512 << 10;  // of rows that stay in the second-level cache while panels pass
 constexpr int kMostRowBlock = 256;
-constexpr int kAhead = 4;  // blocks from a product to the reading of its sums: vectors cannot read a tile before it is in the cache
+constexpr int kRowSteps = kRowBlock / kStep;  // of a block of the rows
+constexpr int kAhead = 4;  // parts from a product to the reading of its sums: vectors cannot read a tile before it is in the cache
 
 // Steps of one panel as the tile product takes them, once for all rows.
 struct Chunk {
   int n_steps;                         // even, as in QuantizedRows
-  int block_steps, n_blocks;           // of the rows; the last block may have fewer steps
-  const int8_t* weights[kChunkSteps];  // of each block, kStepBytes for each of its steps
+  int part_steps, n_parts;             // the last part may have fewer steps
+  const int8_t* weights[kChunkSteps];  // of each part, kStepBytes for each of its steps
   alignas(64) float scales[kChunkSteps][kLanes];
   alignas(64) int8_t unpacked[kChunkSteps][kStepBytes];
 
-  int steps_of(int block) const {
-    const int left = n_steps - block * block_steps;
-    return left < block_steps ? left : block_steps;
+  int steps_of(int part) const {
+    const int left = n_steps - part * part_steps;
+    return left < part_steps ? left : part_steps;
   }
 };
 
@@ -66,22 +67,22 @@ void prepare(const PackedWeights& m, int64_t panel, int64_t first_step, int64_t 
   const auto* data = reinterpret_cast<const uint8_t*>(m.data);
   const int64_t steps_per_block = layout.block / kStep, unit_blocks = sizeof(Scale) == 2 ? 2 : 1;
   const int64_t step_bytes = layout.block_bytes / steps_per_block;
-  for (int b = 0; b < chunk.n_blocks; ++b) {
-    const int64_t step = first_step + b * chunk.block_steps, block = step / steps_per_block;
+  for (int part = 0; part < chunk.n_parts; ++part) {
+    const int64_t step = first_step + part * chunk.part_steps, block = step / steps_per_block;
     const uint8_t* unit = data + panel * layout.panel_bytes + block / unit_blocks * (64 + unit_blocks * layout.block_bytes);
-    store(chunk.scales[b], load(reinterpret_cast<const Scale*>(unit) + block % unit_blocks * kLanes));
+    store(chunk.scales[part], load(reinterpret_cast<const Scale*>(unit) + block % unit_blocks * kLanes));
     const uint8_t* lines = unit + 64 + block % unit_blocks * layout.block_bytes + step % steps_per_block * step_bytes;
-    const int n_steps = chunk.steps_of(b);
+    const int n_steps = chunk.steps_of(part);
     if (ahead > 0) {
       for (int64_t line = 0; line < n_steps * step_bytes; line += 64)
         _mm_prefetch(reinterpret_cast<const char*>(lines + ahead + line), _MM_HINT_T1);
     }
     if (layout.format == WeightFormat::kBlocks8) {
-      chunk.weights[b] = reinterpret_cast<const int8_t*>(lines);
+      chunk.weights[part] = reinterpret_cast<const int8_t*>(lines);
       continue;
     }
-    int8_t* unpacked = chunk.unpacked[b * chunk.block_steps];
-    chunk.weights[b] = unpacked;
+    int8_t* unpacked = chunk.unpacked[part * chunk.part_steps];
+    chunk.weights[part] = unpacked;
     for (int s = 0; s < n_steps; ++s, lines += step_bytes, unpacked += kStepBytes) {
       if (layout.format == WeightFormat::kBlocks6)
         unpack_six(lines, unpacked);
@@ -91,7 +92,7 @@ void prepare(const PackedWeights& m, int64_t panel, int64_t first_step, int64_t 
   }
 }
 
-// One block: n_tiles products, which are 64 k apart.
+// One part: n_tiles products, which are 64 k apart.
 struct Product {
   const int8_t* q;
   int64_t stride;
@@ -123,78 +124,122 @@ struct RowTile {
   int n_rows;
 };
 
-KVIK_INLINE F scaled(const int32_t* sums, const float* row_scale, F weight_scale, F f) {
-  return fma(mul(to_float(iload(sums)), bcast(*row_scale)), weight_scale, f);
-}
-
-// Four rows from one pointer: few enough for all of them to stay in registers.
-KVIK_INLINE void scale_four(const int32_t* sums, const float* row_scale, int64_t stride, F weight_scale, F* f) {
-  f[0] = scaled(sums, row_scale, weight_scale, f[0]);
-  f[1] = scaled(sums + kLanes, row_scale + stride, weight_scale, f[1]);
-  f[2] = scaled(sums + 2 * kLanes, row_scale + 2 * stride, weight_scale, f[2]);
-  f[3] = scaled(sums + 3 * kLanes, row_scale + 3 * stride, weight_scale, f[3]);
-}
-
-// f = fma(…) of one block, for all rows of the tile.
+// The sums of a tile are f in memory and g, the sums of the block of the rows that is being added up, in registers.
 struct WholeTile {
+  F g[kTileRows];
+  KVIK_INLINE void clear(WholeTile& tile) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kTileRows; ++r) tile.g[r] = zero();
+  }
+  KVIK_INLINE void add_part(WholeTile& tile, const RowTile&, F weight_scale, const int32_t* sums) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kTileRows; ++r) tile.g[r] = fma(to_float(iload(sums + r * kLanes)), weight_scale, tile.g[r]);
+  }
+  KVIK_INLINE void add_block(WholeTile& tile, const RowTile& rows, int64_t block, float* f) {
+    const float* row_scale = rows.scale + block;
+#pragma GCC unroll 16
+    for (int r = 0; r < kTileRows; ++r, row_scale += rows.scale_stride)
+      store(f + r * kLanes, fma(tile.g[r], bcast(*row_scale), load(f + r * kLanes)));
+    clear(tile);
+  }
+};
+
+// The same with fewer rows; g is in memory too.
+struct PartOfTile {
+  alignas(64) float g[kTileRows * kLanes];
+  KVIK_INLINE void clear(PartOfTile& tile) { memset(tile.g, 0, sizeof tile.g); }
+  KVIK_INLINE void add_part(PartOfTile& tile, const RowTile& rows, F weight_scale, const int32_t* sums) {
+    for (int r = 0; r < rows.n_rows; ++r)
+      store(tile.g + r * kLanes, fma(to_float(iload(sums + r * kLanes)), weight_scale, load(tile.g + r * kLanes)));
+  }
+  KVIK_INLINE void add_block(PartOfTile& tile, const RowTile& rows, int64_t block, float* f) {
+    const float* row_scale = rows.scale + block;
+    for (int r = 0; r < rows.n_rows; ++r, row_scale += rows.scale_stride)
+      store(f + r * kLanes, fma(load(tile.g + r * kLanes), bcast(*row_scale), load(f + r * kLanes)));
+    clear(tile);
+  }
+};
+
+// If there is one part to a block of the rows, f stays in registers.
+struct WholeTileOfBlocks {
   F f[kTileRows];
-  KVIK_INLINE void load_sums(WholeTile& tile, const RowTile&, const float* sums) {
+  KVIK_INLINE void load_sums(WholeTileOfBlocks& tile, const float* sums) {
 #pragma GCC unroll 16
     for (int r = 0; r < kTileRows; ++r) tile.f[r] = load(sums + r * kLanes);
   }
-  KVIK_INLINE void scale(WholeTile& tile, const RowTile& rows, int64_t block, F weight_scale, const int32_t* sums) {
+  KVIK_INLINE F scaled(const int32_t* sums, const float* row_scale, F weight_scale, F f) {
+    return fma(fma(to_float(iload(sums)), weight_scale, zero()), bcast(*row_scale), f);
+  }
+  // Four rows from one pointer: few enough for all of them to stay in registers.
+  KVIK_INLINE void scale_four(const int32_t* sums, const float* row_scale, int64_t stride, F weight_scale, F* f) {
+    f[0] = scaled(sums, row_scale, weight_scale, f[0]);
+    f[1] = scaled(sums + kLanes, row_scale + stride, weight_scale, f[1]);
+    f[2] = scaled(sums + 2 * kLanes, row_scale + 2 * stride, weight_scale, f[2]);
+    f[3] = scaled(sums + 3 * kLanes, row_scale + 3 * stride, weight_scale, f[3]);
+  }
+  KVIK_INLINE void scale(WholeTileOfBlocks& tile, const RowTile& rows, int64_t block, F weight_scale, const int32_t* sums) {
     const float* row_scale = rows.scale + block;
 #pragma GCC unroll 4
     for (int r = 0; r < kTileRows; r += 4)
       scale_four(sums + r * kLanes, row_scale + r * rows.scale_stride, rows.scale_stride, weight_scale, tile.f + r);
   }
-  KVIK_INLINE void store_sums_of(const WholeTile& tile, const RowTile&, float* sums) {
+  KVIK_INLINE void store_sums_of(const WholeTileOfBlocks& tile, float* sums) {
 #pragma GCC unroll 16
     for (int r = 0; r < kTileRows; ++r) store(sums + r * kLanes, tile.f[r]);
   }
 };
 
-// The same with fewer rows; f stays in memory.
-struct PartOfTile {
-  float* f;
-  KVIK_INLINE void load_sums(PartOfTile& tile, const RowTile&, float* sums) { tile.f = sums; }
-  KVIK_INLINE void scale(PartOfTile& tile, const RowTile& rows, int64_t block, F weight_scale, const int32_t* sums) {
-    const float* row_scale = rows.scale + block;
-    for (int r = 0; r < rows.n_rows; ++r, row_scale += rows.scale_stride)
-      store(tile.f + r * kLanes, scaled(sums + r * kLanes, row_scale, weight_scale, load(tile.f + r * kLanes)));
-  }
-  KVIK_INLINE void store_sums_of(const PartOfTile&, const RowTile&, const float*) {}
-};
-
-// kOneStep: blocks of the rows have 32 k, so that their number is even.
-template <class Sums, bool kOneStep>
-void add_chunk(const Chunk& chunk, const RowTile& rows, float* sums) {
-  Sums tile;
-  Sums::load_sums(tile, rows, sums);
+// Multiplies the parts of a chunk, two at a time and kAhead ahead of scaled(part, sums).
+template <int kPartSteps, class Scaled>
+KVIK_INLINE void multiply_parts(const Chunk& chunk, const RowTile& rows, Scaled scaled) {
   alignas(64) int32_t products[kAhead][kTileRows * kLanes];
-  const auto product = [&](int b) __attribute__((always_inline)) {
-    const int8_t* q = rows.q + b * (kOneStep ? 1 : chunk.block_steps) * kStep;
-    return Product{q, rows.q_stride, chunk.weights[b], kOneStep ? 1 : chunk.steps_of(b) / 2, products[b % kAhead]};
+  const auto product = [&](int part) __attribute__((always_inline)) {
+    return Product{rows.q + part * kPartSteps * kStep, rows.q_stride, chunk.weights[part], kPartSteps == 1 ? 1 : chunk.steps_of(part) / 2,
+                   products[part % kAhead]};
   };
-  const auto multiply_two = [&](int b) __attribute__((always_inline)) {
-    even_product(product(b));
-    if (kOneStep || b + 1 < chunk.n_blocks) odd_product(product(b + 1));
+  const auto multiply_two = [&](int part) __attribute__((always_inline)) {
+    even_product(product(part));
+    if (kPartSteps == 1 || part + 1 < chunk.n_parts) odd_product(product(part + 1));  // n_steps is even
   };
   order_memory();
-  for (int b = 0; b < kAhead && b < chunk.n_blocks; b += 2) multiply_two(b);
-  for (int b = 0; b < chunk.n_blocks; b += 2) {
-    Sums::scale(tile, rows, b, load(chunk.scales[b]), products[b % kAhead]);
-    if (kOneStep || b + 1 < chunk.n_blocks) Sums::scale(tile, rows, b + 1, load(chunk.scales[b + 1]), products[(b + 1) % kAhead]);
-    if (b + kAhead < chunk.n_blocks) multiply_two(b + kAhead);
+  for (int part = 0; part < kAhead && part < chunk.n_parts; part += 2) multiply_two(part);
+  for (int part = 0; part < chunk.n_parts; part += 2) {
+    scaled(part, products[part % kAhead]);
+    if (kPartSteps == 1 || part + 1 < chunk.n_parts) scaled(part + 1, products[(part + 1) % kAhead]);
+    if (part + kAhead < chunk.n_parts) multiply_two(part + kAhead);
   }
-  Sums::store_sums_of(tile, rows, sums);
+}
+
+template <class Tile, int kPartSteps>
+void add_chunk(const Chunk& chunk, const RowTile& rows, float* sums) {
+  constexpr int kParts = kRowSteps / kPartSteps;  // of a block of the rows
+  Tile tile;
+  Tile::clear(tile);
+  multiply_parts<kPartSteps>(
+      chunk, rows, [&](int part, const int32_t* products) __attribute__((always_inline)) {
+        Tile::add_part(tile, rows, load(chunk.scales[part]), products);
+        if ((part + 1) % kParts == 0 || part + 1 == chunk.n_parts) Tile::add_block(tile, rows, part / kParts, sums);
+      });
+}
+
+void add_chunk_of_blocks(const Chunk& chunk, const RowTile& rows, float* sums) {
+  WholeTileOfBlocks tile;
+  WholeTileOfBlocks::load_sums(tile, sums);
+  multiply_parts<kRowSteps>(
+      chunk, rows, [&](int part, const int32_t* products) __attribute__((always_inline)) {
+        WholeTileOfBlocks::scale(tile, rows, part, load(chunk.scales[part]), products);
+      });
+  WholeTileOfBlocks::store_sums_of(tile, sums);
 }
 
 using AddChunk = void (*)(const Chunk& chunk, const RowTile& rows, float* sums);
 
-AddChunk add_chunk_of(bool whole_tile, bool one_step) {
-  if (whole_tile) return one_step ? add_chunk<WholeTile, true> : add_chunk<WholeTile, false>;
-  return one_step ? add_chunk<PartOfTile, true> : add_chunk<PartOfTile, false>;
+AddChunk add_chunk_of(bool whole_tile, int part_steps) {
+  switch (part_steps) {
+    case 1: return whole_tile ? add_chunk<WholeTile, 1> : add_chunk<PartOfTile, 1>;
+    case 2: return whole_tile ? add_chunk<WholeTile, 2> : add_chunk<PartOfTile, 2>;
+    default: return whole_tile ? add_chunk_of_blocks : add_chunk<PartOfTile, kRowSteps>;
+  }
 }
 
 // A block of rows by a few panels, a stretch of k at a time: 16 rows stay in the first-level cache while the panels stream past them.
@@ -205,9 +250,9 @@ void multiply_row_block(const PackedWeights& m, const QuantizedRows& x, const Ma
   Chunk chunks[kGroupPanels];
   alignas(64) float sums[kMostRowBlock / kTileRows][kGroupPanels][kTileRows * kLanes];
   const int tile_rows = n_rows < kTileRows ? n_rows : kTileRows, n_tiles = (n_rows + kTileRows - 1) / kTileRows;
-  const auto block_steps = static_cast<int>(x.block_steps);
-  const TileScope shapes(tile_rows, block_steps == 1 ? kStep : 2 * kStep, 0);
-  const AddChunk add = add_chunk_of(tile_rows == kTileRows, block_steps == 1);
+  const auto part_steps = static_cast<int>(x.part) / kStep;
+  const TileScope shapes(tile_rows, part_steps == 1 ? kStep : 2 * kStep, 0);
+  const AddChunk add = add_chunk_of(tile_rows == kTileRows, part_steps);
   const int64_t n_steps = x.n_steps;
   for (int64_t panel = range.begin; panel < range.end; panel += kGroupPanels) {
     const int n_panels = static_cast<int>(range.end - panel < kGroupPanels ? range.end - panel : kGroupPanels);
@@ -215,15 +260,15 @@ void multiply_row_block(const PackedWeights& m, const QuantizedRows& x, const Ma
     for (int64_t step = 0; step < n_steps; step += kChunkSteps) {
       for (int i = 0; i < n_panels; ++i) {
         chunks[i].n_steps = static_cast<int>(n_steps - step < kChunkSteps ? n_steps - step : kChunkSteps);
-        chunks[i].block_steps = block_steps;
-        chunks[i].n_blocks = (chunks[i].n_steps + block_steps - 1) / block_steps;
+        chunks[i].part_steps = part_steps;
+        chunks[i].n_parts = (chunks[i].n_steps + part_steps - 1) / part_steps;
         prepare<Scale>(m, panel + i, step, panel + i + kGroupPanels < m.layout.n_panels ? kGroupPanels * m.layout.panel_bytes : 0,
                        chunks[i]);
       }
       for (int tile = 0; tile < n_tiles; ++tile) {
         const int64_t row = first_row + tile * kTileRows;
-        const RowTile rows{x.q + (row * n_steps + step) * kStep, x.scale + row * x.n_blocks + step / block_steps, n_steps * kStep,
-                           x.n_blocks, tile_rows};
+        const RowTile rows{x.q + (row * n_steps + step) * kStep, x.scale + row * x.n_blocks + step / kRowSteps, n_steps * kStep, x.n_blocks,
+                           tile_rows};
         for (int i = 0; i < n_panels; ++i) add(chunks[i], rows, sums[tile][i]);
       }
     }

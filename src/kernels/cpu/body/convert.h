@@ -6,22 +6,48 @@
 // Rows from one type to another.
 namespace kvik::cpu::KVIK_ISA {
 
-template <int kVectors>
-KVIK_INLINE void quantize_blocks(const float* x, const QuantizedRows& rows, int64_t row) {
-  int8_t* q = rows.q + row * rows.n_steps * 32;
-  for (int64_t b = 0; b < rows.n_blocks; ++b) {
-    const int64_t at = row * rows.n_blocks + b, n_vectors = rows.n_steps * 2 - b * kVectors;
-    const QuantizedBlock block = quantize_values<kVectors>(x, rows.k, b * kVectors, n_vectors, q + b * kVectors * kLanes);
-    rows.scale[at] = block.scale;
-    rows.sum[at] = block.sum;
-    rows.half_sum[at] = block.half_sum;
+// One block, and the sums of its parts. Values beyond the end of the row are zeros, those beyond its last step are not stored.
+template <int kPartVectors>
+KVIK_INLINE void quantize_block(const float* x, const QuantizedRows& rows, int64_t row, int64_t block) {
+  constexpr int kVectors = kRowBlock / kLanes;
+  const int64_t first = block * kVectors, n_vectors = rows.n_steps * 2 - first;
+  F values[kVectors];
+  F most = zero();
+  bool finite = true;
+  KVIK_UNROLL
+  for (int i = 0; i < kVectors; ++i) {
+    values[i] = row_vector(x, rows.k, first + i);
+    const F a = magnitude(values[i]);
+    finite = finite && all(less_equal(a, bcast(kLargestFloat)));
+    most = max(most, a);
+  }
+  const Quantization how = quantization_of(most, finite);
+  rows.scale[row * rows.n_blocks + block] = how.scale;
+  int8_t* q = rows.q + row * rows.n_steps * 32 + first * kLanes;
+  int32_t* sums = rows.sum + row * rows.n_parts;
+  I sum = ibcast(0);
+  KVIK_UNROLL
+  for (int i = 0; i < kVectors; ++i) {
+    const I v = finite ? to_int(mul(values[i], how.inverse)) : ibcast(0);
+    if (i < n_vectors) store_i8(q + i * kLanes, v);
+    sum = iadd(sum, v);
+    if ((i + 1) % kPartVectors != 0) continue;
+    const int64_t part = (first + i) / kPartVectors;
+    if (part < rows.n_parts) sums[part] = reduce_add(sum);
+    sum = ibcast(0);
   }
 }
 
+template <int kPartVectors>
+KVIK_INLINE void quantize_blocks(const float* x, const QuantizedRows& rows, int64_t row) {
+  for (int64_t block = 0; block < rows.n_blocks; ++block) quantize_block<kPartVectors>(x, rows, row, block);
+}
+
 void quantize_row(const float* x, const QuantizedRows& rows, int64_t row) {
-  switch (rows.block_steps) {
-    case 1: return quantize_blocks<2>(x, rows, row);
-    case 2: return quantize_blocks<4>(x, rows, row);
+  switch (rows.part) {
+    case 16: return quantize_blocks<1>(x, rows, row);
+    case 32: return quantize_blocks<2>(x, rows, row);
+    case 64: return quantize_blocks<4>(x, rows, row);
     default: return quantize_blocks<8>(x, rows, row);
   }
 }

@@ -4,9 +4,10 @@
 #include "kernels/cpu/body/six_bits.h"
 #include "kernels/cpu/body/tiles.h"
 
-// Quantized rows by block-quantized weights. Integer sums over a block of the row (32, 64 or 128 k, of which a block of the weights has
-// one or several; 16 where blocks of weights are 16) are exact; then, block by block,
-//   f = fma(float(sum) * row_scale, weight_scale, f)
+// Quantized rows by block-quantized weights. A part is what a block of the row (128 values) and a block of the weights share; its integer
+// sum is exact. Part by part, then block of the row by block of the row,
+//   g = fma(float(sum), weight_scale, g)
+//   f = fma(g, row_scale, f), and g = 0
 namespace kvik::cpu::KVIK_ISA {
 
 // One panel at a time comes from memory; of several, all but the first tile read what is in the cache (see Ahead).
@@ -93,12 +94,12 @@ struct BlockKind {
   static constexpr bool kZeroPoints = kZeroPoints_;
 };
 
-// The rows of a tile at one of their blocks.
+// The rows of a tile at one of their parts.
 struct BlockRows {
   const int8_t* q;
   const float* scale;
   const int32_t* sum;
-  int64_t q_stride, n_blocks;
+  int64_t q_stride, n_blocks, n_parts;
 };
 
 template <class Kind, int R, int P>
@@ -127,35 +128,55 @@ KVIK_INLINE void fetch_step(Ahead& ahead) {
   for (; ahead.bytes > 0 && ahead.bytes > end; ahead.bytes -= 64, ahead.at += 64) prefetch_second_level(ahead.at);
 }
 
-// One block of the rows, of n_steps steps. lines: the weights of its first step in each panel; they and the rows go on to the next block.
+// One part, of n_steps steps. lines: the weights of its first step in each panel; they and the rows go on to the next part.
 // scale, zero_points: of the weights' block in each panel.
 template <class Kind, int R, int P>
-KVIK_INLINE void row_block(F (&f)[R][P], const F (&scale)[P], const I (&zero_points)[P], const uint8_t* (&lines)[P], BlockRows& rows,
-                           Ahead& ahead, int64_t n_steps) {
+KVIK_INLINE void add_part(F (&g)[R][P], const F (&scale)[P], const I (&zero_points)[P], const uint8_t* (&lines)[P], BlockRows& rows,
+                          Ahead& ahead, int64_t n_steps) {
   using Bytes = typename Kind::Bytes;
   typename Bytes::Acc acc[R][P];
   for (int r = 0; r < R; ++r)
     for (int i = 0; i < P; ++i) {
       if constexpr (Kind::kZeroPoints)
-        acc[r][i] = Bytes::start(rows.sum[r * rows.n_blocks], zero_points[i]);
+        acc[r][i] = Bytes::start(rows.sum[r * rows.n_parts], zero_points[i]);
       else
-        acc[r][i] = Bytes::start(rows.sum[r * rows.n_blocks]);
+        acc[r][i] = Bytes::start(rows.sum[r * rows.n_parts]);
     }
   for (int64_t s = 0;;) {
     if constexpr (P > 1) fetch_step(ahead);
     add_step<Kind>(acc, lines, rows);
     for (int i = 0; i < P; ++i) lines[i] += Kind::kStepBytes;
-    rows.q += 32;
+    rows.q += Kind::kStep;
     if (++s == n_steps) break;
     for (int r = 0; r < R; ++r)
       for (int i = 0; i < P; ++i) acc[r][i] = Bytes::widen(acc[r][i]);
   }
+  for (int r = 0; r < R; ++r)
+    for (int i = 0; i < P; ++i) g[r][i] = fma(to_float(Bytes::sum(acc[r][i])), scale[i], g[r][i]);
+  ++rows.sum;
+}
+
+template <int R, int P>
+KVIK_INLINE void clear(F (&g)[R][P]) {
+  for (int r = 0; r < R; ++r)
+    for (int i = 0; i < P; ++i) g[r][i] = zero();
+}
+
+// Registers are for the sums of parts: GCC would give some of them to these, which are needed once per block, and spill those.
+template <int R, int P>
+KVIK_INLINE void keep_in_memory(F (&f)[R][P]) {
+  for (int r = 0; r < R; ++r)
+    for (int i = 0; i < P; ++i) __asm__("" : "+m"(f[r][i]));
+}
+
+// The end of a block of the rows.
+template <int R, int P>
+KVIK_INLINE void add_block(F (&f)[R][P], const F (&g)[R][P], BlockRows& rows) {
   for (int r = 0; r < R; ++r) {
     const F row_scale = bcast(rows.scale[r * rows.n_blocks]);
-    for (int i = 0; i < P; ++i) f[r][i] = fma(mul(to_float(Bytes::sum(acc[r][i])), row_scale), scale[i], f[r][i]);
+    for (int i = 0; i < P; ++i) f[r][i] = fma(g[r][i], row_scale, f[r][i]);
   }
   ++rows.scale;
-  ++rows.sum;
 }
 
 // What the tile at `row` fetches of the panels after those from `panel` on: all tiles together fetch all of it.
@@ -170,103 +191,136 @@ KVIK_INLINE Ahead ahead_of_tile(const PackedWeights& m, int64_t n_rows, int64_t 
   return {next + first, total - first < share ? total - first : share, (share / n_steps + 63) / 64 * 64};
 }
 
-// kBlockSteps: those of the rows, or 0 if they are known only at run time.
-template <class Kind, int kBlockSteps, int R, int P>
-KVIK_INLINE void block_tile(const PackedWeights& m, const QuantizedRows& x, const MatmulOut& out, int64_t row, int64_t panel, Ahead ahead) {
+// Places in the weights of some panels: of the next unit, and of all zero points.
+template <int P>
+struct WeightPlaces {
+  const uint8_t *unit[P], *zero_points[P];
+};
+
+template <int P>
+KVIK_INLINE WeightPlaces<P> places_of(const PackedWeights& m, int64_t panel) {
   const WeightLayout& layout = m.layout;
-  const uint8_t *at[P], *zero_points_at[P];
+  WeightPlaces<P> places;
   for (int i = 0; i < P; ++i) {
-    at[i] = reinterpret_cast<const uint8_t*>(m.data) + (panel + i) * layout.panel_bytes;
-    zero_points_at[i] = reinterpret_cast<const uint8_t*>(m.data) + layout.zero_points_offset + (panel + i) * layout.n_blocks * kLanes;
+    places.unit[i] = reinterpret_cast<const uint8_t*>(m.data) + (panel + i) * layout.panel_bytes;
+    places.zero_points[i] = reinterpret_cast<const uint8_t*>(m.data) + layout.zero_points_offset + (panel + i) * layout.n_blocks * kLanes;
   }
-  if constexpr (R > 1) prefetch_sums<R, P>(out, row, panel * kLanes);
-  const int64_t steps_per_block = layout.block / 32;
-  const int64_t block_steps = kBlockSteps > 0 ? kBlockSteps : x.block_steps;
-  BlockRows rows{x.q + row * x.n_steps * 32, x.scale + row * x.n_blocks, x.sum + row * x.n_blocks, x.n_steps * 32, x.n_blocks};
-  int64_t steps_left = x.n_steps;  // padding beyond the rows' own is skipped
-  F f[R][P];
-  for (int r = 0; r < R; ++r)
-    for (int i = 0; i < P; ++i) f[r][i] = zero();
+  return places;
+}
+
+// Scales and zero points of a block, by its index among all and in its unit.
+template <class Kind, int P>
+KVIK_INLINE void load_block(const WeightPlaces<P>& places, int64_t block, int in_unit, F (&scale)[P], I (&zero_points)[P]) {
+  for (int i = 0; i < P; ++i) {
+    scale[i] = load(reinterpret_cast<const typename Kind::Scale*>(places.unit[i]) + in_unit * kLanes);
+    zero_points[i] = Kind::kZeroPoints ? iload_u8(places.zero_points[i] + block * kLanes) : ibcast(0);
+  }
+}
+
+// Blocks of the weights that are no smaller than those of the rows.
+template <class Kind, int R, int P>
+KVIK_INLINE void add_large_blocks(F (&f)[R][P], const WeightLayout& layout, WeightPlaces<P>& places, BlockRows& rows, Ahead& ahead,
+                                  int64_t n_steps) {
+  constexpr int kRowSteps = kRowBlock / Kind::kStep;
+  const int64_t steps_per_block = layout.block / Kind::kStep;
   for (int64_t unit = 0; unit < layout.n_blocks; unit += Kind::kUnitBlocks) {
     const uint8_t* lines[P];
-    for (int i = 0; i < P; ++i) lines[i] = at[i] + 64;
+    for (int i = 0; i < P; ++i) lines[i] = places.unit[i] + 64;
     KVIK_UNROLL
     for (int b = 0; b < Kind::kUnitBlocks; ++b) {
       F scale[P];
       I zero_points[P];
-      for (int i = 0; i < P; ++i) {
-        scale[i] = load(reinterpret_cast<const typename Kind::Scale*>(at[i]) + b * kLanes);
-        zero_points[i] = Kind::kZeroPoints ? iload_u8(zero_points_at[i] + (unit + b) * kLanes) : ibcast(0);
-      }
-      const int64_t steps = steps_per_block < steps_left ? steps_per_block : steps_left;
-      for (int64_t s = 0; s < steps; s += block_steps) {
-        const int64_t n_steps = kBlockSteps == 1 ? 1 : block_steps < steps - s ? block_steps : steps - s;
-        row_block<Kind>(f, scale, zero_points, lines, rows, ahead, n_steps);
+      load_block<Kind>(places, unit + b, b, scale, zero_points);
+      const int64_t steps = steps_per_block < n_steps ? steps_per_block : n_steps;  // padding beyond the rows' own is skipped
+      for (int64_t s = 0; s < steps; s += kRowSteps) {
+        F g[R][P];
+        clear(g);
+        add_part<Kind>(g, scale, zero_points, lines, rows, ahead, kRowSteps < steps - s ? kRowSteps : steps - s);
+        add_block(f, g, rows);
       }
       for (int i = 0; i < P; ++i) lines[i] += (steps_per_block - steps) * Kind::kStepBytes;
-      steps_left -= steps;
+      n_steps -= steps;
     }
-    for (int i = 0; i < P; ++i) at[i] = lines[i];
+    for (int i = 0; i < P; ++i) places.unit[i] = lines[i];
   }
+}
+
+// Smaller ones, of kBlock values: several to a block of the rows.
+template <class Kind, int kBlock, int R, int P>
+KVIK_INLINE void add_small_blocks(F (&f)[R][P], WeightPlaces<P>& places, BlockRows& rows, Ahead& ahead, int64_t n_parts) {
+  constexpr int kBlockParts = kRowBlock / kBlock;
+  for (int64_t first = 0; first < n_parts; first += kBlockParts) {
+    const int64_t end = first + kBlockParts < n_parts ? first + kBlockParts : n_parts;
+    F g[R][P];
+    clear(g);
+    for (int64_t part = first; part < end; part += Kind::kUnitBlocks) {
+      const uint8_t* lines[P];
+      for (int i = 0; i < P; ++i) lines[i] = places.unit[i] + 64;
+      const auto add = [&](int b) __attribute__((always_inline)) {
+        F scale[P];
+        I zero_points[P];
+        load_block<Kind>(places, part + b, b, scale, zero_points);
+        add_part<Kind>(g, scale, zero_points, lines, rows, ahead, kBlock / Kind::kStep);
+      };
+      const bool has_two = Kind::kUnitBlocks == 2 && part + 1 < end;  // the last unit may lack the second block
+      if constexpr (P > 1 || Kind::Bytes::kBits < 8) {
+        add(0);
+        if (has_two) add(1);
+      } else {  // GCC would spill what it could do at the same time
+        for (int b = 0; b <= (has_two ? 1 : 0); ++b) add(b);
+      }
+      for (int i = 0; i < P; ++i) places.unit[i] = lines[i];
+    }
+    add_block(f, g, rows);
+    if constexpr (R * P >= 8) keep_in_memory(f);
+  }
+}
+
+// kBlock: values of a block of the weights if they are fewer than those of a block of the rows, else 0.
+template <class Kind, int kBlock, int R, int P>
+KVIK_INLINE void block_tile(const PackedWeights& m, const QuantizedRows& x, const MatmulOut& out, int64_t row, int64_t panel, Ahead ahead) {
+  WeightPlaces<P> places = places_of<P>(m, panel);
+  if constexpr (R > 1) prefetch_sums<R, P>(out, row, panel * kLanes);
+  BlockRows rows{x.q + row * x.n_steps * 32, x.scale + row * x.n_blocks, x.sum + row * x.n_parts, x.n_steps * 32, x.n_blocks, x.n_parts};
+  F f[R][P];
+  clear(f);
+  if constexpr (kBlock > 0)
+    add_small_blocks<Kind, kBlock>(f, places, rows, ahead, x.n_parts);
+  else
+    add_large_blocks<Kind>(f, m.layout, places, rows, ahead, x.n_steps);
   for (int r = 0; r < R; ++r)
-    for (int i = 0; i < P; ++i) store_sums(out, row + r, (panel + i) * kLanes, layout.n, f[r][i]);
+    for (int i = 0; i < P; ++i) store_sums(out, row + r, (panel + i) * kLanes, m.layout.n, f[r][i]);
 }
 
-// Blocks of 16: two to a block of the rows, each with its own sum.
-template <class Kind, int R>
-KVIK_INLINE void block16_tile(const PackedWeights& m, const QuantizedRows& x, const MatmulOut& out, int64_t row, int64_t panel) {
-  const WeightLayout& layout = m.layout;
-  const uint8_t* at = reinterpret_cast<const uint8_t*>(m.data) + panel * layout.panel_bytes;
-  const uint8_t* zero_points_at = reinterpret_cast<const uint8_t*>(m.data) + layout.zero_points_offset + panel * layout.n_blocks * kLanes;
-  F f[R][1];
-  for (int r = 0; r < R; ++r) f[r][0] = zero();
-  for (int64_t b = 0; b < layout.n_blocks; ++b) {
-    const int64_t step = b / 2;
-    int32_t sum[R];
-    for (int r = 0; r < R; ++r) {
-      const int64_t i = (row + r) * x.n_blocks + step;
-      sum[r] = b % 2 == 0 ? x.half_sum[i] : x.sum[i] - x.half_sum[i];
-    }
-    const F scale[1] = {load(reinterpret_cast<const typename Kind::Scale*>(at))};
-    const I zero_points[1] = {iload_u8(zero_points_at + b * kLanes)};
-    for (int r = 0; r < R; ++r) {
-      F one[1][1] = {{f[r][0]}};
-      const uint8_t* lines[1] = {at + 64};
-      BlockRows rows{x.q + (row + r) * x.n_steps * 32 + b * 16, x.scale + (row + r) * x.n_blocks + step, &sum[r], 0, 0};
-      Ahead nothing{};
-      row_block<Kind>(one, scale, zero_points, lines, rows, nothing, 1);
-      f[r][0] = one[0][0];
-    }
-    at += 64 + Kind::kStepBytes;
-  }
-  for (int r = 0; r < R; ++r) store_sums(out, row + r, panel * kLanes, layout.n, f[r][0]);
-}
-
-template <class Kind, int kBlockSteps>
+template <class Kind, int kBlock>
 void matmul_blocks(const PackedWeights& m, const QuantizedRows& x, const MatmulOut& out, PanelRange range) {
   if (x.n_rows == 1) {
-    for (int64_t p = range.begin; p < range.end; ++p) block_tile<Kind, kBlockSteps, 1, 1>(m, x, out, 0, p, {});
+    for (int64_t p = range.begin; p < range.end; ++p) block_tile<Kind, kBlock, 1, 1>(m, x, out, 0, p, {});
     return;
   }
   const bool wide = x.n_rows > kBlockRows;
   panel_groups<kBlockPanels>(range, wide, [&](auto panels, int64_t p) {
     row_tiles<kBlockRows>(x.n_rows, [&](auto rows, int64_t row) {
       const Ahead ahead = ahead_of_tile<panels.value>(m, x.n_rows, row, p);
-      block_tile<Kind, kBlockSteps, rows.value, panels.value>(m, x, out, row, p, ahead);
+      block_tile<Kind, kBlock, rows.value, panels.value>(m, x, out, row, p, ahead);
     });
   });
 }
 
 template <class Kind>
 void matmul_kind(const PackedWeights& m, const QuantizedRows& x, const MatmulOut& out, PanelRange range) {
-  if (x.block_steps == 1) return matmul_blocks<Kind, 1>(m, x, out, range);
-  matmul_blocks<Kind, 0>(m, x, out, range);
+  switch (m.layout.block) {
+    case 32: return matmul_blocks<Kind, 32>(m, x, out, range);
+    case 64: return matmul_blocks<Kind, 64>(m, x, out, range);
+    default: return matmul_blocks<Kind, 0>(m, x, out, range);
+  }
 }
 
+// Blocks of 16, which are rare: few tiles, to compile less.
 template <class Kind>
 void matmul_blocks16(const PackedWeights& m, const QuantizedRows& x, const MatmulOut& out, PanelRange range) {
   for (int64_t p = range.begin; p < range.end; ++p)
-    row_tiles<2>(x.n_rows, [&](auto rows, int64_t row) { block16_tile<Kind, rows.value>(m, x, out, row, p); });
+    row_tiles<2>(x.n_rows, [&](auto rows, int64_t row) { block_tile<Kind, 16, rows.value, 1>(m, x, out, row, p, {}); });
 }
 
 template <class Bytes>

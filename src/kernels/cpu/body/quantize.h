@@ -16,36 +16,17 @@ KVIK_INLINE F row_vector(const float* x, int64_t n, int64_t i) {
   return left > 0 ? load_n(x + i * kLanes, static_cast<int>(left)) : zero();
 }
 
-struct QuantizedBlock {
+struct Quantization {
   float scale;
-  int32_t sum, half_sum;  // of all values; of the first 16
+  F inverse;
+  bool finite;
 };
 
-// The vectors of a row of n from `first` on, at most n_vectors of them, which q has room for.
-template <int kVectors>
-KVIK_INLINE QuantizedBlock quantize_values(const float* x, int64_t n, int64_t first, int64_t n_vectors, int8_t* q) {
-  F values[kVectors];
-  F most = zero();
-  bool finite = true;
-  KVIK_UNROLL
-  for (int i = 0; i < kVectors; ++i) {
-    values[i] = row_vector(x, n, first + i);
-    const F a = magnitude(values[i]);
-    finite = finite && all(less_equal(a, bcast(kLargestFloat)));
-    most = max(most, a);
-  }
+// Of values whose largest magnitude, lane by lane, is `most`.
+KVIK_INLINE Quantization quantization_of(F most, bool finite) {
   const float amax = finite ? reduce_max(most) : 0.0f;
   const bool live = amax >= 1e-30f;  // below it 127 / amax may overflow, and instruction sets convert infinities differently
-  const F inverse = bcast(live ? 127.0f / amax : 0.0f);
-  I sum = ibcast(0), first_sum = sum;
-  KVIK_UNROLL
-  for (int i = 0; i < kVectors; ++i) {
-    const I v = finite ? to_int(mul(values[i], inverse)) : ibcast(0);
-    if (i < n_vectors) store_i8(q + i * kLanes, v);
-    if (i == 0) first_sum = v;
-    sum = iadd(sum, v);
-  }
-  return {finite ? (live ? amax / 127.0f : 0.0f) : __builtin_nanf(""), reduce_add(sum), reduce_add(first_sum)};
+  return {finite ? (live ? amax / 127.0f : 0.0f) : __builtin_nanf(""), bcast(live ? 127.0f / amax : 0.0f), finite};
 }
 
 struct QuantizedHead {
@@ -64,16 +45,14 @@ KVIK_INLINE QuantizedHead quantize_head(const float* x, int64_t n, int8_t* q) {
     finite = finite && all(less_equal(a, limit));
     most = max(most, a);
   }
-  const float amax = finite ? reduce_max(most) : 0.0f;
-  const bool live = amax >= 1e-30f;
-  const F inverse = bcast(live ? 127.0f / amax : 0.0f);
+  const Quantization how = quantization_of(most, finite);
   int32_t sum = 0;
   for (int64_t i = 0; i < n_vectors; ++i) {
-    const I v = finite ? to_int(mul(row_vector(x, n, i), inverse)) : ibcast(0);
+    const I v = finite ? to_int(mul(row_vector(x, n, i), how.inverse)) : ibcast(0);
     store_i8(q + i * kLanes, v);
     sum += reduce_add(v);
   }
-  return {finite ? (live ? amax / 127.0f : 0.0f) : __builtin_nanf(""), sum};
+  return {how.scale, sum};
 }
 
 struct Extent {

@@ -12,7 +12,7 @@ void Frame::multiply(const LoadedWeight& weight, const ProductRows& x, const cpu
   const int64_t k = w.layout.k;
   const int64_t rows_a_time = std::max<int64_t>(1, (16 << 10) / k);
   if (weight.activations == Activations::kBlocks) {
-    const cpu::QuantizedRows q = cpu::quantized_rows(values_.scratch.data(), x.n_rows, k, cpu::row_block_steps(w.layout));
+    const cpu::QuantizedRows q = cpu::quantized_rows(values_.scratch.data(), x.n_rows, k, cpu::row_part(w.layout));
     pool_.for_ranges(x.n_rows, rows_a_time, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) kernels_.quantize_row(x.x + row * x.stride, q, row);
     });
