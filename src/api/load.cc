@@ -76,9 +76,8 @@ backend::NativeOptions native_options(const LoadOptions& options, const OpenedDe
   return native;
 }
 
-std::unique_ptr<backend::Backend> open_native(const analysis::Signature& signature, const LoadOptions& options, const OpenedDevice& opened,
-                                              const Environment& environment, const Log& log) {
-  backend::NativeOptions native = native_options(options, opened);
+std::unique_ptr<backend::Backend> open_native(const analysis::Signature& signature, backend::NativeOptions native,
+                                              const LoadOptions& options, const Environment& environment, const Log& log) {
   const backend::ort::LibrarySearch search = library_search(options, environment);
   native.open_other = [=](const analysis::File& file) { return open_other(file, search, options.threads, log); };
   return backend::make_native_backend(signature, native, log);
@@ -191,11 +190,18 @@ std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signat
   const OpenedDevice opened = open_device_for_native(options, environment);
   return open_best<backend::Backend>(
       options,
-      {.native = [&](const LoadOptions& how) { return open_native(signature, how, opened, environment, log); },
+      {.native = [&](const LoadOptions& how) { return open_native(signature, native_options(how, opened), how, environment, log); },
        .ort = [&](const LoadOptions& how) { return open_ort(signature, how, environment, log); },
        .reference = [&](const LoadOptions& how) { return open_reference(signature, how, log); },
        .no_gpu = opened.missing},
       log);
+}
+
+std::unique_ptr<backend::Backend> open_with_float_rows(const analysis::Signature& signature, const LoadOptions& options,
+                                                       const Environment& environment, const Log& log) {
+  backend::NativeOptions native = native_options(options);
+  native.quantizes_rows = false;
+  return open_native(signature, std::move(native), options, environment, log);
 }
 
 std::shared_ptr<backend::Embedder> open_embedder(const analysis::Signature& signature, bool pooled, const LoadOptions& options,

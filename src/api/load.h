@@ -19,6 +19,10 @@ void check_memory(const analysis::Signature& signature);
 // The options of the native backend.
 backend::NativeOptions native_options(const LoadOptions& options);
 
+// The native backend on the CPU with these weights, but without quantizing the rows that they multiply.
+std::unique_ptr<backend::Backend> open_with_float_rows(const analysis::Signature& signature, const LoadOptions& options,
+                                                       const Environment& environment, const Log& log);
+
 // The requested backend, or the first that can run the model; logs why a backend was skipped.
 std::shared_ptr<backend::Backend> open_backend(const analysis::Signature& signature, const LoadOptions& options,
                                                const Environment& environment, const Log& log);

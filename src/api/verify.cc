@@ -79,11 +79,10 @@ class Peers {
     std::vector<Peer> peers;
     if (state_.traits().exact) peers = exact_peers();
     if (model_.backend() == "native" && is_quantized(state_.options)) {
-      peers.push_back(dequantized_reference());
-      peers.push_back(other_backend());
-      peers.back().law = "distance to full precision";
-      peers.back().information = true;
-      peers.back().row_by_row = false;
+      const std::shared_ptr<backend::Backend> float_rows = open_with_float_rows();
+      peers.push_back(dequantized_reference(float_rows));
+      peers.push_back({.law = "distance by quantized rows", .backend = float_rows, .information = true});
+      peers.push_back({.law = "distance to full precision", .backend = other_backend().backend, .information = true});
     } else {
       peers.push_back(other_backend());
     }
@@ -109,18 +108,38 @@ class Peers {
     return {{"one thread = many", open_again(threads), tolerance}, {"scalar = vectors", open_again(scalar), tolerance}};
   }
 
-  // The same numbers in the simplest arithmetic: only the quantization of activations is left as a difference.
-  Peer dequantized_reference() const {
+  // Null for a device: it quantizes no rows.
+  std::shared_ptr<backend::Backend> open_with_float_rows() const {
+    if (model_.device() != "cpu") return nullptr;
+    try {
+      return api::open_with_float_rows(state_.signature, state_.options, api::read_environment(), log_);
+    } catch (const Error& e) { log_.warning(fmt::format("not compared without quantizing rows: {}", e.what())); }
+    return nullptr;
+  }
+
+  // The same numbers in the simplest arithmetic. Rows are not quantized: a row that lies between two codes may be rounded to either, and a
+  // few such differences in one layer make many in the next.
+  Peer dequantized_reference(const std::shared_ptr<backend::Backend>& float_rows) const {
     try {
       const backend::NativeOptions options = api::native_options(state_.options);
       if (std::optional<analysis::Signature> signature = laws::dequantized(state_.signature, options)) {
         const int64_t switch_after = native::length_switch_of(*signature);
-        return {"native = reference, dequantized", backend::make_reference_backend(std::move(*signature), switch_after),
-                laws::kQuantizedRowsTolerance};
+        return {.law = "native = reference, dequantized",
+                .backend = backend::make_reference_backend(std::move(*signature), switch_after),
+                .tolerance = dequantized_tolerance(),
+                .row_by_row = quantizes_across_rows(state_.signature),
+                .instead = float_rows};
       }
       log_.warning("not compared on dequantized weights: a quantized weight is not an initializer of the file's main graph");
     } catch (const Error& e) { log_.warning(fmt::format("not compared on dequantized weights: {}", e.what())); }
     return {};
+  }
+
+  double dequantized_tolerance() const {
+    LoadOptions numbers = state_.options;
+    numbers.weights = Weights::kAuto;  // these are compared, not their rounding
+    if (numbers.kv == KvStorage::kAuto) numbers.kv = KvStorage::kF16;
+    return expected_tolerance(state_.signature, numbers, model_.device() != "cpu");
   }
 
   // Some files open in a runtime that then fails to run them.
@@ -256,7 +275,10 @@ void verify_embeddings(const Model& model, const VerifyOptions& options, double 
   for (const BackendChoice choice : {BackendChoice::kOrt, BackendChoice::kReference}) {
     other.backend = choice;
     if (!options.compare || traits.name == (choice == BackendChoice::kOrt ? "ort" : "reference")) continue;
-    if (add({}, other, expected)) break;
+    const bool quantized = traits.exact && is_quantized(state.options);
+    if (!add(quantized ? "distance to full precision" : "", other, expected)) continue;
+    laws.peers.back().information = quantized;
+    break;
   }
   if (options.on_start && !model.can_generate())
     options.on_start(fmt::format("{} texts of up to {} tokens", laws.texts.size(), ids.size()), laws.tolerance);

@@ -334,7 +334,7 @@ class Verifier {
       Sequence sequence(peer.backend, options_.context);
       const size_t step = row_by_row ? 1 : n;
       for (size_t done = 0; done < n; done += step) feed(sequence, tokens(done, done + step));
-      compare(sequence, fresh_[n - 1], fmt::format("{} tokens", n));
+      compare(sequence, peer.instead != nullptr ? logits_of(peer.instead, tokens(0, n)) : fresh_[n - 1], fmt::format("{} tokens", n));
     }
   }
 

@@ -7,9 +7,6 @@
 
 namespace kvik::laws {
 
-// Of rows that are quantized to int8 on one side and not on the other; weights are the same numbers.
-inline constexpr double kQuantizedRowsTolerance = 0.1;
-
 // The model with every weight that the native backend quantizes when it loads replaced by the numbers that it then computes with, so that
 // another backend can be compared closely. Nothing if some weight cannot be replaced (it is inside a branch, or computed).
 std::optional<analysis::Signature> dequantized(const analysis::Signature& signature, const backend::NativeOptions& options);

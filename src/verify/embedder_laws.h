@@ -13,7 +13,8 @@ namespace kvik::laws {
 struct EmbedderPeer {
   std::string law;  // "native = ort", …
   std::shared_ptr<backend::Embedder> embedder;
-  double tolerance = 0;  // see LawBook::law
+  double tolerance = 0;      // see LawBook::law
+  bool information = false;  // only its distance is reported
 };
 
 struct EmbedderLaws {

@@ -20,7 +20,8 @@ struct Peer {
   // The peer quantizes activations over all rows of a run (dynamic int8): it is run one token at a time, and its distance when all tokens
   // share a run is reported as information. Of an encoder-decoder, whose encoder needs all rows at once, only that distance is reported.
   bool row_by_row = false;
-  bool information = false;  // only its distance is reported
+  bool information = false;                             // only its distance is reported
+  std::shared_ptr<backend::Backend> instead = nullptr;  // is compared with the peer in place of the model
 };
 
 // As in VerifyOptions; all may be empty.

@@ -58,11 +58,11 @@ class TranslatorVerifier {
     if (backend_->source_work().encoded > 0) book_.law("encoder run once", tolerance, [&] { encoder_runs_once(); });
     for (const Peer& peer : options_.peers) {
       if (peer.information) {
-        book_.measure(peer.law, [&] { agrees(peer.backend); });
+        book_.measure(peer.law, [&] { agrees(peer); });
       } else if (peer.row_by_row) {
-        book_.measure(peer.law + ", all rows in one run", [&] { agrees(peer.backend); });
+        book_.measure(peer.law + ", all rows in one run", [&] { agrees(peer); });
       } else {
-        book_.law(peer.law, peer.tolerance, [&] { agrees(peer.backend); });
+        book_.law(peer.law, peer.tolerance, [&] { agrees(peer); });
       }
     }
     return book_.take();
@@ -164,14 +164,18 @@ class TranslatorVerifier {
     book_.require(n_encoded == n_sources, fmt::format("{} sources went through the encoder for {}", n_encoded, n_sources));
   }
 
-  void agrees(const std::shared_ptr<backend::Backend>& peer) {
+  void agrees(const Peer& peer) {
     for (size_t s = 0; s < options_.sources.size(); ++s) {
-      const Encoded encoded = peer->encode({&options_.sources[s], 1}).front();
       for (size_t n = n_start(); n <= tokens_.size(); n += std::max<size_t>(1, options_.target.size() / 2)) {
-        Sequence sequence(peer, 0, encoded);
-        book_.compare(feed(sequence, tokens(0, n)), fresh(s, n), fmt::format("source {}, {} tokens", s + 1, n));
+        const LogitsRow expected = peer.instead != nullptr ? logits_of(peer.instead, s, n) : fresh(s, n);
+        book_.compare(logits_of(peer.backend, s, n), expected, fmt::format("source {}, {} tokens", s + 1, n));
       }
     }
+  }
+
+  LogitsRow logits_of(const std::shared_ptr<backend::Backend>& backend, size_t source, size_t n) const {
+    Sequence sequence(backend, 0, backend->encode({&options_.sources[source], 1}).front());
+    return feed(sequence, tokens(0, n));
   }
 
   std::shared_ptr<backend::Backend> backend_;

@@ -103,6 +103,7 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
   std::vector<native::PackedPlan> packed;
   budget_ = std::make_shared<kv::Budget>(options.kv_bytes);
   const native::RunnerFactory make{.weights = options.weights,
+                                   .quantizes_rows = options.quantizes_rows,
                                    .kv_format = kv_format_of(signature_, options, log),
                                    .kernels = &kernels,
                                    .pool = &pool_,

@@ -27,6 +27,7 @@ namespace kvik::backend {
 struct NativeOptions {
   native::WeightChoice weights = native::WeightChoice::kAsStored;
   std::optional<cpu::KvFormat> kv;               // not set: chosen by kv_format_of()
+  bool quantizes_rows = true;                    // false: rows that quantized weights multiply stay floats, for comparison
   std::string isa;                               // of the kernels; empty: the fastest this machine has
   int n_threads = 0;                             // 0: one for each core
   std::vector<std::string> no_fuse;              // fusions to turn off

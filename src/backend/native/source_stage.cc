@@ -85,6 +85,9 @@ std::unique_ptr<Runner> RunnerFactory::operator()(std::shared_ptr<const Plan> pl
   CpuRunner::Parts parts;
   parts.weights = weights_of(plan);
   if (packed != nullptr) packed->push_back(packed_plan(plan, parts.weights));
+  for (LoadedWeight& weight : parts.weights) {
+    if (!quantizes_rows && weight.activations == Activations::kBlocks) weight.activations = Activations::kFloats;
+  }
   parts.plan = std::move(plan);
   parts.kv_format = kv_format;
   parts.kernels = kernels;

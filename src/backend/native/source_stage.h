@@ -19,6 +19,7 @@ struct SharedDevice;
 // Creates runners that share kernels and threads.
 struct RunnerFactory {
   WeightChoice weights = WeightChoice::kAsStored;
+  bool quantizes_rows = true;  // see NativeOptions; on the CPU
   cpu::KvFormat kv_format = cpu::KvFormat::kF32;
   const cpu::CpuKernels* kernels = nullptr;
   ThreadPool* pool = nullptr;

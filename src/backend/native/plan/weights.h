@@ -20,7 +20,7 @@ struct ModelTensor {
 // How rows are quantized for a matmul.
 enum class Activations : uint8_t {
   kFloats,
-  kBlocks,  // int8 in blocks of 32, each with a scale
+  kBlocks,  // int8 in blocks of 128, each with a scale
   kBytes,   // as DynamicQuantizeLinear does, each row by itself, or as QuantizeLinear does (PlanWeight::row_scale)
 };
 
