@@ -86,9 +86,11 @@ export class Meter {
     this.last = performance.now();
     this.first ||= this.last;
   }
+  // Without the prompt, unless the tokens came so fast that some of them were read together.
   get tokens_per_s() {
     const n = this.usage?.completion_tokens ?? 0;
-    return n > 1 && this.last > this.first ? ((n - 1) * 1000) / (this.last - this.first) : 0;
+    if (n > 1 && this.last - this.first > 20) return ((n - 1) * 1000) / (this.last - this.first);
+    return n > 0 && this.last > this.start ? (n * 1000) / (this.last - this.start) : 0;
   }
   describe() {
     if (!this.usage) return "";
