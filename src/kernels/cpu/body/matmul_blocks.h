@@ -280,7 +280,7 @@ KVIK_INLINE void add_small_blocks(F (&f)[R][P], WeightPlaces<P>& places, BlockRo
 template <class Kind, int kBlock, int R, int P>
 KVIK_INLINE void block_tile(const PackedWeights& m, const QuantizedRows& x, const MatmulOut& out, int64_t row, int64_t panel, Ahead ahead) {
   WeightPlaces<P> places = places_of<P>(m, panel);
-  if constexpr (R > 1) prefetch_sums<R, P>(out, row, panel * kLanes);
+  if constexpr (R > 1) prefetch_sums<R, P>(out, x.n_rows, row, panel * kLanes);
   BlockRows rows{x.q + row * x.n_steps * 32, x.scale + row * x.n_blocks, x.sum + row * x.n_parts, x.n_steps * 32, x.n_blocks, x.n_parts};
   F f[R][P];
   clear(f);

@@ -48,10 +48,12 @@ KVIK_INLINE void panel_groups(PanelRange range, bool wide, Panels panels) {
   for (; p < range.end; ++p) panels(Const<1>{}, p);
 }
 
-// Long rows of an output are far apart and not in the cache: a tile asks for the lines that it will write before it begins.
+// A store to a line that is not in the first-level cache waits for it, and so do the stores behind it. Where rows of an output are long, or
+// many (their lines often share a set of that cache), a tile asks for the lines that it will write before it begins.
 template <int R, int P>
-KVIK_INLINE void prefetch_sums(const MatmulOut& out, int64_t row, int64_t column) {
-  if (out.stride < 2048) return;
+KVIK_INLINE void prefetch_sums(const MatmulOut& out, int64_t n_rows, int64_t row, int64_t column) {
+  constexpr int64_t kLongRow = 2048, kManyRows = 24;
+  if (out.stride < kLongRow && n_rows < kManyRows) return;
   for (int r = 0; r < R; ++r)
     for (int i = 0; i < P; ++i) prefetch(out.data + (row + r) * out.stride + column + i * kLanes);
 }
