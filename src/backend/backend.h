@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "base/token.h"
 #include "base/token_logit.h"
 #include "base/token_view.h"
@@ -131,28 +132,27 @@ class Logits {
   const std::shared_ptr<RemoteLogits>& remote() const { return remote_; }  // of the last run that had one
   // Makes room for this many rows; their contents are unspecified. If the buffer grows, earlier rows are lost.
   void reserve(int n_rows, int vocab) {
-    const size_t size = static_cast<size_t>(n_rows) * static_cast<size_t>(vocab);
-    if (size <= size_) return;
-    values_ = std::make_unique_for_overwrite<float[]>(size);
-    size_ = size;
+    const size_t size = static_cast<size_t>(n_rows) * static_cast<size_t>(stride_of(vocab));
+    if (size <= values_.size_bytes() / sizeof(float)) return;
+    values_ = AlignedBuffer(size * sizeof(float));
   }
   int n_rows() const { return n_rows_; }
   int vocab() const { return vocab_; }
+  int64_t stride() const { return stride_of(vocab_); }  // floats from one row to the next
   std::span<const float> row(int i) const {
-    return is_remote_ ? remote_->row(i) : std::span<const float>(values_.get() + offset(i), offset(1));
+    return is_remote_ ? remote_->row(i) : std::span<const float>(values_.as<float>() + i * stride(), static_cast<size_t>(vocab_));
   }
-  std::span<float> writable_row(int i) { return {values_.get() + offset(i), offset(1)}; }  // after resize()
+  std::span<float> writable_row(int i) { return {values_.as<float>() + i * stride(), static_cast<size_t>(vocab_)}; }  // after resize()
   // The largest logits of a row, if they are available without the whole row: sorted by logit and id, with all ties of the last one. May be
   // empty.
   std::span<const TokenLogit> candidates(int i) const { return is_remote_ ? remote_->candidates(i) : std::span<const TokenLogit>(); }
 
  private:
-  size_t offset(int i) const { return static_cast<size_t>(i) * static_cast<size_t>(vocab_); }
+  static int64_t stride_of(int vocab) { return (int64_t{vocab} + 15) / 16 * 16; }  // rows begin at cache lines
 
   int n_rows_ = 0;
   int vocab_ = 0;
-  std::unique_ptr<float[]> values_;
-  size_t size_ = 0;
+  AlignedBuffer values_;
   bool is_remote_ = false;
   std::shared_ptr<RemoteLogits> remote_;  // kept for the next run
 };

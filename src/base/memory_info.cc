@@ -4,6 +4,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <unistd.h>
 
 namespace kvik {
 namespace {
@@ -31,6 +32,11 @@ std::optional<size_t> available_in_container() {
 size_t available_memory_bytes() {
   const size_t in_system = available_in_system();
   return std::min(in_system, available_in_container().value_or(in_system));
+}
+
+size_t shared_cache_bytes() {
+  const long found = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return found > 0 ? static_cast<size_t>(found) : size_t{8} << 20;
 }
 
 }  // namespace kvik

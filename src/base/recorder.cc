@@ -32,12 +32,21 @@ int Recorder::kind(std::string_view name) {
 
 void Recorder::add(int kind, int64_t begin_ns, int64_t end_ns, Work work) {
   const std::lock_guard lock(mutex_);
+  count(kind, end_ns - begin_ns, work);
+  if (timeline_) keep(driver_, {kind, begin_ns, end_ns});
+}
+
+void Recorder::add_shared(int kind, int64_t begin_ns, Work work, int n_sharing) {
+  const std::lock_guard lock(mutex_);
+  count(kind, (now_ns() - begin_ns) / n_sharing, work);
+}
+
+void Recorder::count(int kind, int64_t ns, const Work& work) {
   Total& total = totals_[static_cast<size_t>(kind)];
   ++total.calls;
-  total.ns += end_ns - begin_ns;
+  total.ns += ns;
   total.work.bytes += work.bytes;
   total.work.multiplications += work.multiplications;
-  if (timeline_) keep(driver_, {kind, begin_ns, end_ns});
 }
 
 void Recorder::add_worker(int worker, int64_t begin_ns) {

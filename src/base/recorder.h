@@ -32,6 +32,9 @@ class Recorder {
   // An operation of `kind` that ran from `begin` to now on the thread that drives the model. Any thread may call it.
   void add(int kind, int64_t begin_ns, Work work) { add(kind, begin_ns, now_ns(), work); }
   void add(int kind, int64_t begin_ns, int64_t end_ns, Work work);
+  // One that ran on one of n_sharing threads at the same time as others: it counts as that share of its time, and the timeline shows only
+  // what these threads did.
+  void add_shared(int kind, int64_t begin_ns, Work work, int n_sharing);
 
   // Workers: what they do belongs to the operation that begin() named last. Each worker calls add_worker only with its own number.
   void begin(int kind) { current_.store(kind, std::memory_order_relaxed); }
@@ -67,6 +70,7 @@ class Recorder {
     ~Events();
   };
   void keep(Events& events, const Event& event);
+  void count(int kind, int64_t ns, const Work& work);
 
   const bool timeline_;
   const int64_t started_ns_ = now_ns();
@@ -83,20 +87,26 @@ class Recorder {
 // Times one operation while it is in scope; a null recorder costs a comparison.
 class RecordedScope {
  public:
-  RecordedScope(Recorder* recorder, int kind, Recorder::Work work = {}) : recorder_(recorder), kind_(kind), work_(work) {
+  // n_sharing: how many threads run such operations at the same time.
+  RecordedScope(Recorder* recorder, int kind, Recorder::Work work = {}, int n_sharing = 1)
+      : recorder_(recorder), kind_(kind), n_sharing_(n_sharing), work_(work) {
     if (recorder_ == nullptr) return;
-    recorder_->begin(kind);
+    if (n_sharing == 1) recorder_->begin(kind);
     begin_ns_ = Recorder::now_ns();
   }
   ~RecordedScope() {
-    if (recorder_ != nullptr) recorder_->add(kind_, begin_ns_, work_);
+    if (recorder_ == nullptr) return;
+    if (n_sharing_ == 1)
+      recorder_->add(kind_, begin_ns_, work_);
+    else
+      recorder_->add_shared(kind_, begin_ns_, work_, n_sharing_);
   }
   RecordedScope(const RecordedScope&) = delete;
   RecordedScope& operator=(const RecordedScope&) = delete;
 
  private:
   Recorder* recorder_;
-  int kind_;
+  int kind_, n_sharing_;
   Recorder::Work work_;
   int64_t begin_ns_ = 0;
 };

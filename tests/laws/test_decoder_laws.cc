@@ -110,6 +110,39 @@ TEST_P(DecoderLaws, RowsInAnyGroupingEqualRowsAlone) {
   }
 }
 
+// With so many sequences each thread runs all operations on some of the rows.
+TEST_P(DecoderLaws, ManySequencesOnSeveralThreadsAreEachAlone) {
+  if (backend_->traits().switch_after > 0) return;
+  constexpr int kSequences = 24;
+  const BackendPtr threaded = open_native(GetParam().folder, {.threads = 3});
+  const int vocab = backend_->traits().vocab, limit = backend_->traits().max_positions;
+  const int longest = limit > 0 ? std::min(limit - 2, 6) : 6;
+  std::vector<std::vector<TokenId>> prompts;
+  std::vector<std::vector<LogitsRow>> alone;
+  std::vector<std::unique_ptr<backend::Cache>> caches;
+  std::vector<backend::Cache*> used;
+  std::vector<backend::Row> first, then;
+  for (int i = 0; i < kSequences; ++i) {
+    prompts.push_back(synthetic_ids(2 + i % longest, vocab, 5 + 11 * i));
+    alone.push_back(rows_of(backend_, prompts.back()));
+    caches.push_back(threaded->new_cache());
+    used.push_back(caches.back().get());
+    const auto last = static_cast<int>(prompts.back().size()) - 1;
+    for (int p = 0; p < last; ++p) first.push_back({prompts.back()[static_cast<size_t>(p)], p, i, (p + i) % 3 == 0});
+    then.push_back({prompts.back()[static_cast<size_t>(last)], last, i, true});
+  }
+  for (const std::vector<backend::Row>& rows : {first, then}) {
+    backend::Logits logits;
+    ASSERT_EQ(threaded->run(rows, used, logits), backend::RunStatus::kDone);
+    int n_logits = 0;
+    for (const backend::Row& row : rows) {
+      if (!row.wants_logits) continue;
+      EXPECT_TRUE(same_bits(logits.row(n_logits++), alone[static_cast<size_t>(row.sequence)][static_cast<size_t>(row.position)]))
+          << GetParam().name << ", sequence " << row.sequence << ", position " << row.position;
+    }
+  }
+}
+
 TEST_P(DecoderLaws, OneTwoAndFiveThreadsAreEqual) {
   const std::vector<LogitsRow> one = rows_with({.threads = 1});
   for (const int threads : {2, 5}) expect_same_rows(rows_with({.threads = threads}), one, fmt::format("{} threads", threads));

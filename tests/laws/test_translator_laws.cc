@@ -70,6 +70,30 @@ TEST_P(TranslatorLaws, ABatchOfDifferentSourcesIsEachAlone) {
     EXPECT_TRUE(same_bits(sequences[i].logits(), rows_of(backend_, ids_, sources[i])[1 + 2 * i])) << "source " << i;
 }
 
+// With so many sources each thread encodes some of them and runs all operations on some of the rows.
+TEST_P(TranslatorLaws, ManySourcesOnSeveralThreadsAreEachAlone) {
+  constexpr size_t kSequences = 30;
+  const BackendPtr threaded = open_native(GetParam(), {.threads = 3});
+  std::vector<Tensor> many;
+  for (size_t i = 0; i < kSequences; ++i) many.push_back(sources_[i % sources_.size()]);
+  const std::vector<SourcePtr> together = threaded->encode(many), sources = backend_->encode(sources_);
+  std::vector<engine::Sequence> sequences;
+  std::vector<engine::Sequence*> pointers;
+  for (size_t i = 0; i < kSequences; ++i) {
+    sequences.emplace_back(threaded, 0, together[i]);
+    ASSERT_EQ(sequences.back().append(std::span(ids_).first(1 + i % 3)), AppendStatus::kDone);
+  }
+  std::vector<TokenId> next;
+  for (size_t i = 0; i < kSequences; ++i) {
+    pointers.push_back(&sequences[i]);
+    next.push_back(ids_[1 + i % 3]);
+  }
+  ASSERT_EQ(engine::Sequence::append_each(pointers, next), AppendStatus::kDone);
+  for (size_t i = 0; i < kSequences; ++i) {
+    EXPECT_TRUE(same_bits(sequences[i].logits(), rows_of(backend_, ids_, sources[i % sources_.size()])[1 + i % 3])) << "sequence " << i;
+  }
+}
+
 TEST_P(TranslatorLaws, ThreadsInstructionSetsAndLoadsGiveTheSame) {
   const std::vector<LogitsRow> one = rows_with({.isa = "scalar", .threads = 1});
   for (const int threads : {1, 2, 5}) expect_same_rows(rows_with({.threads = threads}), one, fmt::format("{} threads", threads));

@@ -334,6 +334,7 @@ RunStatus NativeBackend::run(std::span<const Row> rows, std::span<Cache* const> 
   if (kept == nullptr) {
     logits.resize(n_wanted, traits_.vocab);
     if (n_wanted > 0) call.output = logits.writable_row(0).data();
+    call.output_stride = logits.stride();
   }
   if (decoder_->plan().embedding != native::kNoIndex) call.embeddings = sources_.embed(tokens_);
   decoder_->run(call);

@@ -35,11 +35,12 @@ struct RunCall {
   std::span<const int64_t> tokens;    // [rows]; empty if rows are given as embeddings
   std::span<const float> embeddings;  // [rows][size]
   std::span<const int32_t> wanted;    // rows whose output is wanted, ascending
-  float* output = nullptr;            // [wanted][output size]
+  float* output = nullptr;            // [wanted][output_stride], of which the first are written
   std::span<const int32_t> branches;  // sequences; see RunRow
   OutputRows* kept = nullptr;         // receives the output instead, if not null; must be of the same runner
   // For each output that stays on the device: how many of the largest logits will probably be read; 0: all.
   std::span<const int32_t> n_candidates = {};
+  int64_t output_stride = 0;  // 0: the size of the output
 };
 
 }  // namespace kvik::native

@@ -14,6 +14,7 @@ void Waves::run(const RunCall& call, int64_t output_size, const std::function<vo
   std::vector<size_t> next(call.sequences.size(), call.rows.size());
   for (size_t i = call.rows.size(); i-- > 0;) next[static_cast<size_t>(call.rows[i].sequence)] = i;
   const auto size = static_cast<size_t>(output_size);
+  const auto stride = static_cast<size_t>(call.output_stride > 0 ? call.output_stride : output_size);
   const size_t embedding = call.embeddings.size() / std::max<size_t>(1, call.rows.size());
   for (;;) {
     rows_.clear(), tokens_.clear(), wanted_.clear(), output_rows_.clear(), embeddings_.clear();
@@ -35,7 +36,7 @@ void Waves::run(const RunCall& call, int64_t output_size, const std::function<vo
     output_.resize(wanted_.size() * size);
     run_rows({rows_, call.sequences, tokens_, embeddings_, wanted_, output_.data()});
     for (size_t i = 0; i < output_rows_.size(); ++i)
-      std::copy_n(output_.data() + i * size, size, call.output + static_cast<size_t>(output_rows_[i]) * size);
+      std::copy_n(output_.data() + i * size, size, call.output + static_cast<size_t>(output_rows_[i]) * stride);
   }
 }
 

@@ -1,19 +1,19 @@
 #pragma once
 
-#include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "backend/native/execute/cpu/cpu_values.h"
+#include "backend/native/execute/cpu/row_parts.h"
+#include "backend/native/execute/cpu/row_runner.h"
 #include "backend/native/execute/execute.h"
 #include "backend/native/execute/waves.h"
-#include "backend/native/place/place.h"
-#include "base/recorder.h"
 
 namespace kvik::native {
 
-// Runs a plan on the kernels of an instruction set, on all threads of a pool.
+// Runs a plan on the kernels of an instruction set, on all threads of a pool: op by op, each on all threads, or, where there are many rows
+// and few weights, each thread all ops on some of the rows.
 class CpuRunner final : public Runner {
  public:
   struct Parts {
@@ -26,7 +26,7 @@ class CpuRunner final : public Runner {
   };
   explicit CpuRunner(Parts parts);
 
-  const Plan& plan() const override { return *plan_; }
+  const Plan& plan() const override { return *cpu_plan_.plan; }
   int preferred_rows() const override;
   const std::shared_ptr<kv::PageMemory>& memory() const override { return memory_; }
   const CacheBytes& cache_bytes() const override { return cache_bytes_; }
@@ -39,33 +39,22 @@ class CpuRunner final : public Runner {
 
  private:
   void run_rows(const RunCall& call);
-  void run_section(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences);
-  void name_kinds();
-  Recorder::Work work_of(const Op& op, std::span<const RunRow> rows, std::span<const RunSequence> sequences) const;
-  void reserve(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences);
-  void give_inputs(const RunCall& call);
-  void enter_tail(const RunCall& call);
-  void copy_output(const RunCall& call);
+  bool cut(std::span<const RunRow> rows, int64_t weight_bytes);
+  template <class RunPart>
+  void run_parts(RunPart run_part);
+  RunCall part_of(const RunCall& call, size_t part);
 
-  std::shared_ptr<const Plan> plan_;
-  Recorder* recorder_;
+  const CpuPlan cpu_plan_;
+  ThreadPool& pool_;
+  ThreadPool alone_{1};  // for ops inside a part
   std::shared_ptr<kv::PageMemory> memory_ = std::make_shared<kv::HostMemory>();
   CacheBytes cache_bytes_;
-  ValueIndex external_ = kNoIndex;  // the value that is written where the caller wants the output
-  Placement placement_;
   SectionTables tables_;
-  CpuValues values_;
-  std::vector<int> kinds_;  // [op] of the recorder
-
-  struct SectionMemory {
-    std::vector<OpIndex> ops;
-    std::vector<ValueIndex> values;  // that lie in its arena
-    int64_t row_bytes = 0;
-    AlignedBuffer arena;
-    int64_t n_rows = -1;  // that the views are set for
-  };
-  std::array<SectionMemory, 3> sections_;
-  std::vector<RunRow> tail_rows_;
+  std::optional<OpRecorder> recorder_;
+  RowRunner whole_;
+  std::vector<RowPart> parts_;
+  std::vector<std::unique_ptr<RowRunner>> part_runners_;
+  std::vector<std::vector<int32_t>> part_wanted_;
   Waves waves_;
 };
 

@@ -17,7 +17,7 @@ void CpuValues::reserve_scratch(int64_t n_rows, int64_t most_keys) {
     const size_t bytes = shape.activations == Activations::kBlocks ? cpu::quantized_bytes(n, shape.k) : cpu::byte_rows_bytes(n, shape.k);
     n_bytes = std::max(n_bytes, static_cast<int64_t>(bytes));
   }
-  for (const cpu::Attention& attention : layouts.of_attend)
+  for (const cpu::Attention& attention : attentions)
     n_bytes = std::max(n_bytes, 4 * cpu::attend_scratch_floats(attention, n_rows, most_keys));
   grow(scratch, n_bytes);
 }

@@ -13,7 +13,7 @@
 
 namespace kvik::native {
 
-// What ops of a plan read and write on the CPU while they run. A runner sets it up; Frame works on it.
+// What ops of a plan read and write on the CPU while they run on some rows. A runner sets it up; Frame works on it.
 struct CpuValues {
   struct View {
     std::byte* base = nullptr;
@@ -23,22 +23,24 @@ struct CpuValues {
   // Memory that ops use beside their values, for so many rows of sequences with at most so many keys.
   void reserve_scratch(int64_t n_rows, int64_t most_keys);
 
-  const Plan* plan = nullptr;
-  const cpu::CpuKernels* kernels = nullptr;
-  ThreadPool* pool = nullptr;
-  std::vector<LoadedWeight> weights;
-  AttendLayouts layouts;
-  const SectionTables* tables = nullptr;
-  std::vector<View> views;            // by value
-  std::span<const int32_t> branches;  // of the call that runs
-
   // Rows that are quantized before a product: how many for a row of the call, and how long.
   struct QuantizedShape {
     Activations activations;
     int64_t n_rows, k;
     friend bool operator==(const QuantizedShape&, const QuantizedShape&) = default;
   };
-  std::vector<QuantizedShape> quantized;
+
+  // The same for all rows, and not owned.
+  const Plan* plan = nullptr;
+  const cpu::CpuKernels* kernels = nullptr;
+  ThreadPool* pool = nullptr;
+  std::span<const LoadedWeight> weights;
+  std::span<const cpu::Attention> attentions;
+  std::span<const QuantizedShape> quantized;
+  const SectionTables* tables = nullptr;
+
+  std::vector<View> views;            // by value
+  std::span<const int32_t> branches;  // of the call that runs
   AlignedBuffer scratch;
   std::vector<cpu::AttendRow> attend_rows;
 };

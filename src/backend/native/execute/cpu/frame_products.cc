@@ -48,7 +48,7 @@ void Frame::run(const Op& op, const Matmul& args) {
 }
 
 void Frame::run(const Op& op, const AppendOp& args) {
-  const cpu::Attention& attention = values_.layouts.of_attend[static_cast<size_t>(args.attend)];
+  const cpu::Attention& attention = values_.attentions[static_cast<size_t>(args.attend)];
   const bool from_source = plan_.attends[static_cast<size_t>(args.attend)].from_source;
   const Reader k = reader(op.in[0]), v = reader(op.in[1]);
   constexpr int64_t kKeyWork = 8;  // each element of a key is written to a line of its own
@@ -65,7 +65,7 @@ void Frame::run(const Op& op, const AppendOp& args) {
 }
 
 void Frame::run(const Op& op, const AttendOp& args) {
-  const cpu::Attention& attention = values_.layouts.of_attend[static_cast<size_t>(args.attend)];
+  const cpu::Attention& attention = values_.attentions[static_cast<size_t>(args.attend)];
   const AttentionSpec& attend = plan_.attends[static_cast<size_t>(args.attend)];
   const Reader q = reader(op.in[0]);
   values_.attend_rows.resize(rows_.size());

@@ -336,13 +336,15 @@ void DeviceRunner::read_output(const DeviceProgram& program, const RunCall& call
   }
   const ValueAt at = place_of(plan_, program.shape, plan().output.index, Op::Section::kTail);
   const auto size = static_cast<size_t>(output_size()), stride = static_cast<size_t>(at.stride);
+  const size_t to_stride = call.output_stride > 0 ? static_cast<size_t>(call.output_stride) : size;
   const device::Address from = arenas_[static_cast<size_t>(at.arena)].address() + at.offset;
-  if (stride == size * sizeof(float) && plan().output.offset == 0)
-    return device.read(std::as_writable_bytes(std::span(call.output, call.wanted.size() * size)), from);
+  if (stride == to_stride * sizeof(float) && plan().output.offset == 0)
+    return device.read(std::as_writable_bytes(std::span(call.output, call.wanted.size() * to_stride)), from);
   staging_.resize(call.wanted.size() * stride);
   device.read(staging_, from);
   for (size_t i = 0; i < call.wanted.size(); ++i)
-    std::memcpy(call.output + i * size, staging_.data() + i * stride + static_cast<size_t>(plan().output.offset) * 4, size * sizeof(float));
+    std::memcpy(call.output + i * to_stride, staging_.data() + i * stride + static_cast<size_t>(plan().output.offset) * 4,
+                size * sizeof(float));
 }
 
 // What tables on the device hold is not known afterwards, and nothing that was queued may still read what the next call fills.

@@ -7,16 +7,18 @@
 
 namespace kvik::native {
 
-HostSteps::HostSteps(DevicePlan& plan, const Parts& parts) : plan_(plan) {
+HostSteps::HostSteps(DevicePlan& plan, const Parts& parts)
+    : plan_(plan), weights_(std::move(plan.weights.on_host)), quantized_(quantized_shapes(*plan.plan, weights_)) {
   const Plan& data = *plan.plan;
   values_.plan = &data;
   values_.kernels = parts.kernels;
   values_.pool = parts.pool;
-  values_.weights = std::move(plan.weights.on_host);
+  values_.weights = weights_;
+  values_.quantized = quantized_;
   values_.tables = parts.tables;
   values_.views.resize(data.values.size());
-  values_.quantized = quantized_shapes(data, values_.weights);
-  for (const DeviceAttend& attend : plan.attends) values_.layouts.of_attend.push_back(attend.on_host);
+  for (const DeviceAttend& attend : plan.attends) attentions_.push_back(attend.on_host);
+  values_.attentions = attentions_;
   at_.resize(data.values.size());
   given_.resize(data.values.size());
 }

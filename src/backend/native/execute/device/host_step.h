@@ -35,6 +35,9 @@ class HostSteps {
   void run_attention(OpIndex op, int attend, const HostCall& call, device::Device& device);
 
   const DevicePlan& plan_;
+  const std::vector<LoadedWeight> weights_;
+  const std::vector<CpuValues::QuantizedShape> quantized_;
+  std::vector<cpu::Attention> attentions_;
   CpuValues values_;
   std::array<AlignedBuffer, 3> arenas_;
   std::vector<device::Address> at_;  // by value: its location on the device
