@@ -1,6 +1,7 @@
 #include "engine/beam_strategy.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "kvik/error.h"
 #include "sample/choice.h"
@@ -37,21 +38,46 @@ void BeamStrategy::continue_texts(std::span<const sample::Continuation> continua
   texts_ = std::move(next);
 }
 
-std::span<const sample::Continuation> BeamStrategy::advance(std::span<const Sequence> branches, Workers& workers) {
+sample::History BeamStrategy::history_of(size_t beam) const {
+  return {tokens_[beam], beams_.prompt_length(), beams_.options().max_length, source_, texts_.empty() ? nullptr : &allowed_[beam]};
+}
+
+// Of each beam only what may rank among the best; false if options may make any token one of them.
+bool BeamStrategy::find_best(std::span<const Sequence> branches, Workers& workers) {
+  constexpr size_t kRoom = 128;  // rarely is more needed
+  while (best_.size() < branches.size()) best_.emplace_back().reserve(kRoom);
+  std::atomic<bool> found = true;
+  workers.for_each(branches.size(), branches.size() * sampler_->tokens().vocab_size, [&](size_t i) {
+    const Workers::Lease workspace(workers);
+    const std::span<const float> logits = branches[i].known_logits();
+    if (!sampler_->best_log_probs(logits, history_of(i), beams_.score(i), beams_.n_extensions(), best_[i], *workspace)) found = false;
+  });
+  return found;
+}
+
+void BeamStrategy::find_log_probs(std::span<const Sequence> branches, std::span<float> log_probs, Workers& workers) const {
   const size_t vocab = sampler_->tokens().vocab_size;
-  const Workers::Lease ranking(workers);
-  if (ranking->beams.size() < branches.size() * vocab) ranking->beams.resize(branches.size() * vocab);
-  const std::span<float> log_probs = std::span(ranking->beams).first(branches.size() * vocab);
+  workers.for_each(branches.size(), log_probs.size(), [&](size_t i) {
+    const Workers::Lease workspace(workers);
+    sampler_->log_probs(branches[i].known_logits(), history_of(i), log_probs.subspan(i * vocab, vocab), *workspace);
+  });
+}
+
+std::span<const sample::Continuation> BeamStrategy::advance(std::span<const Sequence> branches, Workers& workers) {
   tokens_.clear();
   for (const Sequence& branch : branches) tokens_.push_back(branch.all_tokens());
   find_allowed();
-  workers.for_each(branches.size(), log_probs.size(), [&](size_t i) {
-    const sample::History history{tokens_[i], beams_.prompt_length(), beams_.options().max_length, source_,
-                                  texts_.empty() ? nullptr : &allowed_[i]};
-    const Workers::Lease workspace(workers);
-    sampler_->log_probs(branches[i].known_logits(), history, log_probs.subspan(i * vocab, vocab), *workspace);
-  });
-  const std::span<const sample::Continuation> continuations = beams_.advance(log_probs, tokens_);
+  std::span<const sample::Continuation> continuations;
+  if (beams_.started() && find_best(branches, workers)) {
+    continuations = beams_.advance(std::span(best_).first(branches.size()), tokens_);
+  } else {
+    const size_t size = branches.size() * sampler_->tokens().vocab_size;
+    const Workers::Lease ranking(workers);
+    if (ranking->beams.size() < size) ranking->beams.resize(size);
+    const std::span<float> log_probs = std::span(ranking->beams).first(size);
+    find_log_probs(branches, log_probs, workers);
+    continuations = beams_.advance(log_probs, tokens_);
+  }
   if (!beams_.done()) {
     continue_texts(continuations);
     return continuations;

@@ -24,14 +24,18 @@ class BeamStrategy final : public Strategy {
   // Of one beam; empty: the beam only fills a place, and nothing follows.
   using Text = std::optional<ConstrainedText>;
   void find_allowed();
+  sample::History history_of(size_t beam) const;
+  bool find_best(std::span<const Sequence> branches, Workers& workers);
+  void find_log_probs(std::span<const Sequence> branches, std::span<float> log_probs, Workers& workers) const;
   void continue_texts(std::span<const sample::Continuation> continuations);
 
   std::shared_ptr<const sample::Sampler> sampler_;
   sample::BeamSearch beams_;
   std::vector<TokenId> source_;
   std::vector<std::span<const TokenId>> tokens_;
-  std::vector<Text> texts_;                  // one per beam; none without a constraint
-  std::vector<constrain::Allowed> allowed_;  // of texts_
+  std::vector<std::vector<TokenLogit>> best_;  // [beam]
+  std::vector<Text> texts_;                    // one per beam; none without a constraint
+  std::vector<constrain::Allowed> allowed_;    // of texts_
   double mask_ms_ = 0;
 };
 

@@ -58,6 +58,15 @@ BeamSearch::BeamSearch(BeamOptions options, size_t prompt_length, size_t vocab_s
 
 std::span<const Continuation> BeamSearch::advance(std::span<const float> log_probs, TokenLists beams) {
   select_extensions(log_probs);
+  return continue_with_extensions(beams);
+}
+
+std::span<const Continuation> BeamSearch::advance(std::span<const std::vector<TokenLogit>> rows, TokenLists beams) {
+  select_extensions(rows);
+  return continue_with_extensions(beams);
+}
+
+std::span<const Continuation> BeamSearch::continue_with_extensions(TokenLists beams) {
   mark_ends();
   add_finished(beams);
   continue_running();
@@ -96,6 +105,17 @@ void BeamSearch::select_extensions(std::span<const float> log_probs) {
   }
   if (extensions_.size() > n_extensions_) cut();
   std::ranges::sort(extensions_, ranks_before);
+}
+
+void BeamSearch::select_extensions(std::span<const std::vector<TokenLogit>> rows) {
+  extensions_.clear();
+  for (size_t beam = 0; beam < rows.size(); ++beam) {
+    for (const TokenLogit& entry : rows[beam])
+      extensions_.push_back({entry.logit + scores_[beam], beam * vocab_size_ + static_cast<size_t>(entry.id)});
+  }
+  const auto n = static_cast<std::ptrdiff_t>(std::min(n_extensions_, extensions_.size()));
+  std::ranges::partial_sort(extensions_, extensions_.begin() + n, ranks_before);
+  extensions_.resize(static_cast<size_t>(n));
 }
 
 void BeamSearch::mark_ends() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "base/token_logit.h"
 #include "kvik/options.h"
 
 namespace kvik::sample {
@@ -61,6 +62,13 @@ class BeamSearch {
   // each sequence that runs now, best first, valid until the next advance(). Empty if nothing can continue. Precondition: not done().
   std::span<const Continuation> advance(std::span<const float> log_probs, TokenLists beams);
 
+  // The same, given of each row only what ranks among the n_extensions() largest once the beam's score is added, in the order of the ids,
+  // with more if convenient. Not in the first step.
+  std::span<const Continuation> advance(std::span<const std::vector<TokenLogit>> rows, TokenLists beams);
+  bool started() const { return started_; }
+  size_t n_extensions() const { return n_extensions_; }
+  float score(size_t beam) const { return scores_[beam]; }  // the sum of its log-probabilities
+
   // The best finished sequences, best first: num_return_sequences, or fewer if there are not so many. Meant for when done().
   std::vector<Candidate> best() const;
 
@@ -79,6 +87,8 @@ class BeamSearch {
   static bool ranks_before(const Extension& a, const Extension& b);
 
   void select_extensions(std::span<const float> log_probs);
+  void select_extensions(std::span<const std::vector<TokenLogit>> rows);
+  std::span<const Continuation> continue_with_extensions(TokenLists beams);
   void mark_ends();
   void add_finished(TokenLists beams);
   void continue_running();

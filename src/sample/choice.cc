@@ -6,14 +6,32 @@
 #include <limits>
 #include <numeric>
 
+#include "base/vector_clones.h"
 #include "sample/log_softmax.h"
 
 namespace kvik::sample {
+namespace {
+
+// Of the first entry that equals `value`, which the row contains. A block at a time, because a loop that may end anywhere is not
+// vectorized.
+KVIK_VECTOR_CLONES size_t index_of(const float* row, size_t n, float value) {
+  constexpr size_t kTogether = 256;
+  size_t i = 0;
+  for (; i + kTogether <= n; i += kTogether) {
+    int n_equal = 0;
+    for (size_t j = 0; j < kTogether; ++j) n_equal += row[i + j] == value ? 1 : 0;
+    if (n_equal > 0) break;
+  }
+  while (row[i] != value) ++i;
+  return i;
+}
+
+}  // namespace
 
 std::optional<size_t> choose_greedily(std::span<const float> logits) {
   const float largest = largest_of(logits);
   if (largest == -std::numeric_limits<float>::infinity()) return std::nullopt;
-  return static_cast<size_t>(std::ranges::find(logits, largest) - logits.begin());
+  return index_of(logits.data(), logits.size(), largest);
 }
 
 std::optional<size_t> choose_randomly(std::span<const float> logits, Rng& rng, FilterScratch& scratch) {

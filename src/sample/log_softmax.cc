@@ -95,8 +95,9 @@ void weights_of(std::span<const float> logits, float largest, std::span<double> 
   exponentials(logits.data(), static_cast<double>(largest), weights.data(), logits.size());
 }
 
-Normalizer normalizer_of(std::span<const float> logits) {
-  const float largest = largest_of(logits);
+Normalizer normalizer_of(std::span<const float> logits) { return normalizer_of(logits, largest_of(logits)); }
+
+Normalizer normalizer_of(std::span<const float> logits, float largest) {
   if (largest == kMinusInfinity) return {largest, deterministic_log(0.0)};
   const double sum = largest == -kMinusInfinity ? static_cast<double>(std::ranges::count(logits, largest))
                                                 : sum_of_exponentials(logits.data(), largest, logits.size());
@@ -108,9 +109,10 @@ void log_softmax(std::span<const float> logits, std::span<float> log_probs) {
   subtract(logits.data(), normalizer.largest, normalizer.log_sum, log_probs.data(), logits.size());
 }
 
+double log_prob_of(float logit, const Normalizer& normalizer) { return log_prob(logit, normalizer.largest, normalizer.log_sum); }
+
 double log_prob_of(std::span<const float> logits, TokenId id) {
-  const Normalizer normalizer = normalizer_of(logits);
-  return log_prob(logits[static_cast<size_t>(id)], normalizer.largest, normalizer.log_sum);
+  return log_prob_of(logits[static_cast<size_t>(id)], normalizer_of(logits));
 }
 
 }  // namespace kvik::sample

@@ -269,6 +269,30 @@ void Sampler::log_probs(std::span<const float> logits, const History& history, s
   if (*options_.renormalize_logits) log_softmax(result, result);
 }
 
+bool Sampler::best_log_probs(std::span<const float> logits, const History& history, float sum, size_t n, std::vector<TokenLogit>& best,
+                             Workspace& workspace) const {
+  if (*options_.renormalize_logits || !only_lowers(history)) return false;
+  constexpr size_t kSpare = 8;  // that may be lowered
+  RowMaxima& maxima = workspace.maxima;
+  maxima.find(logits);
+  const Normalizer normalizer = normalizer_of(logits, maxima.largest());
+  const auto score = [&](float logit) { return static_cast<float>(log_prob_of(logit, normalizer)) + sum; };
+  const float reached = maxima.reached_by(n + kSpare), bound = score(reached);
+  float least = reached;  // smaller logits score less than `bound`, before and after; those a little smaller may round to the same score
+  for (float step = 1e-6f; least > kNotChosen && score(least) >= bound; step *= 4.0f) least = reached - step;
+  std::vector<TokenLogit>& candidates = workspace.candidates;
+  candidates.clear();
+  maxima.each([least](float logit) { return logit >= least; },
+              [&](TokenLogit entry) {
+                candidates.push_back({static_cast<float>(log_prob_of(entry.logit, normalizer)), entry.id});
+              });
+  if (processes_) process_candidates(history, workspace);
+  std::erase_if(candidates, [](const TokenLogit& candidate) { return candidate.logit == kNotChosen; });
+  best.assign(candidates.begin(), candidates.end());
+  const auto n_ranked = std::ranges::count_if(best, [&](const TokenLogit& candidate) { return candidate.logit + sum >= bound; });
+  return static_cast<size_t>(n_ranked) >= n;
+}
+
 float Sampler::log_prob(std::span<const float> logits, const History& history, TokenId id, Workspace& workspace) const {
   if (!processes_ && !*options_.renormalize_logits && history.allowed == nullptr) return static_cast<float>(log_prob_of(logits, id));
   if (!*options_.renormalize_logits && only_lowers(history)) {

@@ -12,6 +12,7 @@
 #include "sample/options.h"
 #include "sample/penalties.h"
 #include "sample/rng.h"
+#include "sample/row_maxima.h"
 #include "sample/timestamps.h"
 
 namespace kvik::sample {
@@ -26,6 +27,7 @@ struct Workspace {
   std::vector<TokenLogit> candidates;  // in the order of the ids
   std::vector<float> sparse;           // a row of -inf, but while candidates are in it
   std::vector<float> beams;            // rows of log-probabilities of one beam search
+  RowMaxima maxima;
 
   void reserve(size_t vocab);  // so that rows of this size allocate nothing
 };
@@ -61,6 +63,11 @@ class Sampler {
 
   // The log-probabilities that beams are scored by: log-softmax, process(), and again if renormalize_logits is set.
   void log_probs(std::span<const float> logits, const History& history, std::span<float> result, Workspace& workspace) const;
+
+  // The entries of log_probs() that rank among the n largest once `sum` is added, and some more, in the order of the ids; none that is
+  // -inf. False if only log_probs() can tell.
+  bool best_log_probs(std::span<const float> logits, const History& history, float sum, size_t n, std::vector<TokenLogit>& best,
+                      Workspace& workspace) const;
 
   // The entry of log_probs() for one token. Overwrites Workspace::row.
   float log_prob(std::span<const float> logits, const History& history, TokenId id, Workspace& workspace) const;

@@ -162,6 +162,47 @@ TEST(BeamSearch, SelectsFromALargeVocabularyWhatASortOfAllSelects) {
   }
 }
 
+// Whole rows, and only what may rank among the best, with ties between beams.
+TEST(BeamSearch, TheBestOfEachRowGiveTheSameSteps) {
+  constexpr size_t kVocab = 300;
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    const RowKind kind = row_kinds()[seed % row_kinds().size()];
+    BeamSearch whole({.num_beams = 4, .max_length = 10, .eos_token_id = {3}}, 1, kVocab), few = whole;
+    std::vector<Ids> tokens(4, Ids{1});
+    for (int step = 0; step < 6 && !whole.done(); ++step) {
+      std::vector<float> rows;
+      std::vector<std::vector<TokenLogit>> best;
+      std::vector<std::span<const TokenId>> lists;
+      for (size_t beam = 0; beam < whole.n_beams(); ++beam) {
+        const std::vector<float> row = random_row(kVocab, seed * 100 + static_cast<uint64_t>(step) * 10 + beam / 2, kind);
+        rows.insert(rows.end(), row.begin(), row.end());
+        lists.emplace_back(tokens[beam]);
+        std::vector<TokenLogit> entries;
+        for (size_t i = 0; i < kVocab; ++i)
+          if (row[i] > -kInfinity) entries.push_back({row[i] + whole.score(beam), static_cast<TokenId>(i)});
+        std::ranges::stable_sort(entries, std::greater(), &TokenLogit::logit);
+        entries.resize(std::min(entries.size(), whole.n_extensions()));
+        std::ranges::sort(entries, {}, &TokenLogit::id);
+        for (TokenLogit& entry : entries) entry.logit = row[static_cast<size_t>(entry.id)];
+        best.push_back(std::move(entries));
+      }
+      const auto expected = whole.advance(rows, lists);
+      const auto found = few.started() ? few.advance(best, lists) : few.advance(rows, lists);
+      ASSERT_EQ(found.size(), expected.size()) << seed;
+      for (size_t i = 0; i < found.size(); ++i) {
+        EXPECT_EQ(found[i].from, expected[i].from) << seed;
+        EXPECT_EQ(found[i].token, expected[i].token) << seed;
+      }
+      std::vector<Ids> next;
+      for (const Continuation& continuation : expected) {
+        next.push_back(tokens[continuation.from]);
+        next.back().push_back(continuation.token);
+      }
+      tokens = std::move(next);
+    }
+  }
+}
+
 TEST(BeamSearch, SuppressingEverythingEndsTheSearchWithoutAResult) {
   BeamSearch beams({.num_beams = 3, .max_length = 10, .eos_token_id = {0}}, 1, 4);
   EXPECT_THAT(beams.advance(std::vector<float>(4, -kInfinity), kStart), testing::IsEmpty());

@@ -74,6 +74,56 @@ TEST(Sampler, ChoosesFromCandidatesWhatItChoosesFromTheRow) {
   EXPECT_GT(n_undecided, 1000);
 }
 
+// The n best of a beam: by its score with the token, then by id.
+std::vector<TokenLogit> best_of(std::vector<TokenLogit> entries, float sum, size_t n) {
+  std::erase_if(entries, [](const TokenLogit& entry) { return entry.logit == -kInfinity; });
+  for (TokenLogit& entry : entries) entry.logit += sum;
+  std::ranges::stable_sort(entries, std::greater(), &TokenLogit::logit);
+  entries.resize(std::min(n, entries.size()));
+  return entries;
+}
+
+bool are_equal(std::span<const TokenLogit> a, std::span<const TokenLogit> b) {
+  return std::ranges::equal(a, b, [](const TokenLogit& x, const TokenLogit& y) { return x.logit == y.logit && x.id == y.id; });
+}
+
+// Sums so large that many log-probabilities give one score, rows with ties, NaN and infinities, and with fewer blocks than entries that are
+// asked for.
+TEST(Sampler, TheBestLogProbsAreThoseOfTheWholeRow) {
+  Workspace workspace;
+  std::vector<TokenLogit> best;
+  int n_found = 0, n_asked = 0;
+  for (const Sampling& options : lowering_options()) {
+    for (const size_t size : {401, 448, 511, 700, 5000}) {
+      const Sampler sampler(options, {.vocab_size = size, .eos = {0}});
+      for (size_t kind = 0; kind < row_kinds().size(); ++kind) {
+        std::vector<float> row = random_row(size, kind + size, row_kinds()[kind]);
+        if (kind == 2) row[size / 2] = kNan, row[size / 3] = kInfinity;
+        const std::vector<TokenLogit> largest = largest_of(row, 12);
+        Ids tokens = {0, 0, largest.front().id, largest.back().id, 0};
+        if (kind % 2 == 1)
+          std::ranges::transform(largest, std::back_inserter(tokens), &TokenLogit::id);  // penalties lower more than enough
+        const History history{tokens, 2, 100};
+        std::vector<float> all(size);
+        sampler.log_probs(row, history, all, workspace);
+        std::vector<TokenLogit> entries;
+        for (size_t i = 0; i < size; ++i) entries.push_back({all[i], static_cast<TokenId>(i)});
+        for (const float sum : {0.0f, -3.7f, -1e6f}) {
+          for (const size_t n : {2, 8, 40}) {
+            ++n_asked;
+            if (!sampler.best_log_probs(row, history, sum, n, best, workspace)) continue;
+            ++n_found;
+            EXPECT_TRUE(std::ranges::is_sorted(best, {}, &TokenLogit::id));
+            EXPECT_TRUE(are_equal(best_of(best, sum, n), best_of(entries, sum, n)))
+                << size << " logits, kind " << kind << ", sum " << sum << ", n " << n;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(n_found, n_asked / 2);
+}
+
 TEST(Sampler, ReadsTheWholeRowIfALogitMayBecomeLargerOrAllMayBeDrawn) {
   const auto n_candidates = [](const Sampling& options) { return Sampler(options, {.vocab_size = 20}).n_candidates(); };
   Sampling greedy, drawn;
