@@ -9,8 +9,8 @@
 namespace kvik {
 namespace {
 
-// About 50 us: longer than the gap between two operations of a step, shorter than a time slice.
-constexpr int kSpins = 2000;
+// About 150 us: longer than the gap between two operations of a step and often than that between steps, shorter than a time slice.
+constexpr int kSpins = 6000;
 
 static_assert(ThreadPool::kMaxThreads <= Recorder::kMaxThreads);
 
@@ -31,6 +31,7 @@ struct InsideItem {
 };
 
 constexpr uint64_t share_word(uint32_t job, uint32_t unclaimed) { return (static_cast<uint64_t>(job) << 32) | unclaimed; }
+constexpr uint32_t job_of(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
 constexpr uint32_t unclaimed_of(uint64_t word) { return static_cast<uint32_t>(word); }
 
 // First item of a share; with share = n_threads, the end of the last one.
@@ -62,7 +63,9 @@ ThreadPool::ThreadPool(int n_threads, Recorder* recorder)
 
 ThreadPool::~ThreadPool() {
   stopping_.store(true);
-  job_.fetch_add(1);
+  const uint32_t job = job_.load() + 1;
+  for (int s = 0; s < n_threads_; ++s) shares_[static_cast<size_t>(s)].word.store(share_word(job, 0));
+  job_.store(job);
   job_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
@@ -94,13 +97,14 @@ void ThreadPool::run_alone(int64_t n_items, Work work) {
 
 void ThreadPool::run_some(int64_t n_items, Work work) {
   const uint32_t job = job_.load(std::memory_order_relaxed) + 1;
-  call_.store(work.call, std::memory_order_relaxed);
-  context_.store(work.context, std::memory_order_relaxed);
-  n_items_.store(n_items, std::memory_order_relaxed);
   finished_.store(0, std::memory_order_relaxed);
-  for (int s = 0; s < n_threads_; ++s) {
+  for (int s = n_threads_; s-- > 0;) {  // the caller's own last
     const int64_t size = share_begin(n_items, s + 1, n_threads_) - share_begin(n_items, s, n_threads_);
-    shares_[static_cast<size_t>(s)].word.store(share_word(job, static_cast<uint32_t>(size)), std::memory_order_release);
+    Share& share = shares_[static_cast<size_t>(s)];
+    share.call.store(work.call, std::memory_order_relaxed);
+    share.context.store(work.context, std::memory_order_relaxed);
+    share.n_items.store(n_items, std::memory_order_relaxed);
+    share.word.store(share_word(job, static_cast<uint32_t>(size)), std::memory_order_release);
   }
   job_.store(job);  // sequentially consistent: notify_all() must not look for sleeping threads before they can see the job
   job_.notify_all();
@@ -133,15 +137,14 @@ bool ThreadPool::work_from(int first_share) {
   return worked;
 }
 
-bool ThreadPool::claim_and_run(int share, uint32_t& job_items) {
-  std::atomic<uint64_t>& word = shares_[static_cast<size_t>(share)].word;
-  uint64_t seen = word.load(std::memory_order_acquire);
+bool ThreadPool::claim_and_run(int index, uint32_t& job_items) {
+  Share& share = shares_[static_cast<size_t>(index)];
+  uint64_t seen = share.word.load(std::memory_order_acquire);
   while (unclaimed_of(seen) != 0) {
-    // While the word is unchanged, its job has an unclaimed item, so the job is still running and these are its fields.
-    const Work work{call_.load(std::memory_order_relaxed), context_.load(std::memory_order_relaxed)};
-    const int64_t n_items = n_items_.load(std::memory_order_relaxed);
-    if (!word.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
-    run_item(work, share_begin(n_items, share + 1, n_threads_) - unclaimed_of(seen));
+    const Work work{share.call.load(std::memory_order_relaxed), share.context.load(std::memory_order_relaxed)};
+    const int64_t n_items = share.n_items.load(std::memory_order_relaxed);
+    if (!share.word.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    run_item(work, share_begin(n_items, index + 1, n_threads_) - unclaimed_of(seen));
     job_items = static_cast<uint32_t>(n_items);
     return true;
   }
@@ -157,12 +160,12 @@ void ThreadPool::run_item(const Work& work, int64_t item) {
 }
 
 void ThreadPool::worker_loop(int thread) {
+  const std::atomic<uint64_t>& word = shares_[static_cast<size_t>(thread)].word;
   uint32_t seen = 0;
   for (;;) {
-    await(job_, [&] { return job_.load(std::memory_order_acquire) != seen; });
-    // In this order: a thread that has seen the destructor's increment also sees why, and one that has not will wake up again.
-    seen = job_.load(std::memory_order_acquire);
-    if (stopping_.load()) return;
+    await(job_, [&] { return job_of(word.load(std::memory_order_acquire)) != seen; });
+    seen = job_of(word.load(std::memory_order_acquire));
+    if (stopping_.load()) return;  // set before the word that has ended the wait
     work_recorded(thread);
   }
 }

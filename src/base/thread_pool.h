@@ -56,10 +56,15 @@ class ThreadPool {
     void (*call)(void* context, int64_t item);
     void* context;
   };
-  // One thread's share of a job: job number in the upper half, items not yet claimed in the lower. A claim is a compare-and-swap of
-  // the whole word, so a late thread with the word of an earlier job cannot claim anything of this one.
+  // One thread's share of a job, in one cache line, so that a waiting thread gets all of it at once. `word`: job number in the upper half,
+  // items not yet claimed in the lower. A claim is a compare-and-swap of the whole word, so a late thread with the word of an earlier job
+  // cannot claim anything of this one. The other fields are written before the word and read after it: while it is unchanged and has
+  // unclaimed items, they are those of its job.
   struct alignas(64) Share {
     std::atomic<uint64_t> word{0};
+    std::atomic<void (*)(void*, int64_t)> call{nullptr};
+    std::atomic<void*> context{nullptr};
+    std::atomic<int64_t> n_items{0};  // of the whole job
   };
 
   void run(int64_t n_items, Work work);
@@ -67,7 +72,7 @@ class ThreadPool {
   void run_some(int64_t n_items, Work work);
   bool work_from(int first_share);  // whether there was any work
   void work_recorded(int thread);
-  bool claim_and_run(int share, uint32_t& job_items);
+  bool claim_and_run(int index, uint32_t& job_items);
   void run_item(const Work& work, int64_t item);
   void worker_loop(int thread);
 
@@ -77,12 +82,7 @@ class ThreadPool {
   std::vector<std::thread> threads_;
   std::unique_ptr<Share[]> shares_;
 
-  // The current job; written by its caller before the shares, read after a claim.
-  std::atomic<void (*)(void*, int64_t)> call_{nullptr};
-  std::atomic<void*> context_{nullptr};
-  std::atomic<int64_t> n_items_{0};
-
-  alignas(64) std::atomic<uint32_t> job_{0};       // idle threads wait for it to change
+  alignas(64) std::atomic<uint32_t> job_{0};       // sleeping threads wait for it to change
   alignas(64) std::atomic<uint32_t> finished_{0};  // items of the current job
   std::atomic<bool> stopping_{false};
   std::atomic<bool> failed_{false};
