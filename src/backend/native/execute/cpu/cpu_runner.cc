@@ -7,7 +7,8 @@
 namespace kvik::native {
 namespace {
 
-constexpr int64_t kValueBytes = int64_t{32} << 20;  // of the values of one call
+constexpr int64_t kValueBytes = int64_t{32} << 20;  // of the values of one call, at most
+constexpr int64_t kFewRows = 128;                   // of a call that reads its weights often enough
 
 // Rows of a part: fewer would read the weights too often, more would leave a slow thread with too much.
 constexpr int64_t kFewestPartRows = 5, kGoodPartRows = 16;
@@ -25,8 +26,11 @@ CpuRunner::CpuRunner(Parts parts)
   cache_bytes_.source_page = static_cast<size_t>(std::max<int64_t>(64, cpu_plan_.layouts.source_page_bytes));
 }
 
+// So many that their values, which every op reads and writes, stay in the cache that all cores share.
 int CpuRunner::preferred_rows() const {
-  return static_cast<int>(std::clamp<int64_t>(kValueBytes / std::max<int64_t>(1, cpu_plan_.placement.body_bytes), 16, 512));
+  const int64_t row_bytes = std::max<int64_t>(1, cpu_plan_.placement.body_bytes);
+  const int64_t in_cache = static_cast<int64_t>(shared_cache_bytes()) / 3 / row_bytes / 32 * 32;
+  return static_cast<int>(std::clamp<int64_t>(std::min(std::max(kFewRows, in_cache), kValueBytes / row_bytes), 16, 512));
 }
 
 void CpuRunner::clear_positions(std::byte* page, int first) const {
