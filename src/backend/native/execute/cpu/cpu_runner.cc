@@ -10,9 +10,11 @@ namespace {
 constexpr int64_t kValueBytes = int64_t{32} << 20;  // of the values of one call, at most
 constexpr int64_t kFewRows = 128;                   // of a call that reads its weights often enough
 
-// Rows of a part: fewer would read the weights too often, more would leave a slow thread with too much.
-constexpr int64_t kFewestPartRows = 5, kGoodPartRows = 16;
+constexpr int64_t kGoodPartRows = 16;  // fewer would read the weights too often, more would leave a slow thread with too much
 constexpr int kMostPartsPerThread = 4;
+
+// Of a thread, for parts to pay: the more threads share the bandwidth of the cache, the more often each must use what it has read.
+int64_t fewest_part_rows(int n_threads) { return std::clamp(n_threads / 2, 1, 8); }
 
 }  // namespace
 
@@ -90,7 +92,7 @@ bool CpuRunner::cut(std::span<const RunRow> rows, int64_t weight_bytes) {
   static const auto cache_bytes = static_cast<int64_t>(shared_cache_bytes());
   const auto n_rows = static_cast<int64_t>(rows.size());
   const int n_threads = pool_.n_threads();
-  if (n_threads == 1 || n_rows < kFewestPartRows * n_threads || weight_bytes > cache_bytes / 2) return false;
+  if (n_threads == 1 || n_rows < fewest_part_rows(n_threads) * n_threads || weight_bytes > cache_bytes / 2) return false;
   const auto per_thread = static_cast<int>(std::clamp<int64_t>(n_rows / (kGoodPartRows * n_threads), 1, kMostPartsPerThread));
   cut_rows(rows, per_thread * n_threads, parts_);
   return parts_.size() > 1;
