@@ -118,6 +118,7 @@ struct Tile {
   alignas(64) float scores[H][kSpanPositions];
   SpanRange ranges[H];
   SpanRange pages;  // that at least one query looks into
+  int end;          // of the positions that at least one query sees
 };
 
 template <int H>
@@ -129,6 +130,7 @@ KVIK_INLINE void set_ranges(Tile<H>& tile, const AttendQuery* queries, int64_t s
     hull.end = r.end > hull.end ? r.end : hull.end;
   }
   tile.pages = {hull.begin / kPagePositions, (hull.end + kPagePositions - 1) / kPagePositions};
+  tile.end = hull.end;
 }
 
 // Quantized values: each position's weight takes on its scale. Lanes beyond the range hold what no one reads. head_offset: bytes.
@@ -166,14 +168,16 @@ void attend_tile(const SpanTask& task, const AttendQuery* queries, float* const*
   const float* q[H];
   for (int h = 0; h < H; ++h) q[h] = queries[h].q;
   const int64_t first_page = task.span * (kSpanPositions / kPagePositions);
-  const int64_t fetch = int64_t{kPagePositions} * task.layout.value_stride * static_cast<int64_t>(sizeof(T)) / task.layout.key_dim;
+  const int64_t value_bytes = task.layout.value_stride * static_cast<int64_t>(sizeof(T));
   for (int page = tile.pages.begin; page < tile.pages.end; ++page) {
     const std::byte* at = task.kv.pages[first_page + page] + task.kv.offset;
     float* scores[H];
     for (int h = 0; h < H; ++h) scores[h] = tile.scores[h] + page * kPagePositions;
     const float* const(&const_q)[H] = q;
+    const int left = tile.end - page * kPagePositions, n_positions = left < kPagePositions ? left : kPagePositions;
+    const int64_t fetch = n_positions * value_bytes / task.layout.key_dim;
     page_scores<T, H, kOwnHeads>(reinterpret_cast<const T*>(at), task.kv.head_step / static_cast<int64_t>(sizeof(T)), task.layout.key_dim,
-                                 const_q, scores, {reinterpret_cast<const char*>(at + task.layout.values_offset), fetch});
+                                 const_q, scores, {reinterpret_cast<const char*>(at + task.layout.values_offset), fetch}, n_positions);
   }
   finish_span<T, H, kOwnHeads>(task, tile, queries, parts, false);
 }

@@ -26,12 +26,12 @@ struct Prefetch {
   int64_t bytes_each;
 };
 
-// H queries over one page; scores[h][0..32). head_step: values of T from one KV head to the next.
-template <class T, int H, bool kOwnHeads>
-KVIK_INLINE void page_scores(const T* keys, int64_t head_step, int dims, const float* const (&q)[H], float* const (&scores)[H],
-                             Prefetch values) {
-  constexpr int P = score_vectors<H>(), K = kv_heads<H, kOwnHeads>();
-  for (int j = 0; j < kPageVectors; j += P) {
+// H queries over n_vectors vectors of positions of a page, P at a time. head_step: values of T from one KV head to the next.
+template <int P, class T, int H, bool kOwnHeads>
+KVIK_INLINE void vector_scores(const T* keys, int64_t head_step, int dims, const float* const (&q)[H], float* const (&scores)[H],
+                               Prefetch values, int n_vectors) {
+  constexpr int K = kv_heads<H, kOwnHeads>();
+  for (int j = 0; j < n_vectors; j += P) {
     F sum[H][P];
     for (int h = 0; h < H; ++h)
       for (int i = 0; i < P; ++i) sum[h][i] = zero();
@@ -51,6 +51,18 @@ KVIK_INLINE void page_scores(const T* keys, int64_t head_step, int dims, const f
     for (int h = 0; h < H; ++h)
       for (int i = 0; i < P; ++i) store(scores[h] + (j + i) * kLanes, sum[h][i]);
   }
+}
+
+// H queries over one page, of which the first n_positions count: scores[h][0..n_positions), and some more.
+template <class T, int H, bool kOwnHeads>
+KVIK_INLINE void page_scores(const T* keys, int64_t head_step, int dims, const float* const (&q)[H], float* const (&scores)[H],
+                             Prefetch values, int n_positions) {
+  constexpr int P = score_vectors<H>();
+  const int n_vectors = n_positions <= kLanes ? 1 : kPageVectors;
+  if constexpr (P > 1) {
+    if (n_vectors == 1) return vector_scores<1, T, H, kOwnHeads>(keys, head_step, dims, q, scores, values, 1);
+  }
+  vector_scores<P, T, H, kOwnHeads>(keys, head_step, dims, q, scores, values, n_vectors);
 }
 
 // The same of a quantized page, which is read in less time than memory needs to send the next one: so its keys are fetched as well.
