@@ -21,8 +21,8 @@ namespace {
 void complete_config(engine::GenerationConfig& config, const analysis::Signature& signature, const text::Tokenizer* tokenizer) {
   const analysis::File* encoder = signature.encoder();
   if (encoder == nullptr) return;
-  const bool hears = encoder->input_of(analysis::Role::kAudioFeatures) != nullptr;
-  if (hears && tokenizer != nullptr) engine::complete_from_tokenizer(config, *tokenizer);
+  const bool reads_audio = encoder->input_of(analysis::Role::kAudioFeatures) != nullptr;
+  if (reads_audio && tokenizer != nullptr) engine::complete_from_tokenizer(config, *tokenizer);
   if (!config.decoder_start && signature.special.bos) config.decoder_start = static_cast<TokenId>(*signature.special.bos);
 }
 

@@ -28,8 +28,8 @@ class CharDfa {
   bool is_empty() const;
   bool matches(std::string_view text) const;
 
-  // A node that reads these texts; `spell` gives the node that reads a character of a set.
-  NodeId to_node(Grammar& grammar, const std::function<NodeId(const CharSet&)>& spell) const;
+  // A node that reads these texts; `char_node` gives the node that reads a character of a set.
+  NodeId to_node(Grammar& grammar, const std::function<NodeId(const CharSet&)>& char_node) const;
   NodeId to_node(Grammar& grammar) const;
 
  private:

@@ -43,7 +43,7 @@ class JsonRules {
   NodeId write_value();
   NodeId write_number();
   NodeId write_integer();
-  NodeId spell(const CharSet& set);
+  NodeId escaped(const CharSet& set);
   NodeId escapes(const CharSet& set);
   NodeId pattern(const char* pattern);
   NodeId list_of(const char* brackets, NodeId entry);

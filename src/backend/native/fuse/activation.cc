@@ -126,10 +126,10 @@ Samples Cone::run() const {
 constexpr float kNeverOverflows = 16.0f;  // no exponential of it, nor of a few times it, does
 
 // Equal wherever the expanded form returns a number; for large inputs an intermediate exponential may overflow.
-bool agree(const Samples& spelled, const Samples& known) {
-  for (size_t i = 0; i < spelled.size(); ++i) {
-    if (!std::isfinite(spelled[i]) && std::abs(samples()[i]) > kNeverOverflows) continue;
-    if (!(std::abs(spelled[i] - known[i]) <= 2e-6f + 4e-6f * std::abs(known[i]))) return false;
+bool agree(const Samples& expanded, const Samples& known) {
+  for (size_t i = 0; i < expanded.size(); ++i) {
+    if (!std::isfinite(expanded[i]) && std::abs(samples()[i]) > kNeverOverflows) continue;
+    if (!(std::abs(expanded[i] - known[i]) <= 2e-6f + 4e-6f * std::abs(known[i]))) return false;
   }
   return true;
 }
@@ -163,9 +163,9 @@ bool match_activation(Rewriter& rewriter, OpIndex root) {
   Cone cone(rewriter.plan(), root);
   while (cone.widen()) {
     if (cone.size() == 1 && rewriter.op(root).as<UnaryOp>() != nullptr) continue;
-    const Samples spelled = cone.run();
+    const Samples expanded = cone.run();
     for (const Known& activation : known_activations()) {
-      if (!agree(spelled, activation.values)) continue;
+      if (!agree(expanded, activation.values)) continue;
       const Input x = cone.leaf();
       if (activation.times_x) {
         rewriter.become(root, GateOp{activation.op}, {x, x});

@@ -293,8 +293,8 @@ Expected<bool> drop_empty_inputs(NodeExpander& expander) {
 
 Expected<bool> expand_composite_op(CompileState& state, onnx::NodeId id) {
   const onnx::Node& node = state.node(id);
-  using Spell = Expected<bool> (*)(NodeExpander&);
-  static const std::map<std::pair<std::string_view, std::string_view>, Spell> known = {
+  using Expansion = Expected<bool> (*)(NodeExpander&);
+  static const std::map<std::pair<std::string_view, std::string_view>, Expansion> known = {
       {{kMicrosoft, "EmbedLayerNormalization"}, embed_layer_norm},
       {{kMicrosoft, "Attention"}, projected_attention},
       {{kMicrosoft, "QAttention"}, projected_attention},
