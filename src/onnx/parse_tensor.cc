@@ -9,9 +9,7 @@
 namespace kvik::onnx {
 namespace {
 
-using protozero::pbf_wire_type;
-
-enum class ExternalDataField : protozero::pbf_tag_type { kKey = 1, kValue = 2 };
+enum class ExternalDataField : protobuf::pbf_tag_type { kKey = 1, kValue = 2 };
 
 struct External {
   bool used = false;
@@ -33,8 +31,8 @@ void read_external_entry(std::string_view bytes, External& external, std::string
   auto message = message_of<ExternalDataField>(bytes);
   while (message.next()) {
     switch (message.tag_and_type()) {
-      case tag_and_type(ExternalDataField::kKey, pbf_wire_type::length_delimited): key = view_of(message.get_view()); break;
-      case tag_and_type(ExternalDataField::kValue, pbf_wire_type::length_delimited): value = view_of(message.get_view()); break;
+      case tag_and_type(ExternalDataField::kKey, kBytes): key = bytes_of(message); break;
+      case tag_and_type(ExternalDataField::kValue, kBytes): value = bytes_of(message); break;
       default: message.skip();
     }
   }
@@ -88,18 +86,16 @@ TensorData parse_tensor(std::string_view bytes, ParseContext& context) {
   auto message = message_of<TensorField>(bytes);
   while (message.next()) {
     switch (message.tag_and_type()) {
-      case tag_and_type(TensorField::kDims, pbf_wire_type::varint): data.dims.push_back(message.get_int64()); break;
-      case tag_and_type(TensorField::kDims, pbf_wire_type::length_delimited):
+      case tag_and_type(TensorField::kDims, kVarint): data.dims.push_back(message.get_int64()); break;
+      case tag_and_type(TensorField::kDims, kBytes):
         for (const int64_t dim : message.get_packed_int64()) data.dims.push_back(dim);
         break;
-      case tag_and_type(TensorField::kDataType, pbf_wire_type::varint): dtype = message.get_int32(); break;
-      case tag_and_type(TensorField::kName, pbf_wire_type::length_delimited): data.name = view_of(message.get_view()); break;
-      case tag_and_type(TensorField::kRawData, pbf_wire_type::length_delimited): raw = view_of(message.get_view()); break;
-      case tag_and_type(TensorField::kExternalData, pbf_wire_type::length_delimited):
-        external_entries.push_back(view_of(message.get_view()));
-        break;
-      case tag_and_type(TensorField::kDataLocation, pbf_wire_type::varint): external.used = message.get_int32() == 1; break;
-      case tag_and_type(TensorField::kSegment, pbf_wire_type::length_delimited):
+      case tag_and_type(TensorField::kDataType, kVarint): dtype = message.get_int32(); break;
+      case tag_and_type(TensorField::kName, kBytes): data.name = bytes_of(message); break;
+      case tag_and_type(TensorField::kRawData, kBytes): raw = bytes_of(message); break;
+      case tag_and_type(TensorField::kExternalData, kBytes): external_entries.push_back(bytes_of(message)); break;
+      case tag_and_type(TensorField::kDataLocation, kVarint): external.used = message.get_int32() == 1; break;
+      case tag_and_type(TensorField::kSegment, kBytes):
         throw Error(Code::kUnsupported, fmt::format("tensor '{}' is stored in segments, which are not supported", data.name));
       default: message.skip();
     }
