@@ -6,6 +6,7 @@
 #include "api/generation_state.h"
 #include "api/load.h"
 #include "backend/no_decoder.h"
+#include "base/elapsed.h"
 #include "base/hash.h"
 #include "engine/speech_start.h"
 #include "engine/speech_tokens.h"
@@ -67,7 +68,7 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
   state->chat_template = text::ChatTemplate::load(found.folder);
   state->weights_bytes = state->traits().weights_bytes;
   if (state->weights_bytes == 0) state->weights_bytes = api::weights_bytes_of(state->signature);
-  state->load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  state->load_ms = ms_since(start);
   return Model(std::move(state));
 }
 

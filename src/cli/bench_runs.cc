@@ -4,6 +4,7 @@
 #include <chrono>
 #include <fmt/format.h>
 
+#include "base/elapsed.h"
 #include "cli/interrupt.h"
 
 namespace kvik::cli {
@@ -21,7 +22,7 @@ template <class Work>
 double ms_of(Work work) {
   const auto start = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return ms_since(start);
 }
 
 // Of runs that each made `n_tokens` tokens.
