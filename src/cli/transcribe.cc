@@ -47,7 +47,7 @@ std::string time_text(double seconds, char point) {
   return fmt::format("{:02}:{:02}:{:02}{}{:03}", ms / 3'600'000, ms / 60'000 % 60, ms / 1000 % 60, point, ms % 1000);
 }
 
-// Texts with their times as they come, as lines, SubRip or WebVTT.
+// Prints texts and their times as they arrive: as lines, SubRip or WebVTT.
 class TimedLines {
  public:
   TimedLines(const Model& model, const TranscribeCommand& command) : model_(model), srt_(command.srt), vtt_(command.vtt) {

@@ -186,7 +186,7 @@ void NativeBackend::keep_compiled(const NativeOptions& options, const native::St
                               packed = std::move(packed)] { native::keep_compiled(cache, key_, saved, models, packed, log); });
 }
 
-// Whatever fails on the first row of all fails here, while another backend can still be taken.
+// Computes one row, so that a model that cannot run fails here, while another backend can still be chosen.
 void NativeBackend::try_one_row() {
   if (traits_.needs_source) return;
   Row row{0, 0, 0, true};

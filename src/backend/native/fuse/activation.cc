@@ -125,7 +125,7 @@ Samples Cone::run() const {
 
 constexpr float kNeverOverflows = 16.0f;  // no exponential of it, nor of a few times it, does
 
-// Equal wherever the expanded form returns a number; for large inputs an intermediate exponential may overflow.
+// Equal if the expanded form returns a number; for large inputs an intermediate exponential may overflow.
 bool agree(const Samples& expanded, const Samples& known) {
   for (size_t i = 0; i < expanded.size(); ++i) {
     if (!std::isfinite(expanded[i]) && std::abs(samples()[i]) > kNeverOverflows) continue;
