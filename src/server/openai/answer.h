@@ -47,7 +47,6 @@ class EventStream {
   bool has_begun_ = false;
 };
 
-// How the text of a chat is read; null if there are no tools.
 struct ChatAnswer {
   std::shared_ptr<Exchange> exchange;
   Registry::Handle model;
@@ -61,8 +60,8 @@ struct CompletionAnswer {
   Registry::Handle model;
   TextRequest request;
   struct Echo {
-    std::string text;                      // what the texts of a prompt begin with
-    std::vector<GeneratedToken> logprobs;  // of the prompt, if they are asked for; the first token has none
+    std::string text;                      // text to put before the choices of a prompt
+    std::vector<GeneratedToken> logprobs;  // of the prompt, if requested; the first token has none
   };
   size_t n_prompts = 1;
   std::vector<Echo> echo;  // one per prompt, or none

@@ -40,7 +40,7 @@ void translations(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const Json json = parse_body(exchange->request.body);
   TranslationRequest request = read_translation_request(Fields(json), service.options);
   service.with_model(exchange, request.model, [&service, exchange, request](const Registry::Handle& model) {
-    if (!translates_text(*model)) throw ApiError(400, "", fmt::format("{} is no translation model", model->facts.name), "model");
+    if (!translates_text(*model)) throw ApiError(400, "", fmt::format("{} is not a translation model", model->facts.name), "model");
     translate(service, exchange, model, request.input, request.options, [exchange](const std::vector<Translation>& all) {
       Json data = Json::array();
       for (const Translation& each : all)
