@@ -90,7 +90,7 @@ class PatternSubsets {
   uint32_t number_of(Set set, bool at_start) {
     if (anywhere_ && std::ranges::find(set, 0u) == set.end()) set.push_back(0);  // a match may begin here
     const bool matched = close(set, at_start, false);
-    if (anywhere_ && matched) set = {1};  // and whatever follows
+    if (anywhere_ && matched) set = {1};  // any text may follow
     Set at_end = set;
     const bool accepting = close(at_end, at_start, true);
     std::ranges::sort(set);

@@ -146,7 +146,7 @@ std::vector<Shape> Resolver::alternatives(const SchemaRef& ref) {
   return found;
 }
 
-// A keyword of OpenAPI, which JSON Schema does not have.
+// A keyword of OpenAPI, not of JSON Schema.
 bool Resolver::is_nullable(const Json& schema) const {
   const bool is_json_schema = document_.is_object() && document_.contains("$schema");
   return !is_json_schema && schema.contains("nullable") && schema["nullable"] == Json(true);
@@ -181,7 +181,7 @@ std::vector<Shape> Resolver::any_of(const SchemaRef& ref, const char* key) {
   return all;
 }
 
-// Each option, without the values of others if it cannot be shown that it has none.
+// Each option without the values of the other options, unless they are provably disjoint.
 std::vector<Shape> Resolver::one_of(const SchemaRef& ref, uint8_t types) {
   if (const auto known = exclusive_.find(ref.schema); known != exclusive_.end()) return known->second;
   if (!in_comparison_.insert(ref.schema).second)
