@@ -206,7 +206,7 @@ TEST(Session, AppendsRewindsAndForksIndependently) {
   EXPECT_EQ(session.length(), 0);
 }
 
-TEST(Session, ASecondTurnComputesOnlyWhatIsNew) {
+TEST(Session, ASecondTurnComputesOnlyNewTokens) {
   Session session = fable().session();
   std::vector<TokenId> prompt = fable().tokenize("Once upon a time");
   Generation first = fable().generate(session, prompt, {.max_tokens = 4});
@@ -219,7 +219,7 @@ TEST(Session, ASecondTurnComputesOnlyWhatIsNew) {
   EXPECT_EQ(second.metrics().reused_tokens, static_cast<int>(prompt.size()) - 2);
 }
 
-TEST(Session, ManyInOneStepAreAsEachAlone) {
+TEST(Session, SessionsInOneStepGetTheSameBitsAsAlone) {
   const std::vector<TokenId> prompt = fable().tokenize("The old woman");
   std::vector<Session> sessions;
   for (int i = 0; i < 3; ++i) {

@@ -31,7 +31,7 @@ class TranslatorLaws : public testing::TestWithParam<std::filesystem::path> {
   std::vector<TokenId> ids_;
 };
 
-TEST_P(TranslatorLaws, SourcesEncodedTogetherAreThemselves) {
+TEST_P(TranslatorLaws, SourcesEncodedTogetherEqualThoseEncodedAlone) {
   const std::vector<SourcePtr> together = backend_->encode(sources_);
   for (size_t i = 0; i < sources_.size(); ++i) {
     const SourcePtr alone = backend_->encode(std::span(sources_).subspan(i, 1)).front();
@@ -39,7 +39,7 @@ TEST_P(TranslatorLaws, SourcesEncodedTogetherAreThemselves) {
   }
 }
 
-TEST_P(TranslatorLaws, CachedIsUncachedAtEverySplit) {
+TEST_P(TranslatorLaws, CachedEqualsUncachedAtEverySplit) {
   const SourcePtr source = backend_->encode(sources_).front();
   const std::vector<LogitsRow> whole = rows_of(backend_, ids_, source);
   for (size_t split = 1; split < ids_.size(); ++split) {
@@ -54,7 +54,7 @@ TEST_P(TranslatorLaws, CachedIsUncachedAtEverySplit) {
   }
 }
 
-TEST_P(TranslatorLaws, ABatchOfDifferentSourcesIsEachAlone) {
+TEST_P(TranslatorLaws, BatchedSourcesGetTheSameBitsAsAlone) {
   const std::vector<SourcePtr> sources = backend_->encode(sources_);
   std::vector<engine::Sequence> sequences;
   std::vector<engine::Sequence*> pointers;

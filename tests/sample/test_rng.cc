@@ -61,7 +61,7 @@ TEST(Rng, ARewoundStreamDrawsWhatItDrewBefore) {
   EXPECT_EQ(rng.bits(), sixth);
 }
 
-TEST(Rng, ACopyGoesOnByItself) {
+TEST(Rng, ACopyContinuesIndependently) {
   Rng rng(3);
   rng.bits();
   Rng copy = rng;

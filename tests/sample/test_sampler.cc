@@ -39,7 +39,7 @@ std::vector<Sampling> lowering_options() {
 }
 
 // Rows with ties, and temperatures at which different logits have one quotient.
-TEST(Sampler, ChoosesFromCandidatesWhatItChoosesFromTheRow) {
+TEST(Sampler, CandidatesGiveTheSameChoiceAsTheRow) {
   constexpr size_t kRowSize = 500;
   Workspace workspace;
   int n_decided = 0, n_undecided = 0;
@@ -198,7 +198,7 @@ std::optional<TokenId> sample_if_possible(const Sampler& sampler, std::span<cons
   } catch (const Error&) { return std::nullopt; }
 }
 
-TEST(Sampler, ChoosesWhatThePlainStepsOneByOneChoose) {
+TEST(Sampler, GivesTheSameChoiceAsTheStepsOneByOne) {
   for (uint64_t seed = 0; seed < 1500; ++seed) {
     std::mt19937_64 random(seed);
     const size_t vocab = 1 + random() % (seed % 50 == 0 ? 50000 : 200);
@@ -247,7 +247,7 @@ TEST(Sampler, AStepAllocatesNothingOnceItIsWarm) {
   EXPECT_EQ(later, 0);
 }
 
-TEST(Sampler, TheSameSeedGivesTheSameSequenceWhateverElseWasSampledBetween) {
+TEST(Sampler, TheSameSeedGivesTheSameSequenceDespiteOtherSamplesInBetween) {
   const Sampler sampler({.temperature = 1.0, .top_p = 0.9}, {300});
   const auto run = [&](bool disturbed) {
     Workspace workspace;
@@ -273,7 +273,7 @@ TEST(Sampler, ATinyTemperatureIsGreedyAndDoesNotOverflow) {
   }
 }
 
-TEST(Sampler, SuppressingEveryTokenIsAnErrorThatSaysWhy) {
+TEST(Sampler, SuppressingEveryTokenIsAnErrorWithTheReason) {
   Workspace workspace;
   Rng rng(1);
   for (const double temperature : {0.0, 1.0}) {
@@ -284,7 +284,7 @@ TEST(Sampler, SuppressingEveryTokenIsAnErrorThatSaysWhy) {
   }
 }
 
-TEST(Sampler, PresenceAndFrequencyLookAtWhatWasGeneratedRepetitionAtThePromptToo) {
+TEST(Sampler, PresenceAndFrequencyCountGeneratedTokensRepetitionThePromptToo) {
   Workspace workspace;
   const Ids tokens = {0, 0, 1, 1};
   std::vector<float> row = {8.0f, 8.0f, 8.0f};

@@ -100,7 +100,7 @@ TEST(Multipart, PartsAreViewsOfTheBody) {
   EXPECT_EQ(parts[1].content, "m");
 }
 
-TEST(Metrics, AreWrittenAsPrometheusReadsThem) {
+TEST(Metrics, AreInThePrometheusTextFormat) {
   MetricTable table;
   table.describe("t_seconds", "Times.");
   table.add("n_total", {{"model", "a\"b\\c\nd"}}, 2);

@@ -178,7 +178,7 @@ class Mutants : public testing::TestWithParam<ModelFolder> {
   inline static int n_judged = 0, n_compiled = 0;
 };
 
-TEST_P(Mutants, AreRefusedOrComputedRight) {
+TEST_P(Mutants, AreRefusedOrComputedCorrectly) {
   analysis::Signature signature;
   try {
     signature = analysis::analyze(GetParam().path);

@@ -80,7 +80,7 @@ MATCHER_P(names_a_part_of, graph, "") {
          std::ranges::any_of(graph.values, [&](const auto& value) { return quotes(value.name); });
 }
 
-TEST_P(Rules, AreReadRightOrRefused) {
+TEST_P(Rules, AreDetectedCorrectlyOrRefused) {
   const analysis::Signature signature = analysis::analyze(folder());
   const Expected& expected = GetParam();
   const analysis::File& file = signature.files.at(0);
