@@ -1,4 +1,4 @@
-// Continuous batching: every stream gets what it would get alone, whatever joins, leaves, waits or fails beside it.
+// Continuous batching: every stream gets the same text as alone, no matter which others join, leave, wait or fail.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>

@@ -241,11 +241,11 @@ TEST(Session, SessionsInOneStepGetTheSameBitsAsAlone) {
 
 TEST(Session, ThreadsShareOneModel) {
   const std::string expected = fable().generate("The king", {.max_tokens = 6}).text();
-  std::vector<std::string> told(3);
+  std::vector<std::string> texts(3);
   std::vector<std::thread> threads;
-  for (std::string& text : told) threads.emplace_back([&text] { text = fable().generate("The king", {.max_tokens = 6}).text(); });
+  for (std::string& text : texts) threads.emplace_back([&text] { text = fable().generate("The king", {.max_tokens = 6}).text(); });
   for (std::thread& thread : threads) thread.join();
-  for (const std::string& text : told) EXPECT_EQ(text, expected);
+  for (const std::string& text : texts) EXPECT_EQ(text, expected);
 }
 
 }  // namespace

@@ -71,9 +71,9 @@ TEST(Lookup, ProposesTokensOfAnotherSequence) {
   const std::shared_ptr<backend::Backend> backend = testing_support::open_native(testing_support::source_root() / "models" / "fable");
   Tokens story;
   for (int i = 0; i < 75; ++i) story.push_back(static_cast<TokenId>(7 * i + 3));  // no token twice, over two ends of pages
-  Sequence told(backend, 0);
-  told.reuse_prefixes();
-  ASSERT_EQ(told.append(story), AppendStatus::kDone);
+  Sequence earlier(backend, 0);
+  earlier.reuse_prefixes();
+  ASSERT_EQ(earlier.append(story), AppendStatus::kDone);
   LookupProposer lookup(backend, 100);
   Tokens tokens(story.begin(), story.begin() + 3);
   ASSERT_EQ(lookup.match(tokens), Evidence::kOtherSession);

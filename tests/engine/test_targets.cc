@@ -1,4 +1,4 @@
-// Whatever form an encoder-decoder has, its targets are found; and what is asked for is forced, banned or drawn.
+// Targets of all forms of encoder-decoders; forced, banned and sampled tokens.
 #include <algorithm>
 #include <climits>
 #include <gmock/gmock.h>

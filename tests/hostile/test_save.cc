@@ -1,4 +1,4 @@
-// Saving to places that are no files, over links, on a full disk, and beside processes that were killed while they saved.
+// Saving to paths that are not regular files, over links, on a full disk, and after processes were killed while saving.
 #include <csignal>
 #include <fcntl.h>
 #include <fstream>

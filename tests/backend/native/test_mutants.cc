@@ -1,4 +1,4 @@
-// Models with one thing changed: whatever the reference evaluator still runs must be refused by the compiler or computed right. A mutant is
+// Models with one change: if the reference evaluator still runs it, the compiler must refuse it or compute it correctly. A mutant is
 // judged if the reference runs it to finite numbers; mutants are drawn until enough have been judged.
 // KVIK_MUTANTS=N judges N of every test model, and 3,000 in all, instead of a few of some.
 #include <algorithm>

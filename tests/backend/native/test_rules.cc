@@ -1,5 +1,5 @@
-// What the compiler makes of an attention that is spelled or bent in one way (tests/fixtures/rules): the rule in words, and rows that
-// compute what the graph computes; or a refusal that names the node. A wrong program is the one thing that must never come out.
+// What the compiler infers from an attention written or modified in one way (tests/fixtures/rules): the mask pattern in words, and rows
+// that compute what the graph computes; or a refusal that names the node. A wrong program is the one thing that must never come out.
 #include <algorithm>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
