@@ -1,8 +1,8 @@
 // Speech: expected ids from features, sounds window by window, and the decoder's start tokens.
 #include <gmock/gmock.h>
 
-#include "engine/speech.h"
-#include "engine/speech_tokens.h"
+#include "engine/speech/control_tokens.h"
+#include "engine/speech/speech.h"
 #include "engine/translators.h"
 #include "kvik/error.h"
 

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <gmock/gmock.h>
 
-#include "engine/timed_text.h"
+#include "engine/speech/timed_text.h"
 #include "sample/timestamps.h"
 
 // Tokens below 4 are text, 4 ends it, 5 means no timestamps, 6 to 11 are the times 0 to 5.

@@ -42,6 +42,7 @@ const std::vector<Subfolders> kSubfolders = {
       {""}}},
     {"text", {{"unicode"}, {"regex"}, {"models"}, {"steps", "template"}, {""}, {"load"}}},
     {"constrain", {{""}, {"notation"}, {"schema"}}},
+    {"engine", {{""}, {"speech"}}},
     {"api", {{""}, {"c"}}},
     {"server", {{"http"}, {"json"}, {"service"}, {"chat"}, {"openai", "ollama"}, {"web"}, {""}}},
 };
