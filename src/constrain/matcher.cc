@@ -165,7 +165,6 @@ std::string Matcher::forced_text(size_t most_bytes) {
   return text;
 }
 
-bool Matcher::can_end() const { return state_->complete(); }
 bool Matcher::must_end() const { return state_->only_end(); }
 
 }  // namespace kvik::constrain

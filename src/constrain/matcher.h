@@ -64,7 +64,6 @@ class Matcher {
   bool accept(TokenId token);
   // The next bytes that all matches have in common, at most `most_bytes`.
   std::string forced_text(size_t most_bytes);
-  bool can_end() const;
   bool must_end() const;  // the text matches, and nothing can follow
 
  private:
