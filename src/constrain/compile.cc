@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <fmt/format.h>
-#include <numeric>
 
 #include "constrain/automaton.h"
 #include "constrain/limits.h"

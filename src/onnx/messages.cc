@@ -1,6 +1,5 @@
 #include "onnx/messages.h"
 
-#include <charconv>
 #include <fmt/format.h>
 
 #include "kvik/error.h"

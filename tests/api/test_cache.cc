@@ -1,5 +1,4 @@
 // What programs see of the shared cache: known prefixes, the memory limit, trees of continuations, threads.
-#include <algorithm>
 #include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

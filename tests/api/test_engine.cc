@@ -1,6 +1,5 @@
 // Continuous batching: every stream gets the same text as alone, no matter which others join, leave, wait or fail.
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <gmock/gmock.h>
 #include <mutex>

@@ -2,7 +2,6 @@
 #include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <limits>
 
 #include "kvik/error.h"
 #include "sample/choice.h"

@@ -1,7 +1,6 @@
 #include "text/template/json.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <fmt/format.h>
-#include <numeric>
 
 #include "backend/native/probe/bisect.h"
 

@@ -1,8 +1,6 @@
 // Rewrites equivalent expressions to one form and removes common subexpressions, so that other fusions have few forms to match.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <type_traits>
 #include <unordered_map>
 
 #include "backend/native/fuse/passes.h"

@@ -1,5 +1,4 @@
 // Keys and values that are repeated for several heads before they are cached are cached once, and heads are mapped to them.
-#include <algorithm>
 
 #include "backend/native/fuse/passes.h"
 #include "backend/native/fuse/rewriter.h"

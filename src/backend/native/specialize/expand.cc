@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <functional>
 
 #include "backend/native/specialize/einsum.h"
 #include "backend/native/specialize/expand_rotary.h"
