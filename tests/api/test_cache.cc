@@ -1,4 +1,4 @@
-// What programs see of the shared cache: known prefixes, the memory limit, trees of continuations, threads.
+// The shared cache in the public API: cached prefixes, the memory limit, trees of continuations, threads.
 #include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -187,12 +187,12 @@ class ShapeReader {
   }
 
   void read_pattern(const std::string& key, const Json& value) {
-    if (!value.is_string()) fail(key, "a text was expected");
+    if (!value.is_string()) fail(key, "a string was expected");
     shape_.patterns.push_back({value.get<std::string>(), ref_.where + "/pattern", false});
   }
 
   void read_format(const std::string& key, const Json& value) {
-    if (!value.is_string()) fail(key, "a text was expected");
+    if (!value.is_string()) fail(key, "a string was expected");
     const auto format = value.get<std::string>();
     const auto add_range = [&](const char* least, const char* most) {
       Shape other;

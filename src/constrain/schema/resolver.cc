@@ -58,7 +58,7 @@ void Resolver::add_note(const std::string& where, const std::string& why) {
 
 SchemaRef Resolver::target_of(const SchemaRef& ref, const Json& reference) {
   const std::string where = ref.where + "/$ref";
-  if (!reference.is_string()) fail_schema(where, "a text was expected");
+  if (!reference.is_string()) fail_schema(where, "a string was expected");
   auto text = reference.get<std::string>();
   if (const std::string id = id_of(document_); !id.empty() && text.starts_with(id) && (text.size() == id.size() || text[id.size()] == '#'))
     text = text.size() == id.size() ? "#" : text.substr(id.size());

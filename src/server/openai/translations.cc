@@ -19,7 +19,7 @@ TranslationRequest read_translation_request(const Fields& body, const ServeOptio
   TranslationRequest request;
   request.model = body.required_text("model");
   request.input = body.texts("input", kMostTexts);
-  if (!body.has("input")) body.fail("input", "a text or a list of texts");
+  if (!body.has("input")) body.fail("input", "a string or a list of strings");
   size_t n_bytes = 0;
   for (const std::string& text : request.input) n_bytes += text.size();
   if (n_bytes > limits.max_prompt_bytes)

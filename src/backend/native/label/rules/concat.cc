@@ -124,7 +124,7 @@ Expected<> require_written_after_past(NodeLabeler& op, const std::vector<Tensor>
     const int64_t n_rows = at ? sizes.fresh : 1;
     for (size_t n = 0; n < numbers.size(); ++n) {
       const int64_t expected = sizes.past + static_cast<int64_t>(n) / inner % n_rows;
-      if (numbers[n] != expected) return op.refuse(fmt::format("writes row {} where row {} comes next", numbers[n], expected));
+      if (numbers[n] != expected) return op.refuse(fmt::format("writes row {} where row {} is expected", numbers[n], expected));
     }
   }
   return {};

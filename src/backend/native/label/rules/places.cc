@@ -70,7 +70,7 @@ class Places {
   }
 
   Expected<int64_t> at_own_row(int64_t number, int64_t own, int64_t size) const {
-    if (number != own && number + size != own) return op_.refuse(fmt::format("picks row {} where row {} stands", number, own));
+    if (number != own && number + size != own) return op_.refuse(fmt::format("picks row {} where row {} is expected", number, own));
     return int64_t{0};
   }
 
