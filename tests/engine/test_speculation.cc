@@ -9,6 +9,7 @@
 #include "engine/tree.h"
 #include "kvik/error.h"
 #include "support/models.h"
+#include "support/paths.h"
 
 namespace kvik::engine {
 namespace {
@@ -417,11 +418,7 @@ TEST_P(SpeculationTest, AFailedRunLeavesNoTrace) {
 INSTANTIATE_TEST_SUITE_P(Models, SpeculationTest,
                          testing::Values("models/fable", "tests/fixtures/forms/half-cache", "tests/fixtures/forms/length-switch",
                                          "tests/fixtures/rules/window"),
-                         [](const auto& test) {
-                           std::string name = test.param.substr(test.param.rfind('/') + 1);
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         [](const auto& test) { return testing_support::test_name_of(test.param.substr(test.param.rfind('/') + 1)); });
 
 }  // namespace
 }  // namespace kvik::engine

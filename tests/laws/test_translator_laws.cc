@@ -1,5 +1,6 @@
 // Encoder-decoders on the native backend: sources and rows, however they come together, give the same bits.
 #include "laws/native.h"
+#include "support/paths.h"
 
 namespace kvik::testing_support {
 namespace {
@@ -79,11 +80,7 @@ TEST_P(TranslatorLaws, ThreadsInstructionSetsAndLoadsGiveTheSame) {
 INSTANTIATE_TEST_SUITE_P(Every, TranslatorLaws,
                          testing::Values(source_root() / "models" / "en-zh", fixtures() / "zoo" / "marian",
                                          fixtures() / "forms" / "translator-pair"),
-                         [](const auto& model) {
-                           std::string name = model.param.filename().string();
-                           std::erase(name, '-');
-                           return name;
-                         });
+                         [](const auto& model) { return test_name_of(model.param.filename().string()); });
 
 }  // namespace
 }  // namespace kvik::testing_support

@@ -12,6 +12,7 @@
 #include "backend/reference/reference_backend.h"
 #include "support/models.h"
 #include "support/mutate.h"
+#include "support/paths.h"
 #include "support/programs.h"
 #include "support/row_interpreter.h"
 
@@ -213,14 +214,7 @@ std::vector<ModelFolder> folders() {
   return result;
 }
 
-std::string name_of_mutants(const testing::TestParamInfo<ModelFolder>& info) {
-  std::string name = info.param.name;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Of, Mutants, testing::ValuesIn(folders()), name_of_mutants);
+INSTANTIATE_TEST_SUITE_P(Of, Mutants, testing::ValuesIn(folders()), testing_support::NameOfParam());
 
 }  // namespace
 }  // namespace kvik

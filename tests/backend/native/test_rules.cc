@@ -8,6 +8,7 @@
 #include "backend/native/graph/outcome.h"
 #include "onnx/eval/evaluator.h"
 #include "support/models.h"
+#include "support/paths.h"
 #include "support/row_interpreter.h"
 
 namespace kvik {
@@ -102,13 +103,7 @@ TEST_P(Rules, AreDetectedCorrectlyOrRefused) {
   for (size_t i = 0; i < rows.size(); ++i) EXPECT_THAT(rows[i], testing::Pointwise(testing::FloatNear(1e-4f), reference[i])) << "row " << i;
 }
 
-std::string name_of_rules(const testing::TestParamInfo<Expected>& info) {
-  std::string name = info.param.name;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, Rules, testing::ValuesIn(all_expected()), name_of_rules);
+INSTANTIATE_TEST_SUITE_P(All, Rules, testing::ValuesIn(all_expected()), testing_support::NameOfParam());
 
 // Its mask lets the places of the buffer through that nothing was written to yet, and only those.
 TEST(FixedBuffers, MustNotSeePositionsThatWereNotWritten) {
