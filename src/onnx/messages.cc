@@ -162,19 +162,6 @@ ValueInfoMessage parse_value_info(std::string_view bytes) {
   return info;
 }
 
-std::pair<std::string_view, std::string_view> parse_entry(std::string_view bytes) {
-  std::pair<std::string_view, std::string_view> entry;
-  auto message = message_of<EntryField>(bytes);
-  while (message.next()) {
-    switch (message.tag_and_type()) {
-      case tag_and_type(EntryField::kKey, kBytes): entry.first = bytes_of(message); break;
-      case tag_and_type(EntryField::kValue, kBytes): entry.second = bytes_of(message); break;
-      default: message.skip();
-    }
-  }
-  return entry;
-}
-
 void parse_opset(std::string_view bytes, OpsetImports& opsets) {
   std::string_view domain;
   int64_t version = 0;
@@ -371,6 +358,19 @@ GraphMessage Parser::graph(std::string_view bytes) {
 }
 
 }  // namespace
+
+std::pair<std::string_view, std::string_view> parse_entry(std::string_view bytes) {
+  std::pair<std::string_view, std::string_view> entry;
+  auto message = message_of<EntryField>(bytes);
+  while (message.next()) {
+    switch (message.tag_and_type()) {
+      case tag_and_type(EntryField::kKey, kBytes): entry.first = bytes_of(message); break;
+      case tag_and_type(EntryField::kValue, kBytes): entry.second = bytes_of(message); break;
+      default: message.skip();
+    }
+  }
+  return entry;
+}
 
 ModelMessage parse_model(std::string_view bytes, ParseContext& context) {
   ModelMessage result;

@@ -9,8 +9,6 @@
 namespace kvik::onnx {
 namespace {
 
-enum class ExternalDataField : protobuf::pbf_tag_type { kKey = 1, kValue = 2 };
-
 struct External {
   bool used = false;
   std::string_view location;
@@ -27,15 +25,7 @@ uint64_t number_of(std::string_view text, std::string_view key, std::string_view
 }
 
 void read_external_entry(std::string_view bytes, External& external, std::string_view tensor) {
-  std::string_view key, value;
-  auto message = message_of<ExternalDataField>(bytes);
-  while (message.next()) {
-    switch (message.tag_and_type()) {
-      case tag_and_type(ExternalDataField::kKey, kBytes): key = bytes_of(message); break;
-      case tag_and_type(ExternalDataField::kValue, kBytes): value = bytes_of(message); break;
-      default: message.skip();
-    }
-  }
+  const auto [key, value] = parse_entry(bytes);
   if (key == "location") external.location = value;
   if (key == "offset") external.offset_bytes = number_of(value, key, tensor);
   if (key == "length") external.length_bytes = number_of(value, key, tensor);
