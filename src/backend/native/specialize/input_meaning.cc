@@ -76,7 +76,7 @@ Expected<Axes> state_axes(const Port& port, const State& state, bool is_cut) {
   return axes;
 }
 
-// A sequence by itself has no batch; a row by itself, which is right token by token, nothing new beside it either.
+// A single sequence has no batch axis; a single row, for one token at a time, has no axis of new tokens either.
 Axes without_rows(Axes axes, bool one_token) {
   for (Axis& axis : axes) {
     std::erase_if(axis, [&](const Factor& one) { return one == factor(Symbol::kBatch) || (one_token && one == factor(Symbol::kNew)); });
