@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "constrain/matcher.h"
 #include "kvik/error.h"

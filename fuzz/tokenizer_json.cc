@@ -1,6 +1,5 @@
 // Any bytes as a tokenizer.json: a working tokenizer, or an Error.
 #include <cstdint>
-#include <string_view>
 
 #include "kvik/error.h"
 #include "text/stream.h"

@@ -1,4 +1,4 @@
-"""Writes docs/benchmarks.md, docs/benchmarks/*.svg and the table of the README from measured results. Ratios are taken within one run; nothing else is compared."""
+"""Writes docs/benchmarks.md, docs/benchmarks/*.svg, and the table and the ranges in the README from measured results. Ratios are taken within one run; nothing else is compared."""
 import json
 import pathlib
 import re
@@ -40,7 +40,7 @@ def title(result: dict) -> str:
 
 
 def pairs(results: list[dict]) -> dict[str, tuple[dict, dict, dict | None]]:
-    """Per work: the run, Kvik's figure, and the hardest peer's of the same run."""
+    """Per work: the run in which Kvik's ratio is lowest, Kvik's figure, and the best peer's of the same run."""
     found: dict[str, tuple] = {}
     for result in results:
         kvik = next((one for one in result["contenders"] if one["name"] == "Kvik"), None)
@@ -118,15 +118,17 @@ def serving(reports: list[dict]) -> list[str]:
 SUMMARY = ("decode/0.5b/q8/depth-64", "decode/0.5b/q4/depth-64", "prefill/0.5b/q8/512", "decode/0.5b/q8/depth-4096", "decode/0.5b/q8/depth-128/16-sequences", "decode/15m/q4/depth-64",
            "decode/small/f32/depth-64", "translate/q8/batch-1/beams-4", "translate/q8/batch-16/beams-1")
 BEGIN, END = "<!-- speed: bench/peers/report writes what is between these lines -->\n", "<!-- end of speed -->\n"
+RANGES_BEGIN, RANGES_END = "<!-- ranges -->", "<!-- end of ranges -->"
+RANGES = {"one sequence": ", decode", "many sequences": "sequences together", "prompts": ", prompt of", "translation": "`en-zh`"}  # by a part of the row's title
 
 
 def place(threads: int, machine: dict) -> str:
-    """For the README: what tells machines apart."""
+    """For the README: what distinguishes the machines."""
     return ", ".join([f"{threads} threads", machine.get("core") or machine["instruction_sets"][-1]])
 
 
 def summary(machines: dict[tuple, list[dict]], old: str) -> str:
-    """The most telling works on each machine; rows of machines that are not in the files stay."""
+    """The main works on each machine; rows of machines that are not in the files stay."""
     lines = ["Tokens (`en-zh`: sentences) per second, medians of a run in which the programs alternated, each at its best setting. `docs/benchmarks.md` has all works, machines and",
              "settings; `bench/peers/run` repeats them on yours.", "", "| | Kvik | best peer at as many bits | times as fast |", "|---|---|---|---|"]
     measured = set()
@@ -140,15 +142,27 @@ def summary(machines: dict[tuple, list[dict]], old: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def update_readme(machines: dict[tuple, list[dict]]) -> None:
+def ranges(page: str) -> str:
+    """How many times as fast as the best peer, from the lowest to the highest ratio of any machine."""
+    rows = re.findall(r"^\| (.+?) \|.*\*\*([\d.]+)\*\*", page, re.MULTILINE)
+    found = {what: sorted(float(ratio) for title, ratio in rows if part in title) for what, part in RANGES.items()}
+    return ", ".join(f"{what} {ratios[0]:.2f} to {ratios[-1]:.2f}" for what, ratios in found.items() if ratios)
+
+
+def replace_between(text: str, begin: str, end: str, new: str) -> str:
+    before, rest = text.split(begin)
+    return before + begin + new + end + rest.split(end)[1]
+
+
+def update_readme(machines: dict[tuple, list[dict]], page: str) -> None:
     file = ROOT / "README.md"
-    before, rest = file.read_text().split(BEGIN)
-    old, after = rest.split(END)
-    file.write_text(before + BEGIN + summary(machines, old) + END + after)
+    text = file.read_text()
+    text = replace_between(text, BEGIN, END, summary(machines, text.split(BEGIN)[1].split(END)[0]))
+    file.write_text(replace_between(text, RANGES_BEGIN, RANGES_END, ranges(page)))
 
 
 def sections(page: str) -> dict[str, str]:
-    """Of the page as it is: its text below each heading without the date."""
+    """The sections of the existing page, by their headings without the date."""
     return {part.split("\n")[0].rsplit(", ", 1)[0]: "## " + part.rstrip() for part in page.split("\n## ")[1:]}
 
 
@@ -176,7 +190,7 @@ def main(files: list[str]) -> None:
     for chart in folder.glob("*.svg"):
         if chart.name not in text:
             chart.unlink()
-    update_readme(machines)
+    update_readme(machines, text)
     print(f"wrote the table of README.md, docs/benchmarks.md and {len(list(folder.glob('*.svg')))} charts")
 
 

@@ -1,4 +1,4 @@
-"""Names of languages that speech models know by their codes."""
+"""Names of languages, and the codes that speech models use for them."""
 
 _NAMES = """
 af afrikaans, am amharic, ar arabic, as assamese, az azerbaijani, ba bashkir, be belarusian, bg bulgarian, bn bengali, bo tibetan, br breton,

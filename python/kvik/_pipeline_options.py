@@ -18,7 +18,7 @@ _ALIASES = {
 
 
 class Options:
-    """Keyword options of one call; None means "not given". A generation_config gives what neither they nor generate_kwargs give."""
+    """Keyword options of one call; None means "not given". A generation_config sets what neither they nor generate_kwargs set."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         config = given.get("generation_config")
@@ -41,7 +41,7 @@ class Options:
             raise TypeError(f"{task} takes no option {name!r}")
 
     def decoding(self, defaults: dict[str, Any], file: dict[str, Any]) -> dict[str, Any]:
-        """Options of `generate`. What neither the call nor the model's file says is as in `defaults`, which a generation_config replaces."""
+        """Options of `generate`. Options that neither the call nor the model's files set are taken from `defaults`, which a generation_config replaces."""
         defaults = {} if self._has_config else defaults
         found = {name: value for name, value in self._left.items() if name not in _WITHOUT_EFFECT}
         for name, names in _ALIASES.items():
@@ -82,7 +82,7 @@ class Encoding:
 
 
 def load_options_of(options: dict[str, Any], model_kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Takes what `pipeline` passes on to `Model`; `model_kwargs` wins."""
+    """Takes what `pipeline` passes on to `Model`; `model_kwargs` takes precedence."""
     for name in _OF_THE_FOLDER:
         options.pop(name, None)
     chosen: dict[str, Any] = {name: model_kwargs[name] for name in ("device", "device_map") if name in model_kwargs}

@@ -8,7 +8,7 @@ from .model import Model
 
 
 class PipelineTokenizer:
-    """What scripts use of transformers' tokenizers as `pipe.tokenizer`, with the names and defaults that it has there."""
+    """The methods of transformers' tokenizers that scripts use as `pipe.tokenizer`, with the same names and defaults."""
 
     def __init__(self, model: Model) -> None:
         self._model = model

@@ -1,4 +1,4 @@
-"""Progress as the user wants it: a function, or a bar of tqdm if that is installed."""
+"""Progress as requested: a function, or a tqdm bar if tqdm is installed."""
 from __future__ import annotations
 
 import contextlib
@@ -10,7 +10,7 @@ from .ids import Progress
 
 @contextlib.contextmanager
 def reporting(progress: Progress, what: str, unit: str) -> Iterator[Callable[[int, int], object] | None]:
-    """A function of (done, total) for the length of a call; None if nobody wants to know."""
+    """A function of (done, total) during a call; None if progress is not requested."""
     if callable(progress):
         yield progress
     elif not progress or (bar := _bar(what, unit)) is None:

@@ -10,11 +10,11 @@ from . import _kvik
 
 
 class _Request(Protocol):
-    def send_news_to(self, mailbox: _kvik.Mailbox | None, number: int) -> None: ...
+    def signal_to(self, mailbox: _kvik.Mailbox | None, number: int) -> None: ...
 
 
 class Readers:
-    """Wakes the tasks of one event loop whose requests have news."""
+    """Wakes the tasks of one event loop whose requests have new data."""
 
     _of_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Readers] = weakref.WeakKeyDictionary()
 
@@ -33,10 +33,10 @@ class Readers:
         return readers
 
     def event_of(self, request: _Request) -> asyncio.Event:
-        """Is set whenever the request has news, as long as somebody holds it."""
+        """An event that is set when the request has new data, as long as it is referenced."""
         number, event = next(self._numbers), asyncio.Event()
         self._events[number] = event
-        request.send_news_to(self.mailbox, number)
+        request.signal_to(self.mailbox, number)
         return event
 
     def _deliver(self) -> None:

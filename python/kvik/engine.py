@@ -71,7 +71,7 @@ class Stream:
             raise
         finally:
             self._has_reader = False
-            self._handle.send_news_to(None, 0)
+            self._handle.signal_to(None, 0)
 
     def cancel(self) -> None:
         """The generation ends and frees its cache within one step. Any thread."""

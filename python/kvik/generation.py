@@ -62,7 +62,7 @@ class Generation:
     def __await__(self) -> Generator[Any, None, str]:
         return self._whole().__await__()
 
-    # ---- what became of it
+    # ---- the result
 
     @property
     def prompt_ids(self) -> npt.NDArray[np.int32]:

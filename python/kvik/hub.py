@@ -26,7 +26,7 @@ def pull(repository: str, *, revision: str = "main", variant: str | None = None,
 
 
 def from_pretrained(name: str, *, revision: str = "main", local_files_only: bool = False, **options: Unpack[LoadOptions]) -> Model:
-    """Loads a model from the Hugging Face cache and downloads it if necessary; also accepts whatever `Model` accepts.
+    """Loads a model from the Hugging Face cache and downloads it if necessary; also accepts everything that `Model` accepts.
 
     `local_files_only` (or HF_HUB_OFFLINE=1) never downloads.
     """

@@ -20,7 +20,7 @@ class KvikLM(TemplateLM):  # type: ignore[misc]
 
     def __init__(self, pretrained: str = "", batch_size: int | str = 8, max_gen_toks: int = 256, max_length: int | None = None, **options: Any) -> None:
         super().__init__()
-        # lm-eval passes these to every model, with "cuda:0" for a device that nobody chose.
+        # lm-eval passes these to every model; the device is "cuda:0" even if none was chosen.
         ignored = ("max_batch_size", "trust_remote_code", *(("device",) if str(options.get("device")) != "cpu" else ()))
         options = {name: value for name, value in options.items() if name not in ignored}
         self.model = from_pretrained(pretrained, **options)
@@ -112,7 +112,7 @@ class KvikLM(TemplateLM):  # type: ignore[misc]
 
 
 def _logits(session: Session, ids: list[int]) -> list[Any]:
-    """After what the session holds, and after each of the ids."""
+    """The logits after the session's tokens, and after each of the ids."""
     rows = [session.logits]
     if not ids:
         return rows
@@ -122,7 +122,7 @@ def _logits(session: Session, ids: list[int]) -> list[Any]:
     except Error as error:
         if error.code != "unsupported":
             raise
-    for id in ids:  # a backend that runs no trees
+    for id in ids:  # the backend does not support trees
         session.append(id)
         rows.append(session.logits)
     return rows

@@ -1,4 +1,4 @@
-"""Keyword options of the calls, for type checkers and documentation. None means "not given"; what is not given comes from the model's files."""
+"""Keyword options of the calls, for type checkers and documentation. None means "not set"; options that are not set are taken from the model's files."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Literal, Mapping, Sequence, TypedDict, Union
@@ -16,17 +16,17 @@ Weights = Literal["auto", "f32", "f16", "q8", "q4"]
 
 class LoadOptions(TypedDict, total=False):
     backend: Literal["auto", "native", "ort", "reference"]
-    device: Literal["auto", "cpu", "cuda"]  # "auto": a GPU if there is one that can run the kernels
-    device_index: int  # of several GPUs
+    device: Literal["auto", "cpu", "cuda"]  # "auto": a usable GPU if there is one, else the CPU
+    device_index: int  # which GPU, if there are several
     weights: Weights  # native backend; "auto": as stored
     kv: Literal["auto", "f32", "f16", "q8"]  # storage of the KV cache
-    kv_bytes: int  # most memory of the KV cache; 0: no limit
+    kv_bytes: int  # memory limit of the KV cache; 0: none
     threads: int  # 0: one per core
-    context: int  # most positions of a session; 0: as many as the model has
+    context: int  # maximum positions of a session; 0: the model's maximum
     variant: str | None  # which precision if a folder has several: "fp16", "q4", …
-    isa: str  # "auto": the fastest of this machine
+    isa: str  # "auto": the fastest that this CPU supports
     no_fuse: Sequence[str]
-    reuse_prefixes: bool  # start behind tokens that any session has computed before
+    reuse_prefixes: bool  # do not recompute a prefix that any session has computed before
     compile_cache: bool  # keep plans and packed weights for the next start, as the command line does
     ort_library: Path | None
     cuda_library: Path | None
@@ -38,8 +38,8 @@ class DecodingOptions(SamplingOptions, total=False):
 
     max_tokens: int | None
     max_new_tokens: int | None  # the same
-    max_length: int | None  # the prompt's tokens too
-    do_sample: bool | None  # False: greedy, whatever the model's files say
+    max_length: int | None  # including the prompt
+    do_sample: bool | None  # False: greedy, regardless of the model's files
     beams: int | None
     num_beams: int | None  # the same
     length_penalty: float | None
@@ -49,11 +49,11 @@ class DecodingOptions(SamplingOptions, total=False):
     stop_ids: TokenIds | None  # in addition to the model's own end tokens
     eos_token_id: TokenIds | None  # instead of the model's own end tokens
     ignore_eos: bool
-    pad_token_id: int | None  # without effect: nothing is padded
+    pad_token_id: int | None  # ignored, because nothing is padded
 
 
 class GenerateOptions(DecodingOptions, total=False):
-    logprobs: int | None  # that many of the most likely tokens with every token; 0: its own logprob alone
+    logprobs: int | None  # number of most likely tokens to report per token; 0: only the chosen token
     speculate: Literal["off", "lookup"]
     draft: Model | None  # a smaller model with the same vocabulary that proposes tokens
     assistant_model: Model | None  # the same

@@ -25,8 +25,8 @@ _GENERATOR_BATCH = 16  # inputs of a generator that run together
 
 
 class Pipeline:
-    """A model and a task; call it with one input, a list of them, or a generator, whose results come one after another. Options of the call win
-    over those of the pipeline, these over the model's generation_config.json, and that over the defaults of transformers' pipelines."""
+    """A model and a task; call it with one input, a list of them, or a generator, whose results come one after another. Options of the call
+    override those of the pipeline, these the model's generation_config.json, and that the defaults of transformers' pipelines."""
 
     task = ""
     takes = "a str"
@@ -63,7 +63,7 @@ class Pipeline:
     def _of_list(self, results: list[Any]) -> list[Any]:
         return results
 
-    # A batch at a time: what a generator gives may be larger than memory.
+    # A batch at a time: a generator may yield more than fits into memory.
     def _each(self, inputs: Iterator[Any], options: dict[str, Any]) -> Iterator[Any]:
         while batch := list(itertools.islice(inputs, options.get("batch_size") or _GENERATOR_BATCH)):
             yield from self._run(batch, Options(options))
@@ -139,12 +139,12 @@ def _is_chat(inputs: Any) -> bool:
     return isinstance(inputs, (list, tuple)) and len(inputs) > 0 and all(isinstance(message, dict) and "role" in message for message in inputs)
 
 
-# A conversation that ends with the assistant is one whose last message goes on.
+# If the last message is the assistant's, it is continued.
 def _continues(messages: Any, given: bool | None) -> bool:
     return messages[-1]["role"] == "assistant" if given is None else given
 
 
-# A rendered conversation up to the end of its last message, whatever the template writes or trims behind it.
+# A rendered conversation up to the end of its last message, without what the template writes or trims after it.
 def _until(rendered: str, message: str) -> str:
     at = rendered.rfind(message.strip())
     if at < 0:
@@ -245,7 +245,7 @@ class SpeechRecognition(Pipeline):
         last = self.model._file_options().get("no_timestamps_token_id")
         return self.model.detokenize([id for id in found.ids if last is None or id <= last])
 
-    # As the model said them: a text whose end it did not say has none.
+    # The model's own timestamps: a text without an end timestamp has none.
     def _times(self, window_s: float, part: Any) -> tuple[float, float | None]:
         first = self.model._file_options().get("no_timestamps_token_id", -1) + 1
         length_s = self.model._file_options("preprocessor_config.json").get("chunk_length", 30)

@@ -1,4 +1,4 @@
-"""Which of several machines has computed the beginning of a prompt; kvik.ray routes by it."""
+"""Finds the machine that has computed the longest prefix of a prompt; used for routing by kvik.ray."""
 from __future__ import annotations
 
 import collections
@@ -10,7 +10,7 @@ _BLOCK = 256  # characters: about as many tokens as a few pages of the KV cache
 
 
 def prompt_text(body: bytes) -> str:
-    """What a request of OpenAI's or Ollama's interface begins with: its messages or its prompt. Empty for any other request."""
+    """The prompt of a request to OpenAI's or Ollama's API: its messages or its prompt. Empty for any other request."""
     try:
         request = json.loads(body)
     except ValueError:
@@ -26,7 +26,7 @@ def prompt_text(body: bytes) -> str:
 
 
 def blocks_of(text: str) -> list[int]:
-    """A number for every beginning of the text that is a multiple of a block long, and for the text itself, shortest first."""
+    """A hash of every prefix of the text whose length is a multiple of a block, and of the whole text, shortest first."""
     digest, numbers = hashlib.blake2b(digest_size=8), []
     for start in range(0, len(text), _BLOCK):
         digest.update(text[start : start + _BLOCK].encode("utf-8", "surrogatepass"))
@@ -35,7 +35,7 @@ def blocks_of(text: str) -> list[int]:
 
 
 class PrefixTable:
-    """Beginnings of prompts and who computed them last. The oldest are forgotten."""
+    """Prefixes of prompts and the candidate that computed each of them last. The oldest are dropped."""
 
     def __init__(self, capacity: int = 100_000) -> None:
         self._capacity = capacity
@@ -49,12 +49,12 @@ class PrefixTable:
             self._owners.popitem(last=False)
 
     def forget(self, owner: str) -> None:
-        """It is gone, and its cache with it."""
+        """Removes a candidate, whose cache is lost."""
         for block in [block for block, each in self._owners.items() if each == owner]:
             del self._owners[block]
 
     def longest(self, blocks: Sequence[int], candidates: Sequence[str]) -> str | None:
-        """Of the candidates, the one with the longest beginning of this prompt."""
+        """The candidate with the longest prefix of this prompt."""
         for block in reversed(blocks):
             owner = self._owners.get(block)
             if owner is not None and owner in candidates:
@@ -63,5 +63,5 @@ class PrefixTable:
 
 
 def consistent_choice(key: int, candidates: Sequence[str]) -> str:
-    """Rendezvous hashing: equal keys choose alike, and if a candidate comes or goes, only keys that it wins or won choose anew."""
+    """Rendezvous hashing: equal keys get the same candidate; if a candidate is added or removed, only its own keys move."""
     return max(candidates, key=lambda each: hashlib.blake2b(f"{key}/{each}".encode(), digest_size=8).digest())

@@ -30,7 +30,7 @@ _LOST = "the replica that ran the request was lost; send the request again"
 
 
 class PrefixRouter(FIFOMixin, RequestRouter):  # type: ignore[misc]
-    """Ray's router with another order of the replicas; `request()` gets the numbers of blocks_of() as `blocks`."""
+    """Ray's router, but replicas are ordered by prefix; `request()` gets the hashes of blocks_of() as `blocks`."""
 
     def initialize_state(self, **_: Any) -> None:
         self._table = PrefixTable()
@@ -60,7 +60,7 @@ def _blocks(pending: PendingRequest | None) -> list[int]:
 
 
 class Replica:
-    """The server of `kvik serve` on a port of this machine that only this process knows."""
+    """The server of `kvik serve` on a free local port, which only this process uses."""
 
     def __init__(self, models: list[str], load: dict[str, Any], options: dict[str, Any]) -> None:
         self._server = serving.Server(models, {**options, "host": "127.0.0.1", "port": 0}, load)  # type: ignore[arg-type]

@@ -40,7 +40,7 @@ class Session:
 
     >>> session = model.session()
     >>> session.append(model.tokenize("Once upon a time"))
-    >>> branch = session.fork()              # shares the cache; neither sees what the other does afterwards
+    >>> branch = session.fork()              # shares the cache; later changes of one do not affect the other
     >>> branch.append(branch.sample(temperature=0.8))
     >>> int(session.logits.argmax())
 
@@ -77,7 +77,7 @@ class Session:
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last position: a read-only NumPy view without a copy. It never changes, whatever the session does afterward."""
+        """Logits of the last position: a read-only NumPy view without a copy. It never changes, even if the session does."""
         return self._handle.logits()
 
     def sample(self, **options: Unpack[SamplingOptions]) -> int:

@@ -57,8 +57,6 @@ std::function<void(int, int)> Call::progress() const {
   };
 }
 
-bool Call::has_raised() const { return state_->raised != nullptr; }
-
 void Call::raise() const {
   if (state_->raised) std::rethrow_exception(std::exchange(state_->raised, nullptr));
 }

@@ -42,7 +42,6 @@ class Call {
   }
 
   void raise() const;  // what a handler or the progress function raised
-  bool has_raised() const;
 
   struct State;
 

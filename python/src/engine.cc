@@ -32,7 +32,7 @@ nb::object submit(const EngineHandle& self, nb::handle prompt, const std::string
 
 // (text, tokens, finish or None, timed_out); raises what ended the stream.
 nb::tuple poll(StreamHandle& self) {
-  self.news().seen();
+  self.signal().clear();
   StreamUpdate update = self.request().poll();
   if (update.error) std::rethrow_exception(update.error);
   nb::list tokens;
@@ -43,8 +43,8 @@ nb::tuple poll(StreamHandle& self) {
 
 }  // namespace
 
-RequestOptions request_options(const std::string& user, double timeout_s, const std::shared_ptr<News>& news) {
-  return {.user = user, .timeout = timeout_of(timeout_s), .on_update = [news] { news->put(); }};
+RequestOptions request_options(const std::string& user, double timeout_s, const std::shared_ptr<UpdateSignal>& signal) {
+  return {.user = user, .timeout = timeout_of(timeout_s), .on_update = [signal] { signal->set(); }};
 }
 
 void bind_engine(nb::module_& module) {
@@ -58,7 +58,7 @@ void bind_engine(nb::module_& module) {
       .def("prompt_ids", [](StreamHandle& self) { return array_of(self.request().prompt_ids()); })
       .def("ids", [](StreamHandle& self) { return array_of(self.request().ids()); })
       .def("metrics", [](StreamHandle& self) { return self.request().metrics(); });
-  bind_news(stream);
+  bind_request(stream);
   auto engine = nb::class_<EngineHandle>(module, "Engine");
   engine
       .def(

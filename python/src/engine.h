@@ -37,39 +37,39 @@ class EngineHandle {
   std::shared_ptr<Engine> engine_;
 };
 
-// A request of an engine (Stream or Task) and its news, which it shares with what the engine calls.
+// A request of an engine (Stream or Task), and its signal, which the engine's callback shares.
 template <class Request>
 class RequestHandle {
  public:
-  RequestHandle(Request request, std::shared_ptr<News> news) : request_(std::move(request)), news_(std::move(news)) {}
+  RequestHandle(Request request, std::shared_ptr<UpdateSignal> signal) : request_(std::move(request)), signal_(std::move(signal)) {}
   RequestHandle(RequestHandle&&) = default;
   RequestHandle& operator=(RequestHandle&&) = delete;
   ~RequestHandle() {
     const ReleasedGil released;
     request_.reset();
-    news_.reset();
+    signal_.reset();
   }
   Request& request() { return *request_; }
-  News& news() { return *news_; }
+  UpdateSignal& signal() { return *signal_; }
 
  private:
   std::optional<Request> request_;
-  std::shared_ptr<News> news_;
+  std::shared_ptr<UpdateSignal> signal_;
 };
 
-RequestOptions request_options(const std::string& user, double timeout_s, const std::shared_ptr<News>& news);
+RequestOptions request_options(const std::string& user, double timeout_s, const std::shared_ptr<UpdateSignal>& signal);
 
-// What all requests have: waiting for news, and cancelling.
+// The methods of all requests: waiting and cancelling.
 template <class Request>
-void bind_news(nb::class_<RequestHandle<Request>>& type) {
+void bind_request(nb::class_<RequestHandle<Request>>& type) {
   using Handle = RequestHandle<Request>;
   type.def(
-          "wait", [](Handle& self, int ms) { return Call().run([&] { return self.news().wait(std::chrono::milliseconds(ms)); }); },
+          "wait", [](Handle& self, int ms) { return Call().run([&] { return self.signal().wait(std::chrono::milliseconds(ms)); }); },
           nb::arg("ms"), "Waits for new data for at most this many milliseconds; returns whether there is any.")
       .def(
-          "send_news_to",
+          "signal_to",
           [](Handle& self, const MailboxHandle* box, int64_t number) {
-            self.news().send_to(box == nullptr ? nullptr : box->mailbox, number);
+            self.signal().send_to(box == nullptr ? nullptr : box->mailbox, number);
           },
           nb::arg("mailbox").none(), nb::arg("number"))
       .def("cancel", [](Handle& self) { self.request().cancel(); });
@@ -78,12 +78,12 @@ void bind_news(nb::class_<RequestHandle<Request>>& type) {
 // Submits without the GIL. The queue is bounded: None if it is full.
 template <class Submit>
 nb::object submit_request(const EngineHandle& self, const std::string& user, double timeout_s, const Submit& submit) {
-  const auto news = std::make_shared<News>();
-  const RequestOptions request = request_options(user, timeout_s, news);
+  const auto signal = std::make_shared<UpdateSignal>();
+  const RequestOptions request = request_options(user, timeout_s, signal);
   const std::shared_ptr<Engine> engine = self.engine();
   auto submitted = Call().run([&] { return submit(*engine, request); });
   if (!submitted) return nb::none();
-  return nb::cast(RequestHandle(std::move(*submitted), news));
+  return nb::cast(RequestHandle(std::move(*submitted), signal));
 }
 
 void bind_tasks(nb::module_& module, nb::class_<EngineHandle>& engine);

@@ -42,7 +42,7 @@ void Keywords::take_sampling(Sampling& sampling) {
     std::visit([&](auto member) { take(std::string(field.name).c_str(), sampling.*member); }, field.member);
 }
 
-void Keywords::know(std::initializer_list<const char*> names) {
+void Keywords::add_known(std::initializer_list<const char*> names) {
   for (const char* const name : names) known_.append(nb::str(name));
 }
 
@@ -104,7 +104,7 @@ void Keywords::read_list(const char* name, nb::handle value, DecayLengthPenalty&
 }
 
 const char* Keywords::one_of(std::initializer_list<const char*> names) {
-  know(names);
+  add_known(names);
   const char* found = *names.begin();
   int n_found = 0;
   for (const char* const name : names) {

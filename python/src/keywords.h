@@ -57,7 +57,7 @@ class Keywords {
   }
 
   void take_sampling(Sampling& sampling);               // every line of sampling_fields()
-  void know(std::initializer_list<const char*> names);  // names that the Python code takes before, for suggestions
+  void add_known(std::initializer_list<const char*> names);  // names that the Python code takes before, for suggestions
   void finish() const;
 
  private:

@@ -13,10 +13,10 @@
 
 #include "kvik/error.h"
 
-// News of streams, from the thread of an engine to those who read them. The engine's thread neither takes the GIL nor waits.
+// Notifies readers of requests about new data. The engine's thread, which sets the signals, neither takes the GIL nor waits.
 namespace kvik::python {
 
-// Of all streams that one event loop reads: a descriptor that is readable while there is news, and the numbers of the streams.
+// The signals of all requests that one event loop reads: a descriptor that is readable while some are set, and the numbers of the requests.
 class Mailbox {
  public:
   Mailbox() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -48,40 +48,40 @@ class Mailbox {
   std::vector<int64_t> numbers_;
 };
 
-// Of one stream, for a thread that waits or for a mailbox.
-class News {
+// Whether one request has new data, for a thread that waits or for a mailbox.
+class UpdateSignal {
  public:
-  void put() {
+  void set() {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(is_new_, true)) return;
+    if (std::exchange(is_set_, true)) return;
     changed_.notify_all();
     if (mailbox_) mailbox_->put(number_);
   }
 
-  // Before the stream is polled.
-  void seen() {
+  // Call before polling the request.
+  void clear() {
     const std::lock_guard lock(mutex_);
-    is_new_ = false;
+    is_set_ = false;
   }
 
-  // Whether there is news; waits for at most so long.
+  // Waits until it is set, for at most this time; returns whether it is.
   bool wait(std::chrono::milliseconds longest) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, longest, [&] { return is_new_; });
+    return changed_.wait_for(lock, longest, [&] { return is_set_; });
   }
 
-  // From now on. A stream has one reader: a thread or an event loop.
+  // From now on, also notifies the mailbox (null: none). A request has one reader: a thread or an event loop.
   void send_to(std::shared_ptr<Mailbox> mailbox, int64_t number) {
     const std::lock_guard lock(mutex_);
     mailbox_ = std::move(mailbox);
     number_ = number;
-    if (mailbox_ && is_new_) mailbox_->put(number_);
+    if (mailbox_ && is_set_) mailbox_->put(number_);
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool is_new_ = false;
+  bool is_set_ = false;
   std::shared_ptr<Mailbox> mailbox_;
   int64_t number_ = 0;
 };

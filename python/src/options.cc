@@ -30,7 +30,7 @@ void take_decoding(Keywords& keywords, Options& options) {
   keywords.take({"beams", "num_beams"}, options.beams);
   keywords.take("length_penalty", options.length_penalty);
   take_early_stopping(keywords, options.early_stopping);
-  keywords.know({"do_sample", "max_length", "eos_token_id"});
+  keywords.add_known({"do_sample", "max_length", "eos_token_id"});
   keywords.take({"stop", "stop_strings"}, options.stop);
   keywords.take("stop_ids", options.stop_ids);
   keywords.take("ignore_eos", options.ignore_eos);
@@ -133,7 +133,7 @@ GenerateOptions generate_options(const nb::kwargs& given, const Call& call) {
     options.draft = std::make_shared<const Model>(nb::cast<const ModelHandle&>(draft).model());
   if (const nb::object constraint = keywords.take("constraint"); !constraint.is_none())
     options.constraint = nb::cast<const Constraint&>(constraint);
-  keywords.know({"json_schema", "regex", "grammar", "assistant_model"});
+  keywords.add_known({"json_schema", "regex", "grammar", "assistant_model"});
   keywords.finish();
   watch(options, call);
   return options;

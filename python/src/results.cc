@@ -105,7 +105,7 @@ void bind_numbers(nb::module_& module) {
       .def_ro("reused_positions", &CacheUse::reused_positions)
       .def_ro("evicted_positions", &CacheUse::evicted_positions)
       .def("__repr__", [](const CacheUse& self) {
-        return nb::str("kvik.CacheUse({:.1f} of {:.1f} MB, {:.1f} MB of it known prefixes, {} positions reused)")
+        return nb::str("kvik.CacheUse({:.1f} of {:.1f} MB, {:.1f} MB of it cached prefixes, {} positions reused)")
             .format(static_cast<double>(self.used_bytes) / 1e6, static_cast<double>(self.allocated_bytes) / 1e6,
                     static_cast<double>(self.prefix_bytes) / 1e6, self.reused_positions);
       });

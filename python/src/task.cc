@@ -80,7 +80,7 @@ void bind_task(nb::module_& module, const char* name, const nb::sig& result) {
   type.def("is_done", [](Handle& self) { return self.request().is_done(); })
       .def("result", take_result<Result>, result, "May be called once. None: cancelled or timed out.")
       .def("timed_out", [](Handle& self) { return self.request().timed_out(); });
-  bind_news(type);
+  bind_request(type);
 }
 
 }  // namespace

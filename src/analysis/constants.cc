@@ -1,7 +1,5 @@
 #include "analysis/constants.h"
 
-#include <algorithm>
-
 #include "analysis/operators.h"
 #include "kvik/error.h"
 

@@ -1,7 +1,5 @@
 #include "analysis/flow.h"
 
-#include <algorithm>
-
 namespace kvik::analysis {
 namespace {
 

@@ -1,7 +1,5 @@
 #include "analysis/graph_facts.h"
 
-#include <algorithm>
-
 #include "analysis/port_names.h"
 
 namespace kvik::analysis {

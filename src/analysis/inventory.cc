@@ -1,7 +1,5 @@
 #include "analysis/inventory.h"
 
-#include <algorithm>
-
 #include "onnx/eval/kernel.h"
 
 namespace kvik::analysis {

@@ -1,7 +1,6 @@
 #include "analysis/signature.h"
 
 #include <algorithm>
-#include <array>
 
 namespace kvik::analysis {
 namespace {

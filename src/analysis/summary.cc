@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
-#include <tuple>
 
 namespace kvik::analysis {
 namespace {

@@ -85,7 +85,7 @@ std::vector<fs::path> systems_data() {
   return split_path(data.empty() ? "/usr/local/share:/usr/share" : data);
 }
 
-// A program that links a static library is in no installation: what it has are the places that every program has.
+// A program that links the static library is not part of an installation: only the folders that do not depend on it are searched.
 std::vector<fs::path> model_folders() {
   std::vector<fs::path> folders;
   const auto add = [&](const fs::path& base, const fs::path& below) {

@@ -134,7 +134,7 @@ namespace {
 template <class T>
 struct Openers {
   std::function<std::unique_ptr<T>(const LoadOptions&)> native, ort, reference;
-  std::string no_gpu;  // why the native backend has none, if one was asked for
+  std::string no_gpu;  // why the native backend has none, if one was requested
 };
 
 OpenedDevice open_device_for_native(const LoadOptions& options, const Environment& environment) {

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <fmt/format.h>
 
 #include "api/embedding_run.h"
@@ -6,9 +5,10 @@
 #include "api/generation_state.h"
 #include "api/load.h"
 #include "backend/no_decoder.h"
+#include "base/elapsed.h"
 #include "base/hash.h"
-#include "engine/speech_start.h"
-#include "engine/speech_tokens.h"
+#include "engine/speech/control_tokens.h"
+#include "engine/speech/start_tokens.h"
 #include "kv/cache_file.h"
 #include "kvik/profile.h"
 #include "onnx/identity.h"
@@ -21,8 +21,8 @@ namespace {
 void complete_config(engine::GenerationConfig& config, const analysis::Signature& signature, const text::Tokenizer* tokenizer) {
   const analysis::File* encoder = signature.encoder();
   if (encoder == nullptr) return;
-  const bool hears = encoder->input_of(analysis::Role::kAudioFeatures) != nullptr;
-  if (hears && tokenizer != nullptr) engine::complete_from_tokenizer(config, *tokenizer);
+  const bool reads_audio = encoder->input_of(analysis::Role::kAudioFeatures) != nullptr;
+  if (reads_audio && tokenizer != nullptr) engine::complete_from_tokenizer(config, *tokenizer);
   if (!config.decoder_start && signature.special.bos) config.decoder_start = static_cast<TokenId>(*signature.special.bos);
 }
 
@@ -67,7 +67,7 @@ Model Model::load(const std::string& path_or_name, const LoadOptions& options) {
   state->chat_template = text::ChatTemplate::load(found.folder);
   state->weights_bytes = state->traits().weights_bytes;
   if (state->weights_bytes == 0) state->weights_bytes = api::weights_bytes_of(state->signature);
-  state->load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  state->load_ms = ms_since(start);
   return Model(std::move(state));
 }
 

@@ -17,7 +17,7 @@ Session::State::State(std::shared_ptr<const Model::State> of, engine::Sequence s
   stream.n_candidates = 1;  // initially only the largest logit is read back from a device; the others are read on demand
 }
 
-// What the session computed stays known to later ones.
+// Later sessions can reuse what this one computed.
 Session::State::~State() {
   try {
     sequence().share_prefix(true);

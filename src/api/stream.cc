@@ -96,7 +96,7 @@ void Stream::State::ended(bool /*cancelled*/, std::exception_ptr failure) {
       rest = best.text, found = best.ids, with = best.finish;
     }
     stream_->branches.front().drop_pending();
-    stream_->branches.front().share_prefix(true);  // what was computed stays known to later requests
+    stream_->branches.front().share_prefix(true);  // later requests can reuse what was computed
   } catch (...) { failure = std::current_exception(); }
   has_prompt = true;
   same_prompt_ = nullptr;

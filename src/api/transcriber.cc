@@ -5,7 +5,7 @@
 
 #include "api/translator.h"
 #include "audio/resample.h"
-#include "engine/speech_tokens.h"
+#include "engine/speech/control_tokens.h"
 
 namespace kvik::api {
 namespace {

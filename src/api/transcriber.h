@@ -8,7 +8,7 @@
 #include "api/target_setup.h"
 #include "audio/features.h"
 #include "audio/wav.h"
-#include "engine/speech.h"
+#include "engine/speech/speech.h"
 #include "kvik/kvik.h"
 
 namespace kvik::api {

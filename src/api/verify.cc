@@ -47,7 +47,7 @@ bool has_byte_weights(const onnx::Graph& graph) {
                      [](const onnx::TensorData& weight) { return weight.dims.size() > 1 && storage_bytes(weight.dtype, 2) <= 2; });
 }
 
-// What a step hands to the next is rounded, although it computes in f32.
+// States are rounded from step to step, although the steps compute in f32.
 bool has_half_cache(const analysis::File& file) {
   return std::any_of(file.states.begin(), file.states.end(), [](const analysis::State& state) {
     return storage_bytes(state.dtype, 1) == 2 || storage_bytes(state.output_dtype, 1) == 2;
@@ -60,8 +60,8 @@ bool quantizes_across_rows(const analysis::Signature& signature) {
 
 bool is_quantized(const LoadOptions& load) { return load.weights == Weights::kQ8 || load.weights == Weights::kQ4; }
 
-// How far two correct ways through the graph may be apart: rounding of the number format it computes in and, if activations are quantized
-// on one side only, the error of that. A device multiplies rows of 16 bits unless all weights have 32.
+// How much two correct computations of the graph may differ: by the rounding of its number format and, if only one of them quantizes
+// activations, by the error of that. A device multiplies rows of 16 bits unless all weights have 32.
 double expected_tolerance(const analysis::Signature& signature, const LoadOptions& load, bool on_device) {
   const analysis::File& file = signature.later_step() != nullptr ? *signature.later_step() : *signature.embedder();
   const onnx::Graph& graph = *file.model->graph;
@@ -70,7 +70,7 @@ double expected_tolerance(const analysis::Signature& signature, const LoadOption
   return half || (on_device && has_byte_weights(graph)) || has_half_weights(graph) || has_half_cache(file) ? kHalfPrecision : kExactFormats;
 }
 
-// The other ways to open a model that must agree with it.
+// The same model opened in other ways, whose results must agree.
 class Peers {
  public:
   Peers(const Model& model, double tolerance) : model_(model), state_(*model.state()), log_(state_.options.log), tolerance_(tolerance) {}
@@ -91,7 +91,7 @@ class Peers {
   }
 
  private:
-  // Null, and a warning with the reason, if that cannot be.
+  // If it cannot be opened: null, and a warning with the reason.
   std::shared_ptr<backend::Backend> open_again(const LoadOptions& load) const {
     try {
       return api::open_backend(state_.signature, load, api::read_environment(), log_);
@@ -117,8 +117,8 @@ class Peers {
     return nullptr;
   }
 
-  // The same numbers in the simplest arithmetic. Rows are not quantized: a row that lies between two codes may be rounded to either, and a
-  // few such differences in one layer make many in the next.
+  // The same weights in the simplest arithmetic. Rows are not quantized: a value halfway between two codes may be rounded to either, and a
+  // few such differences in one layer cause many in the next.
   Peer dequantized_reference(const std::shared_ptr<backend::Backend>& float_rows) const {
     try {
       const backend::NativeOptions options = api::native_options(state_.options);
@@ -199,7 +199,7 @@ std::vector<Tensor> sources_for(const Model& model, const VerifyOptions& options
   return {as_source(ids), as_source(std::span(ids).first(std::max<size_t>(1, ids.size() / 3))), as_source(reversed)};
 }
 
-// Twice the batch sensitivity of the file itself is granted, as long as a broken mask would still be seen.
+// At least twice the batch sensitivity of the file itself, within a limit that a broken mask would still exceed.
 double tolerance_for_batches(const Model& model, const VerifyOptions& options, std::span<const TokenId> prompt, double tolerance) {
   const Model::State& state = *model.state();
   const bool depends = tolerance > 0 && options.tolerance == 0 && quantizes_activations(*state.signature.later_step()->model->graph);

@@ -1,7 +1,6 @@
 #include "audio/fourier.h"
 
 #include <array>
-#include <cmath>
 #include <numbers>
 
 namespace kvik::audio {

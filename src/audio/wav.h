@@ -27,7 +27,7 @@ class Sound {
 // averaged; full scale is 1. Samples are decoded when they are read, so that hours of sound take no memory.
 class Wav final : public Sound {
  public:
-  // Throws Error: kIo if the file cannot be read, kBadArgument if it is no valid WAVE file, kUnsupported for another encoding.
+  // Throws Error: kIo if the file cannot be read, kBadArgument if it is not a valid WAVE file, kUnsupported for another encoding.
   static std::shared_ptr<const Wav> open(const std::filesystem::path& path);
   // `owner` keeps `bytes` alive; `name` begins every message.
   Wav(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const std::string& name);

@@ -28,7 +28,7 @@ double last_level_cache_bytes() {
   return kilobytes * 1024;
 }
 
-// Weights that stay in the processor's caches are not read from memory: a share of its bandwidth would mean nothing.
+// Weights that fit into the processor's caches are not read from memory, so a share of its bandwidth would be meaningless.
 bool is_from_cache(const Figure& figure, const Setting& setting) {
   const double gb_per_s = figure.bytes_per_token * figure.tokens_per_s / 1e9;
   return figure.bytes_per_token > 0 && (figure.bytes_per_token <= setting.cache_bytes || gb_per_s > setting.bandwidth);
@@ -86,7 +86,7 @@ int bench(const BenchOptions& options, const Terminal& terminal) {
   terminal.log().info("measuring");
   BenchRuns runs(model, options, terminal);
   const std::vector<Figure> figures = runs.run();
-  const size_t peak_bytes = peak_resident_bytes();  // of the model: measuring the memory takes a lot of it
+  const size_t peak_bytes = peak_resident_bytes();  // before the measurement of the bandwidth, which allocates much
   const bool on_cpu = model.device() == "cpu";
   const Setting setting{n_threads, measure_bandwidth_gb_per_s(model, n_threads), on_cpu ? last_level_cache_bytes() : 0.0};
   const std::string where = fmt::format("{} on {}, {} threads", model.backend(), model.device(), n_threads);

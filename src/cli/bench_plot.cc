@@ -45,7 +45,7 @@ std::string bars(const std::vector<Figure>& figures, double top) {
   return svg;
 }
 
-// Both axes are linear: the uncached side is meant to look as steep as it is.
+// Both axes are linear, so that the growth without the cache is visible.
 std::string curves(const std::vector<Figure>& figures, double top) {
   double most_tokens = 0, most_ms = 0;
   for (const Figure& figure : figures) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <fmt/format.h>
 
+#include "base/elapsed.h"
 #include "cli/interrupt.h"
 
 namespace kvik::cli {
@@ -21,7 +22,7 @@ template <class Work>
 double ms_of(Work work) {
   const auto start = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return ms_since(start);
 }
 
 // Of runs that each made `n_tokens` tokens.
@@ -30,7 +31,7 @@ Figure figure_of(std::string what, int n_tokens, const std::vector<double>& ms) 
   return {.what = std::move(what), .tokens_per_s = n_tokens * 1e3 / p50, .p50_ms = p50, .p95_ms = percentile(ms, 0.95)};
 }
 
-// The largest logit, whatever the model's own options are.
+// The largest logit, regardless of the model's own sampling options.
 Sampling greedy_sampling() {
   Sampling sampling;
   for (const SamplingField& field : sampling_fields()) {
@@ -173,7 +174,7 @@ void BenchRuns::generate(int length, bool cached) {
   }
 }
 
-// The uncached side is actually run: each token recomputes everything before it.
+// Without the cache, each token actually recomputes everything before it.
 void BenchRuns::cached_against_uncached() {
   for (const int length : {16, 32, 64, 128, 256}) {
     if (capacity_ > 0 && length + 1 > capacity_) break;

@@ -20,17 +20,17 @@ struct BenchOptions {
   std::string plot;  // a file; empty: none
 };
 
-// One figure, from runs that really happened.
+// One result.
 struct Figure {
   std::string what;
   double tokens_per_s = 0;
-  double bytes_per_token = 0;  // weights and cache read for one token; 0 where it is not bound by them
+  double bytes_per_token = 0;  // weights and cache read for one token; 0 if they do not limit the speed
   double p50_ms = 0;
   double p95_ms = 0;
   Json more = Json::object();
 };
 
-// The runs behind `kvik bench`: each of them really happens, on sequences of ids all over the vocabulary.
+// The measurements of `kvik bench`, on sequences of ids from the whole vocabulary.
 class BenchRuns {
  public:
   // All three must outlive it.
@@ -38,7 +38,7 @@ class BenchRuns {
 
   std::vector<Figure> run();
 
-  // After run(): of a prompt with its new tokens.
+  // Of a prompt and its new tokens; call after run().
   size_t cache_bytes() const { return cache_bytes_; }
   size_t cache_bytes_by_formula() const;
 
@@ -66,7 +66,7 @@ class BenchRuns {
   std::vector<Figure> figures_;
 };
 
-// Bars of tokens per second, and where the cache was switched off, what 16 to 256 tokens take with it and without. An SVG text.
+// An SVG image: bars of tokens per second and, if it was measured, the time of 16 to 256 tokens with and without the cache.
 std::string bench_plot(const std::string& title, const std::vector<Figure>& figures);
 
 }  // namespace kvik::cli

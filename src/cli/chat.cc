@@ -126,7 +126,7 @@ class Chat {
     }
     if (!terminal_.json) print_text("\n");
     flush_output();
-    Interrupt::reset();  // it stopped this answer, and nothing else
+    Interrupt::reset();  // Ctrl-C stopped only this answer
     if (generation.finish() == Finish::kLength && !terminal_.quiet)
       print_message("the answer reached its maximum length; see --max-tokens and --context");
     messages_.push_back({{"role", "assistant"}, {"content", text}});

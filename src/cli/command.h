@@ -35,7 +35,7 @@ struct Commands {
 // --json, --quiet and --log-level, which every command has.
 void add_common_options(CLI::App& command, Terminal& terminal);
 
-// commands.cc: one line per command, in the order of the help; each command is a file of its own (src/cli/NAME.cc).
+// commands.cc: one line per command, in the order of the help; each command has its own file (src/cli/NAME.cc).
 void add_all(Commands commands);
 
 }  // namespace kvik::cli

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/elapsed.h"
 #include "base/json.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
@@ -51,7 +52,7 @@ class EmbeddingLines {
         add(model_.embed(lines, options_));
     }
     progress_.clear();
-    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    const double ms = ms_since(start);
     if (terminal_.json) {
       print_json(ms);
     } else if (!terminal_.quiet) {

@@ -9,7 +9,7 @@ constexpr size_t kContextBytes = 1024;  // on both sides of a cut
 constexpr int kMaxTries = 64;
 
 bool is_space(char c) { return c == ' ' || c == '\n'; }
-// A letter, or a part of a character beyond ASCII.
+// A letter, or a byte of a non-ASCII character.
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || static_cast<unsigned char>(c) >= 0x80; }
 
 // Starts at a character, if `text` is UTF-8.
@@ -48,7 +48,7 @@ void EncodeStream::finish() {
   text_.clear();
 }
 
-// What goes before the ids of a text, which is taken at once, and what goes after them.
+// Finds the ids that are added before a text, which are passed on at once, and those that are added after it.
 bool EncodeStream::find_affixes(std::string_view text) {
   const std::vector<TokenId> middle = encode_(text, Part::kMiddle), whole = encode_(text, Part::kWhole);
   const auto begin = std::search(whole.begin(), whole.end(), middle.begin(), middle.end());
@@ -59,8 +59,8 @@ bool EncodeStream::find_affixes(std::string_view text) {
   return true;
 }
 
-// The last place where a cut changes nothing. Some tokenizers put a space in front of every text: there the right side begins behind
-// the white space.
+// The last position where a cut does not change the ids. Some tokenizers put a space before every text; for those, the right side begins
+// after the white space.
 EncodeStream::Cut EncodeStream::find_cut() const {
   int n_tries = 0;
   for (size_t at = text_.size() - kContextBytes; at > text_.size() / 2 && n_tries < kMaxTries; --at) {

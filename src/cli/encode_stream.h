@@ -10,14 +10,14 @@
 
 namespace kvik::cli {
 
-// Encodes a text of any length with memory for a part of it. The text is cut at white space where encoding both sides apart gives the
-// same ids as encoding them together, so the ids are those of the whole text. (A SentencePiece unigram model adds the scores of a whole
-// text in 32 bits; after a megabyte that rounds away the difference between similar pieces, and then the parts are the better result.)
-// A text without such a place is encoded as a whole.
+// Encodes a text of any length in parts, so that memory does not grow with it. The text is cut at white space where encoding both sides
+// separately gives the same ids as encoding them together, so the ids are those of the whole text. (A SentencePiece unigram model adds the
+// scores of a whole text in 32 bits; after a megabyte, rounding hides the difference between similar pieces, and the parts are more
+// accurate.) A text without such a position is encoded as a whole.
 class EncodeStream {
  public:
   enum class Part {
-    kWhole,   // with everything that goes before and after a text
+    kWhole,   // with the special tokens before and after a text
     kMiddle,  // the ids of the text alone
   };
   using Encode = std::function<std::vector<TokenId>(std::string_view text, Part part)>;
@@ -31,7 +31,7 @@ class EncodeStream {
 
  private:
   struct Cut {
-    size_t end = 0;    // of the left side; 0: there is no place to cut
+    size_t end = 0;    // of the left side; 0: no cut is possible
     size_t begin = 0;  // of the right side
   };
   Cut find_cut() const;
@@ -43,7 +43,7 @@ class EncodeStream {
   std::string text_;
   size_t next_try_bytes_ = kPortionBytes;
   bool is_first_ = true;
-  std::vector<TokenId> behind_;  // what goes after the text
+  std::vector<TokenId> behind_;  // ids to add after the text
 
   static constexpr size_t kPortionBytes = size_t{1} << 20;
 };

@@ -41,7 +41,7 @@ bool wait_readable(std::optional<StandardInput::Time> deadline) {
 
 bool StandardInput::at_end() const { return ended_ || Interrupt::happened(); }
 
-// Says whether something changed: bytes came, or the end.
+// Returns whether bytes or the end of the input arrived.
 bool StandardInput::receive(std::optional<Time> deadline) {
   if (!wait_readable(deadline)) return false;
   buffer_.erase(0, begin_);

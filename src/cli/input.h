@@ -8,7 +8,7 @@
 
 namespace kvik::cli {
 
-// Standard input, as it comes. Throws Error(kIo) if it cannot be read. While Interrupt::happened() it behaves as if it had ended.
+// Standard input, as it arrives. Throws Error(kIo) if it cannot be read. While Interrupt::happened() it behaves as if it had ended.
 class StandardInput {
  public:
   // The next line without its end ("\n" or "\r\n"); nothing at the end of the input.
@@ -18,8 +18,8 @@ class StandardInput {
   using Time = std::chrono::steady_clock::time_point;
   std::optional<std::string> next_line_before(Time deadline);
 
-  // Waits for one line, then takes what arrives shortly after it, at most `most` lines: a file fills whole batches, a user gets an answer
-  // at once. None at the end of the input.
+  // Waits for one line, then also takes those that arrive shortly after it, at most `most` lines: a file fills whole batches, and a user
+  // who types gets an answer at once. Empty at the end of the input.
   std::vector<std::string> next_lines(size_t most);
 
   // The next part, of at most 64 KB; empty at the end. Valid until the next call.
@@ -35,8 +35,8 @@ class StandardInput {
   bool at_end() const;
 
   std::string buffer_;
-  size_t begin_ = 0;     // bytes before it were taken
-  size_t searched_ = 0;  // bytes before it hold no end of a line
+  size_t begin_ = 0;     // bytes before it have been returned
+  size_t searched_ = 0;  // bytes before it contain no line break
   bool ended_ = false;
   std::string part_;
 };

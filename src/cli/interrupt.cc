@@ -8,7 +8,7 @@
 namespace kvik::cli {
 namespace {
 
-// A signal handler can reach nothing but these.
+// The state of the signal handler, which can only use globals.
 volatile std::sig_atomic_t n_waiting = 0;  // Interrupt objects
 volatile std::sig_atomic_t interrupted = 0;
 int pipe_ends[2] = {-1, -1};

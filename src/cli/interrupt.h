@@ -2,7 +2,7 @@
 
 namespace kvik::cli {
 
-// What Ctrl-C (SIGINT) does. It always leads to exit status 130. A command that can stop early keeps an Interrupt while it works: the
+// Handles Ctrl-C (SIGINT), which always leads to exit status 130. A command that can stop early holds an Interrupt while it works: the
 // first Ctrl-C then only sets a flag, the command prints what is finished and returns, and main turns its status into 130. A second
 // Ctrl-C, or one while there is no Interrupt, ends the program at once.
 class Interrupt {
@@ -18,8 +18,8 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   static bool happened();
-  static void reset();      // for a program that goes on: chat
-  static int descriptor();  // becomes readable when it happens, to wait for it beside other files; -1 without install()
+  static void reset();      // for commands that continue (chat)
+  static int descriptor();  // becomes readable when it happens, for poll(); -1 without install()
 };
 
 }  // namespace kvik::cli

@@ -59,7 +59,7 @@ int parse_and_run(int argc, char** argv) {
   return status;
 }
 
-// Everything that can fail, until the last byte of the result is written.
+// Parses, runs the command and writes its result: everything that can fail.
 int run_to_the_end(int argc, char** argv) {
   try {
     const int status = parse_and_run(argc, argv);

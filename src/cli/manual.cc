@@ -12,9 +12,9 @@
 namespace kvik::cli {
 namespace {
 
-// The pages are written here and not by help2man because `kvik manual` must work on machines that have nothing but the program.
+// The pages are written here, not by help2man, because `kvik manual` must work on machines that have only the program.
 
-// Text without troff requests; dashes stay the ones that a user types.
+// Escapes troff requests, and keeps dashes as typed, so that options can be copied.
 std::string troff_escaped(const std::string& text) {
   std::string safe = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
   for (const char c : text) {

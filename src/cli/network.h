@@ -5,11 +5,11 @@
 
 #include "cli/command.h"
 
-// What the command line does with a network. network/ has it; without_network.cc takes its place if Kvik is built with KVIK_NETWORK=OFF.
+// The commands that use the network: implemented in network/, or by without_network.cc if Kvik is built with KVIK_NETWORK=OFF.
 namespace kvik::cli {
 
-// Of the name of a model that is neither here nor in the hub cache, if it may be one of the hub: asks on a terminal whether to download
-// it, and does.
+// If the model is found neither on the search path nor in the hub cache and may be the name of a repository on the hub: asks on a terminal
+// whether to download it, and downloads it.
 void offer_to_pull(const std::string& model, const std::optional<std::string>& variant, const Terminal& terminal);
 
 // Removes a model from the hub cache. Returns the bytes that were freed. Throws Error.

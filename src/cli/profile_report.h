@@ -4,7 +4,7 @@
 
 namespace kvik::cli {
 
-// After a command: prints what --profile asked for, and writes the file of --trace.
+// After a command: prints the table of --profile and writes the file of --trace.
 void report_profile(const Terminal& terminal);
 
 }  // namespace kvik::cli

@@ -23,7 +23,7 @@ struct TokenizeOptions {
   std::string language;
 };
 
-// Calls f for each part of the text: the argument, or standard input as it comes.
+// Calls f for each part of the text: the argument, or standard input as it arrives.
 template <class F>
 void for_each_part(const TokenizeOptions& options, const F& f) {
   if (options.text && *options.text != "-") {
@@ -47,7 +47,7 @@ std::string ids_line(const std::vector<TokenId>& ids) {
   return line += "]}";
 }
 
-// ASCII only: a text may hold characters that other programs take for the end of a line.
+// ASCII only, because a text may contain characters that other programs treat as line breaks.
 std::string json_line(const Json& object) { return object.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
 std::vector<TokenId> ids_of(const Json& list) {
@@ -88,7 +88,7 @@ std::string answer_line(const Tokenizer& tokenizer, const TokenizeOptions& optio
   } catch (const std::exception& e) { return json_line({{"error", e.what()}}); }
 }
 
-// Ids between commas, spaces and brackets, as they come.
+// Decodes ids separated by commas, spaces and brackets, as they arrive.
 class IdReader {
  public:
   explicit IdReader(std::function<void(TokenId)> take) : take_(std::move(take)) {}

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/elapsed.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -46,7 +47,7 @@ std::string time_text(double seconds, char point) {
   return fmt::format("{:02}:{:02}:{:02}{}{:03}", ms / 3'600'000, ms / 60'000 % 60, ms / 1000 % 60, point, ms % 1000);
 }
 
-// Texts with their times as they come, as lines, SubRip or WebVTT.
+// Prints texts and their times as they arrive: as lines, SubRip or WebVTT.
 class TimedLines {
  public:
   TimedLines(const Model& model, const TranscribeCommand& command) : model_(model), srt_(command.srt), vtt_(command.vtt) {
@@ -132,7 +133,7 @@ int transcribe(const TranscribeCommand& command, const Terminal& terminal) {
   const Transcription result = command.file.ends_with(".npy") ? model.transcribe(read_features(command.file, model.feature_rank()), options)
                                                               : model.transcribe(std::filesystem::path(command.file), options);
   progress.clear();
-  const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  const double ms = ms_since(start);
   if (terminal.json) {
     print_transcription(model, result, options.timestamps, ms);
   } else if (!options.timestamps) {

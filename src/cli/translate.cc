@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/elapsed.h"
 #include "base/json.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
@@ -43,7 +44,7 @@ class TranslationRun {
         add(model_.translate(lines, options()));
     }
     progress_.clear();
-    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    const double ms = ms_since(start);
     if (terminal_.json) {
       print_json(ms);
     } else if (!terminal_.quiet) {

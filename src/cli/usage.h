@@ -21,7 +21,7 @@ class HelpFormatter final : public CLI::Formatter {
 // Makes options with numeric values reject words that are not numbers or out of the range of their type, for all commands of `app`.
 void check_numbers(CLI::App& app);
 
-// The candidate that `word` most likely means: few letters changed, added, left out or swapped. Empty if none is near.
+// The candidate with the smallest edit distance to `word`; empty if none is close.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace kvik::cli

@@ -10,8 +10,8 @@ namespace kvik::constrain {
 
 inline constexpr uint32_t kNoState = UINT32_MAX;
 
-// A pushdown automaton over bytes. Each rule of the grammar is a finite automaton; some of its transitions call another rule and go on
-// behind it when that one accepts. From every state an accepting one can be reached. Immutable.
+// A pushdown automaton over bytes. Each rule of the grammar is a finite automaton; some of its transitions call another rule and continue
+// when that one accepts. An accepting state can be reached from every state. Immutable.
 struct Automaton {
   struct Edge {
     uint8_t first, last;  // bytes
@@ -19,7 +19,7 @@ struct Automaton {
   };
   struct Call {
     uint32_t start;  // of the rule
-    uint32_t back;   // where it returns to; kNoState: nothing follows, so that it returns for this rule as well
+    uint32_t back;   // the state to return to; kNoState: a tail call, which returns from this rule too
   };
 
   uint32_t start = 0;
@@ -28,7 +28,7 @@ struct Automaton {
   std::vector<Call> calls;
   std::vector<uint8_t> accepting;  // [n_states]: whether the rule may end here
 
-  // Bytes that no edge tells apart have one class.
+  // Bytes that all edges treat alike have the same class.
   std::array<uint8_t, 256> class_of{};
   std::vector<uint8_t> class_bytes;  // one byte of each class
 

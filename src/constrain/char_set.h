@@ -14,7 +14,7 @@ struct CharRange {
 
 inline constexpr char32_t kLastChar = 0x10FFFF;
 
-// A set of Unicode characters. Surrogates are no characters: they are in no set.
+// A set of Unicode characters; it never contains surrogates.
 class CharSet {
  public:
   CharSet() = default;

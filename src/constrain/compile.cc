@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <fmt/format.h>
-#include <numeric>
 
 #include "constrain/automaton.h"
 #include "constrain/limits.h"
@@ -42,7 +41,7 @@ Joined join(const Grammar& grammar) {
   return joined;
 }
 
-// Which states a rule reaches from its start, and which rules reach an end, if only calls of rules that reach an end can be passed.
+// Which states a rule reaches from its start, and which rules can accept, if only calls of rules that can accept return.
 class Reach {
  public:
   // `with_bytes`: edges that read something can be passed too.
@@ -124,7 +123,7 @@ std::vector<uint8_t> live_states(const Joined& joined, const Reach& reach) {
   return live;
 }
 
-// A rule that calls itself before anything is read would be called without end.
+// A rule that calls itself before reading anything would recurse endlessly.
 void refuse_left_recursion(const Joined& joined, const std::vector<uint8_t>& live, const Reach& productive, const Grammar& grammar) {
   const Reach silent(joined, false, &live);
   std::vector<std::vector<RuleId>> calls(joined.rules.size());

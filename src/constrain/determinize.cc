@@ -22,7 +22,7 @@ struct SetHash {
   }
 };
 
-// An automaton with its edges by state, and closures under empty edges.
+// An automaton with its edges by state, and epsilon closures.
 class Closures {
  public:
   explicit Closures(const RuleNfa& nfa) : nfa_(nfa), first_(nfa.n_states + 1, 0), seen_(nfa.n_states, 0) {
@@ -174,7 +174,7 @@ class SubsetConstruction {
   std::vector<RuleNfa::Edge> bytes_, calls_;
 };
 
-// Every state takes over the edges of those that it reaches by empty ones.
+// Every state gets the edges of its epsilon closure.
 RuleAutomaton remove_empty_edges(const RuleNfa& nfa) {
   Closures closures(nfa);
   RuleAutomaton out;

@@ -15,7 +15,7 @@ using RuleId = uint32_t;
 
 inline constexpr int kNoLimit = -1;  // of repetitions
 
-// A small automaton whose edges are marked with what they read. State 0 is the first.
+// A small automaton; each edge reads a node. State 0 is the start.
 struct Graph {
   struct Edge {
     uint32_t from, to;
@@ -28,7 +28,7 @@ struct Graph {
   uint32_t add_state() { return n_states++; }
 };
 
-// What texts match: the common form of all notations. Nodes refer to nodes that were added before them; rules may refer to any rule.
+// The common representation of all constraints. Nodes refer to nodes that were added before them; rules may refer to any rule.
 class Grammar {
  public:
   enum class Kind : uint8_t { kBytes, kChars, kSequence, kChoice, kRepeat, kRule, kGraph };
@@ -58,7 +58,7 @@ class Grammar {
   RuleId add_rule(std::string name);
   void define(RuleId rule, NodeId body);
   void set_root(RuleId rule) { root_ = rule; }
-  // Why nothing can match, if that turns out to be so.
+  // The reason to report if nothing can match.
   void set_note(std::string note) { note_ = std::move(note); }
 
   const Node& node(NodeId id) const { return nodes_[id]; }

@@ -8,7 +8,7 @@
 
 namespace kvik::constrain {
 
-// A set of tokens. Immutable; kept as a list if that is shorter.
+// A set of tokens. Immutable; stored as a list if that is smaller.
 class Mask {
  public:
   Mask() = default;
@@ -19,7 +19,7 @@ class Mask {
   size_t count() const { return count_; }
   size_t bytes() const { return sizeof *this + words_.capacity() * sizeof(uint64_t) + ids_.capacity() * sizeof(TokenId); }
 
-  // Every logit but those of the tokens and of `kept` becomes minus infinity.
+  // Sets all logits to minus infinity except those of the tokens and of `kept`.
   void apply(std::span<float> logits, std::span<const TokenId> kept) const;
 
  private:

@@ -19,7 +19,7 @@ class MaskFinder {
   }
 
  private:
-  // By their number of characters, if the state allows any text or any text up to a length. False if it does not.
+  // Adds plain tokens by their number of characters. False if the state does not allow any text, or any text up to a length.
   bool add_plain(TextState* from) {
     size_t n = 0;
     TextState* state = from;
@@ -165,7 +165,6 @@ std::string Matcher::forced_text(size_t most_bytes) {
   return text;
 }
 
-bool Matcher::can_end() const { return state_->complete(); }
 bool Matcher::must_end() const { return state_->only_end(); }
 
 }  // namespace kvik::constrain

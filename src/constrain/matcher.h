@@ -13,28 +13,27 @@
 
 namespace kvik::constrain {
 
-// What the tokens of a model add to a text. The first token of a text may add something else: a tokenizer that writes spaces in front of
-// words drops that one.
+// The text that each token of a model adds. The first token of a text may add another text: some tokenizers drop its leading space.
 struct Vocabulary {
   std::shared_ptr<const TokenTexts> first, later;  // the same object if they do not differ
 };
 
-// What may follow a text.
+// The tokens that may follow a text.
 struct Allowed {
-  std::shared_ptr<const Mask> tokens;  // the text that they give begins a match; end tokens count as text here
+  std::shared_ptr<const Mask> tokens;  // with each of them the text begins a match; end tokens are treated as text here
   bool end = false;                    // the text is a match: it may end
 };
 
 struct TextStatesInUse;
 class TextState;
 
-// Most memory that a constraint keeps; past it, states start over and the oldest masks are dropped.
+// Limits for the memory of a constraint. Past them, all states are dropped, or the oldest masks.
 struct MemoryLimits {
   size_t state_bytes = kMostStateBytes;
   size_t mask_bytes = kMostMaskBytes;
 };
 
-// A constraint for the tokens of one model, with the masks that were computed. Shared by any number of matchers and threads.
+// A constraint for the tokens of one model, with cached masks. Shared by any number of matchers and threads.
 class TokenConstraint {
  public:
   TokenConstraint(std::shared_ptr<const Automaton> automaton, Vocabulary vocabulary, MemoryLimits limits = {});
@@ -44,7 +43,7 @@ class TokenConstraint {
 
  private:
   friend class Matcher;
-  // Those that matchers use now. They start over when their memory reaches a limit; matchers move on to the new ones.
+  // The current states. They are replaced when their memory reaches a limit; matchers then switch to the new ones.
   std::shared_ptr<TextStatesInUse> in_use();
 
   std::shared_ptr<const Automaton> automaton_;
@@ -54,19 +53,18 @@ class TokenConstraint {
   std::shared_ptr<TextStatesInUse> in_use_;
 };
 
-// Where one text is in a constraint. A value: copy it to fork it. Used by one thread at a time.
+// The state of one text in a constraint. Copy it to fork it. Used by one thread at a time.
 class Matcher {
  public:
   explicit Matcher(std::shared_ptr<TokenConstraint> constraint);
 
   // Throws Error(kTooLarge) if the constraint is too ambiguous.
   Allowed allowed();
-  // Appends a token. False, and the text stays as it is, if no match begins with the result.
+  // Appends a token. False, without a change, if no match begins with the result.
   bool accept(TokenId token);
-  // The bytes that every match continues with; at most so many.
+  // The next bytes that all matches have in common, at most `most_bytes`.
   std::string forced_text(size_t most_bytes);
-  bool can_end() const;
-  bool must_end() const;  // it may end, and nothing may follow
+  bool must_end() const;  // the text matches, and nothing can follow
 
  private:
   void use_current_states();

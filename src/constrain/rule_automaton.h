@@ -7,7 +7,7 @@
 
 namespace kvik::constrain {
 
-// The automaton of one rule as it is first written: with empty edges.
+// The automaton of one rule before determinization: with epsilon transitions (kEmpty).
 struct RuleNfa {
   enum class Kind : uint8_t { kBytes, kEmpty, kCall };
   struct Edge {
@@ -21,7 +21,7 @@ struct RuleNfa {
   std::vector<Edge> edges;
 };
 
-// Without empty edges; deterministic unless that would make it much larger. State 0 is the start.
+// Without epsilon transitions; deterministic unless that would make it much larger. State 0 is the start.
 struct RuleAutomaton {
   struct Edge {
     uint8_t first, last;
@@ -42,13 +42,13 @@ struct RuleAutomaton {
 // Throws Error(kBadArgument) past a limit.
 RuleAutomaton without_empty_edges(const RuleNfa& nfa);
 
-// Writes rules as automata. What is repeated often becomes a rule of its own, which is called.
+// Converts rules to automata. A large part that is repeated becomes a rule, which is called.
 class RuleWriter {
  public:
   explicit RuleWriter(const Grammar& grammar) : grammar_(grammar), n_rules_(static_cast<RuleId>(grammar.rules().size())) {}
 
   RuleNfa write(NodeId body);
-  // Rules that write() has added; they have the numbers from grammar.rules().size() on.
+  // Rules added by write(); their numbers follow those of grammar.rules().
   size_t n_added() const { return added_.size(); }
   NodeId added(size_t i) const { return added_[i]; }
 

@@ -70,7 +70,7 @@ void RuleWriter::write_chars(const CharSet& set, Ends ends) {
   }
 }
 
-// Whether copies of it take no more room than calls.
+// Whether copying it takes no more memory than calling it.
 bool RuleWriter::is_small(NodeId id) const {
   const Grammar::Node& node = grammar_.node(id);
   if (node.kind == Grammar::Kind::kRule) return true;

@@ -13,39 +13,39 @@
 
 namespace kvik::constrain {
 
-// One way in which the text so far can be read: a state of the automaton, and where the calls that are open return to.
+// One parse of the text so far: a state of the automaton and the stack of return states of open calls.
 struct Configuration {
   uint32_t state;
   uint32_t stack;
   bool operator==(const Configuration&) const = default;
 };
 
-// All ways in which a text can be read: a state of the deterministic automaton, which is made as far as texts visit it.
+// All parses of a text: a state of the deterministic automaton, which is built lazily.
 class TextState {
  public:
-  bool is_dead() const { return configurations_.empty() && !complete_; }  // no match begins like this
+  bool is_dead() const { return configurations_.empty() && !complete_; }  // no match begins with the text
   bool complete() const { return complete_; }                             // the text so far is a match
-  bool only_end() const { return configurations_.empty() && complete_; }  // and of no longer match the beginning
+  bool only_end() const { return configurations_.empty() && complete_; }  // and nothing can follow
 
  private:
   friend class TextStates;
-  std::span<const Configuration> configurations_;  // that can read something; sorted
+  std::span<const Configuration> configurations_;  // those that can read more; sorted
   bool complete_ = false;
   std::atomic<TextState*> plain_{nullptr};
   std::atomic<TextState*>* next_ = nullptr;  // [n_classes]; null: not known yet
 };
 
-// Counts what a step costs, so that no input keeps a thread busy.
+// Bounds the cost of a step, so that no input can keep a thread busy.
 class Work {
  public:
   explicit Work(size_t most) : left_(most) {}
-  void spend(size_t n);  // throws Error(kTooLarge) when nothing is left
+  void spend(size_t n);  // throws Error(kTooLarge) if less is left
 
  private:
   size_t left_;
 };
 
-// The states that texts have visited. Any thread; states live as long as the object.
+// The states that have been visited. Any thread; states are valid as long as the object.
 class TextStates {
  public:
   explicit TextStates(std::shared_ptr<const Automaton> automaton);
@@ -58,14 +58,14 @@ class TextStates {
     return known != nullptr ? known : find_next(*state, byte_class, work);
   }
 
-  // After any plain character (is_plain() of token_trie.h), if all of them lead to the same state; `mixed()` if not.
+  // The state after any plain character (see n_plain_characters()), if it is the same for all of them; else mixed().
   TextState* next_plain(TextState* state, Work& work);
   const TextState* mixed() const { return &mixed_; }
 
-  // The byte that follows in every match, if there is only one; of a state that is not dead.
+  // The next byte of every match, if there is only one. `state` must not be dead.
   std::optional<uint8_t> only_byte(TextState* state, Work& work);
 
-  // The same state of other states of the same automaton.
+  // The equivalent of a state of another object with the same automaton.
   TextState* import(const TextStates& other, const TextState& state);
 
   size_t bytes() const { return n_bytes_.load(std::memory_order_relaxed); }

@@ -10,12 +10,12 @@
 
 namespace kvik::constrain {
 
-// Tokens by their bytes, as a tree in one array: a node is followed by its children.
+// A trie of the bytes of tokens, in one array: a node is followed by its children.
 class TokenTrie {
  public:
   struct Node {
-    uint32_t end;          // behind the last node below it
-    uint32_t first_token;  // in tokens(); those of the next node begin where those of this one end
+    uint32_t end;          // the index after its last descendant
+    uint32_t first_token;  // in tokens(); the tokens of a node end where those of the next one begin
     uint16_t depth;        // 1: the first byte of a token
     uint8_t byte;
   };
@@ -24,7 +24,7 @@ class TokenTrie {
   // `ids` are tokens with at least one byte; `bytes` of all tokens, by id.
   TokenTrie(std::vector<TokenId> ids, std::span<const std::string> bytes);
 
-  size_t size() const { return nodes_.size() - 1; }  // without the guard at the end
+  size_t size() const { return nodes_.size() - 1; }  // without the sentinel at the end
   const Node* nodes() const { return nodes_.data(); }
   const TokenId* tokens() const { return tokens_.data(); }
   size_t depth() const { return depth_; }
@@ -37,13 +37,13 @@ class TokenTrie {
 
 inline constexpr size_t kLongestToken = 4096;  // bytes; a longer one is never allowed
 
-// How many characters a text has if all of them are plain: a character from the space on that is not ", \ or DEL, and complete. 0 if not.
+// The number of characters of a text if all of them are complete and plain: from U+0020 on, except ", \ and DEL. Otherwise 0.
 size_t n_plain_characters(std::string_view bytes);
 
-// The tokens of a model by what they add to a text. Immutable, shared by all constraints.
+// The tokens of a model, by the text they add. Immutable, shared by all constraints.
 class TokenTexts {
  public:
-  static constexpr size_t kMostCharacters = 32;  // of tokens that count as plain
+  static constexpr size_t kMostCharacters = 32;  // of a plain token
 
   // `bytes[id]`: empty if the token adds nothing.
   TokenTexts(std::vector<std::string> bytes, size_t vocab_size);
@@ -52,7 +52,7 @@ class TokenTexts {
   size_t n_words() const { return (vocab_size_ + 63) / 64; }
   std::string_view bytes(TokenId id) const { return bytes_[static_cast<size_t>(id)]; }
 
-  // Plain tokens are allowed by their number of characters wherever the constraint allows any text; others are looked for one by one.
+  // If a state allows any text, plain tokens are allowed by their number of characters; all others are found by walking the trie.
   const TokenTrie& plain() const { return plain_; }
   const TokenTrie& others() const { return others_; }
   // Plain tokens of at most n characters, one bit each. 1 <= n <= kMostCharacters.

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/elapsed.h"
 #include "constrain/matcher.h"
 #include "kvik/error.h"
 
@@ -16,7 +17,7 @@ class ConstrainedText {
   const constrain::Allowed& find_allowed() {
     const auto start = std::chrono::steady_clock::now();
     allowed_ = matcher_.allowed();
-    ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    ms_ += ms_since(start);
     return allowed_;
   }
 

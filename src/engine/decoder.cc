@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "base/elapsed.h"
 #include "kv/pages.h"
 
 namespace kvik::engine {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
 
 bool is_computed(const Stream& stream) {
   return std::ranges::all_of(stream.branches, [](const Sequence& branch) { return branch.n_pending() == 0; });

@@ -41,7 +41,7 @@ void DraftProposer::propose(std::span<const TokenId> tokens, size_t n, std::vect
   }
 }
 
-// The last token is computed again if need be: its logits are the first proposal.
+// The last token is recomputed if necessary: its logits give the first proposal.
 size_t DraftProposer::n_held(std::span<const TokenId> tokens) const {
   const std::span<const TokenId> held = stream_.branches.front().tokens();
   const auto n_same = static_cast<size_t>(std::ranges::mismatch(held, tokens).in1 - held.begin());

@@ -114,7 +114,7 @@ void Payoff::add_run(const Outcome& outcome, double run_ms, double search_ms) {
   const size_t n_rows = outcome.n_proposed + outcome.n_other;
   const auto n = static_cast<double>(n_rows);
   search_ms = std::min(search_ms, kMostDebt * plain_ms_);
-  // A model that proposes computes about one token per token it proposes; if it was not asked for a while, also those in between.
+  // A model that proposes computes about one token per token it proposes; if it has not been used for a while, also those in between.
   const double search_ms_per_token = search_ms / static_cast<double>(std::max(n_rows, n_rows - 1 + outcome.n_behind));
   if (kind.search_ms < 0) kind.search_ms = search_ms_per_token;
   follow(kind.search_ms, search_ms_per_token, kStep * plain_ms_);

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "base/elapsed.h"
+
 namespace kvik::engine {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double ms_between(Clock::time_point begin, Clock::time_point end) { return std::chrono::duration<double, std::milli>(end - begin).count(); }
 
 size_t most_rows_of(const Decoder& decoder) { return decoder.backend().traits().generates ? decoder.preferred_rows() : kMostSideRows; }
 
@@ -102,7 +102,7 @@ void Scheduler::step() {
   } catch (...) { return step_each_alone(); }           // nothing has changed
   const bool is_divisible = n_side_rows_ <= n_allowed;  // if not, fewer rows would not have made it shorter
   const bool is_full = some_must_wait_ || n_prompt_rows + n_side_rows_ >= n_allowed;
-  if (shares && is_divisible && is_full) prompt_share_.add_step(side_ms_ + ms_between(start, Clock::now()));
+  if (shares && is_divisible && is_full) prompt_share_.add_step(side_ms_ + ms_since(start));
   report();
 }
 
@@ -163,7 +163,7 @@ void Scheduler::report() {
 void Scheduler::add_generated(Entry& entry) {
   Stream& stream = *entry.part.stream;
   if (entry.n_generated == 0 && stream.timing.prefill_ms == 0) {
-    stream.timing.prefill_ms = ms_between(entry.joined, Clock::now());
+    stream.timing.prefill_ms = ms_since(entry.joined);
     stream.branches.front().share_prefix(true);  // requests that come now begin behind this prompt
   }
   entry.n_generated = stream.timing.n_generated;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/elapsed.h"
 #include "engine/scheduler.h"
 #include "kvik/error.h"
 
@@ -16,7 +17,7 @@ bool Scheduler::join() {
   const auto start = std::chrono::steady_clock::now();
   embed_texts();
   encode_sources();
-  side_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  side_ms_ = ms_since(start);
   for (Entry& entry : joining_) {
     if (!entry.job->has_ended) begin_stream(entry);
   }

@@ -275,7 +275,7 @@ void Sequence::truncate(int length) {
   drop_pending();
   if (length == this->length()) return;
   if (length == 0) {
-    cache_ = backend().new_cache(source_);  // what cannot be rewound can still begin again
+    cache_ = backend().new_cache(source_);  // a sequence that cannot be rewound can still be reset
   } else {
     backend().rewind(*cache_, length);
   }

@@ -16,9 +16,9 @@ namespace kvik::engine {
 
 class Decoder;
 
-// Tokens and their cache. Trailing tokens that are not in the cache yet are pending; the next runs compute them. If tokens must be computed
-// all or not at all (a prompt after a reused prefix, a recomputation across a length switch), they go into a second cache, which replaces
-// the first when nothing is pending; until then the sequence is unchanged. Used by one thread at a time.
+// Tokens and their cache. Trailing tokens that are not in the cache yet are pending; the next runs compute them. If either all or none of
+// the tokens must be computed (a prompt after a reused prefix, a recomputation across a length switch), they go into a second cache, which
+// replaces the first when nothing is pending; until then the sequence is unchanged. Used by one thread at a time.
 class Sequence {
  public:
   // `context`: maximum positions; 0: the model's maximum.

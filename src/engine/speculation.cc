@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/elapsed.h"
 #include "engine/sequence.h"
 
 namespace kvik::engine {
@@ -69,7 +70,7 @@ void Speculation::propose(const Sequence& sequence) {
     propose_other(sequence, *proposer, n_most);
     break;
   }
-  search_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  search_ms_ = ms_since(start);
   untaken_ms_ += search_ms_;
 }
 

@@ -45,7 +45,7 @@ class Descriptor {
 // Held while a blob is downloaded, by this and by other programs that use the cache.
 class Lock {
  public:
-  // `cancelled` is polled while another program has it.
+  // `cancelled` is polled while another program holds it.
   Lock(const fs::path& path, const std::function<bool()>& cancelled) : file_(path, O_RDWR | O_CREAT) {
     while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) fail_on_disk(path);
@@ -176,7 +176,7 @@ bool fetch_blob(HttpClient& client, const Store& store, const Entry& entry, cons
         partial.finish(store.blob(entry));
         return true;
       } catch (const Error&) {
-        // What an earlier download left may have been wrong; a whole file that is wrong twice is wrong at the hub.
+        // The part from an earlier download may have been corrupt; if a complete download fails too, the file on the hub is corrupt.
         if (before == 0 || ++n_wrong > 1) throw;
         continue;
       }

@@ -21,7 +21,7 @@ class Store {
   std::filesystem::path snapshot(const std::string& commit) const { return folder_ / "snapshots" / commit; }
 
   bool has(const Entry& entry) const;               // whole
-  int64_t missing_bytes(const Entry& entry) const;  // that a download has to fetch
+  int64_t missing_bytes(const Entry& entry) const;  // still to be downloaded
 
   // Links a snapshot's file to its blob.
   void link(const std::string& commit, const Entry& entry) const;
@@ -33,7 +33,7 @@ class Store {
 
 struct Fetch {
   std::string url, token;
-  std::function<void(int64_t done)> progress;  // bytes of the file that are there
+  std::function<void(int64_t done)> progress;  // bytes downloaded so far
   std::function<bool()> cancelled;
 };
 

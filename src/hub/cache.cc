@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fstream>
@@ -79,7 +78,7 @@ int64_t remove(const std::string& repository, const Settings& settings) {
     throw Error(Code::kBadArgument,
                 fmt::format("{}: the hub cache has {} and {}; name one of them", repository, found[0].repository, found[1].repository));
   const fs::path folder = api::repository_folder(settings.cache, found.front().repository);
-  // Under another name first, so that a partial snapshot is never found.
+  // Renamed first, so that a partially deleted snapshot is never found.
   const fs::path doomed = settings.cache / fmt::format(".removed-{}", folder.filename().string());
   std::error_code failed;
   fs::remove_all(doomed, failed);

@@ -14,7 +14,7 @@ namespace kvik::hub {
 struct Request {
   std::string url;
   std::string token;      // sent to the host of `url` only; see Settings
-  int64_t from_byte = 0;  // of a file of which the first bytes are there
+  int64_t from_byte = 0;  // of a file whose first bytes have been downloaded
   // Gets the body of a 200 or 206 as it arrives; false ends the request. `from`: where in the file it begins.
   std::function<bool(std::span<const char> bytes)> body;
   std::function<bool(int64_t from)> start;  // before the first byte of the body
@@ -24,7 +24,7 @@ struct Request {
 struct Response {
   int status = 0;                              // 0: there was none
   std::map<std::string, std::string> headers;  // names in lower case; of the last answer
-  std::string error;                           // what broke the connection, if anything did
+  std::string error;                           // why the connection broke, if it did
   bool stopped = false;                        // by `body`, `start` or `cancelled`
   std::string text;                            // body of an answer other than 200 and 206; of any if `body` is not set. Bounded
 

@@ -8,7 +8,7 @@
 
 namespace kvik::hub {
 
-// A file as the hub lists it. Nothing of it is trusted that was not checked here.
+// A file in the hub's listing, after its fields have been checked.
 struct Entry {
   std::string path;    // relative, without "." and "..", in printable characters
   std::string digest;  // see digest.h; names the blob in the cache
@@ -20,10 +20,10 @@ struct Listing {
   std::vector<Entry> entries;
 };
 
-// Repeats a request while that may help: broken connections, 408, 429 and 5xx, with growing pauses.
+// Retries a request after broken connections, 408, 429 and 5xx, with growing pauses.
 Response get_with_retries(HttpClient& client, const Request& request);
 
-// What a hub's refusal means for the user, in one sentence.
+// Explains an HTTP error of the hub to the user in one sentence.
 [[noreturn]] void throw_refusal(const Response& response, const std::string& repository, const PullOptions& options);
 
 // All files of a revision. Throws Error(kIo).

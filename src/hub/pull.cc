@@ -68,7 +68,7 @@ class Puller {
     result_.files.push_back({entry.path, entry.bytes, store_.has(entry)});
   }
 
-  // What the graphs themselves name; true if anything was not known by its name before.
+  // Adds the files that the graphs refer to; true if some were not in the list yet.
   bool add_external_data(const std::vector<Entry>& graphs) {
     const size_t n_before = chosen_.size();
     for (const Entry& graph : graphs) {
@@ -97,7 +97,7 @@ class Puller {
                                        static_cast<double>(space.available) / 1e9));
   }
 
-  // Downloads what is chosen and not there, several files at a time, the largest first.
+  // Downloads the selected files that are missing, several at a time, the largest first.
   void fetch_all() {
     check_space();
     done_.clear();
@@ -152,7 +152,7 @@ class Puller {
     result_.downloaded_bytes += missing;
   }
 
-  // All files are whole: links to them, then the name of the revision.
+  // After all files are complete: writes the links to them, then the name of the revision.
   void show() const {
     for (const Entry& entry : chosen_) store_.link(listing_.commit, entry);
     store_.set_ref(options_.revision, listing_.commit);

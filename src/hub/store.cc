@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <atomic>
 #include <fmt/format.h>
 #include <fstream>
@@ -30,7 +29,7 @@ int64_t Store::missing_bytes(const Entry& entry) const {
 
 void Store::link(const std::string& commit, const Entry& entry) const {
   const fs::path pointer = snapshot(commit) / entry.path;
-  // A folder of the snapshot that is a link could lead anywhere.
+  // A folder of the snapshot that is a link could point anywhere.
   fs::path parent = snapshot(commit);
   const fs::path below = fs::path(entry.path).parent_path();
   fs::create_directories(parent);
@@ -49,7 +48,7 @@ void Store::link(const std::string& commit, const Entry& entry) const {
   const fs::path made = folder_ / fmt::format(".link-{}-{}", getpid(), ++count);
   fs::remove(made, missing);
   fs::create_symlink(target, made);
-  fs::rename(made, pointer);  // replaces what was there, at once
+  fs::rename(made, pointer);  // replaces an existing file atomically
 }
 
 void Store::set_ref(const std::string& revision, const std::string& commit) const {

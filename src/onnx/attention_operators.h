@@ -201,7 +201,7 @@ inline constexpr AttentionOperator kAttentionOperators[] = {
      .key_norm = 13},
 };
 
-// Null for an operator that is no attention.
+// Null for an operator that is not attention.
 constexpr const AttentionOperator* attention_operator(std::string_view domain, std::string_view op) {
   for (const AttentionOperator& known : kAttentionOperators) {
     if (known.op == op && known.domain == domain) return &known;

@@ -67,21 +67,6 @@ std::string Node::describe() const {
   return fmt::format("node '{}' ({})", name, op);
 }
 
-std::vector<std::vector<NodeId>> consumers_of(const Graph& graph) {
-  std::vector<std::vector<NodeId>> consumers(graph.values.size());
-  const auto add = [&](ValueId value, NodeId node) {
-    if (value == kNoValue) return;
-    std::vector<NodeId>& list = consumers[static_cast<size_t>(value)];
-    if (list.empty() || list.back() != node) list.push_back(node);
-  };
-  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes.size()); ++id) {
-    const Node& node = graph.nodes[static_cast<size_t>(id)];
-    for (const ValueId value : node.inputs) add(value, id);
-    for (const ValueId value : node.captures) add(value, id);
-  }
-  return consumers;
-}
-
 void Model::check_files_unchanged() const {
   for (const std::shared_ptr<const MappedFile>& file : files) file->check_unchanged();
 }

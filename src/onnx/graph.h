@@ -98,9 +98,6 @@ struct Graph {
   }
 };
 
-// For each value, the nodes that read it (also as a capture), in order and without duplicates.
-std::vector<std::vector<NodeId>> consumers_of(const Graph& graph);
-
 struct Model {
   std::string path;  // for messages; empty for a model read from memory
   int64_t ir_version = 0;

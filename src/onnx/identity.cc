@@ -1,7 +1,5 @@
 #include "onnx/identity.h"
 
-#include <algorithm>
-
 #include "base/hash.h"
 
 namespace kvik::onnx {

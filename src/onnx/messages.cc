@@ -1,6 +1,5 @@
 #include "onnx/messages.h"
 
-#include <charconv>
 #include <fmt/format.h>
 
 #include "kvik/error.h"
@@ -11,7 +10,7 @@ namespace {
 
 constexpr int kDeepestNesting = 64;  // of graphs and of types; real files have two or three levels
 
-enum class ModelField : protozero::pbf_tag_type {
+enum class ModelField : protobuf::pbf_tag_type {
   kIrVersion = 1,
   kProducerName = 2,
   kProducerVersion = 3,
@@ -20,9 +19,9 @@ enum class ModelField : protozero::pbf_tag_type {
   kMetadata = 14,
   kFunction = 25,
 };
-enum class OpsetField : protozero::pbf_tag_type { kDomain = 1, kVersion = 2 };
-enum class EntryField : protozero::pbf_tag_type { kKey = 1, kValue = 2 };
-enum class GraphField : protozero::pbf_tag_type {
+enum class OpsetField : protobuf::pbf_tag_type { kDomain = 1, kVersion = 2 };
+enum class EntryField : protobuf::pbf_tag_type { kKey = 1, kValue = 2 };
+enum class GraphField : protobuf::pbf_tag_type {
   kNode = 1,
   kName = 2,
   kInitializer = 5,
@@ -31,8 +30,8 @@ enum class GraphField : protozero::pbf_tag_type {
   kValueInfo = 13,
   kSparseInitializer = 15,
 };
-enum class NodeField : protozero::pbf_tag_type { kInput = 1, kOutput = 2, kName = 3, kOp = 4, kAttribute = 5, kDomain = 7, kOverload = 8 };
-enum class AttributeField : protozero::pbf_tag_type {
+enum class NodeField : protobuf::pbf_tag_type { kInput = 1, kOutput = 2, kName = 3, kOp = 4, kAttribute = 5, kDomain = 7, kOverload = 8 };
+enum class AttributeField : protobuf::pbf_tag_type {
   kName = 1,
   kFloat = 2,
   kInt = 3,
@@ -60,12 +59,12 @@ enum class AttributeType : int32_t {
   kTensors = 9,
   kGraphs = 10,
 };
-enum class ValueInfoField : protozero::pbf_tag_type { kName = 1, kType = 2 };
-enum class TypeField : protozero::pbf_tag_type { kTensor = 1, kSequence = 4, kMap = 5, kSparseTensor = 8, kOptional = 9 };
-enum class TensorTypeField : protozero::pbf_tag_type { kElement = 1, kShape = 2 };
-enum class ShapeField : protozero::pbf_tag_type { kDim = 1 };
-enum class DimField : protozero::pbf_tag_type { kValue = 1, kSymbol = 2 };
-enum class FunctionField : protozero::pbf_tag_type {
+enum class ValueInfoField : protobuf::pbf_tag_type { kName = 1, kType = 2 };
+enum class TypeField : protobuf::pbf_tag_type { kTensor = 1, kSequence = 4, kMap = 5, kSparseTensor = 8, kOptional = 9 };
+enum class TensorTypeField : protobuf::pbf_tag_type { kElement = 1, kShape = 2 };
+enum class ShapeField : protobuf::pbf_tag_type { kDim = 1 };
+enum class DimField : protobuf::pbf_tag_type { kValue = 1, kSymbol = 2 };
+enum class FunctionField : protobuf::pbf_tag_type {
   kName = 1,
   kInput = 4,
   kOutput = 5,
@@ -90,13 +89,13 @@ DType dtype_of(int64_t number, std::string_view where) {
 std::vector<Dim> parse_shape(std::string_view bytes) {
   std::vector<Dim> dims;
   auto shape = message_of<ShapeField>(bytes);
-  while (shape.next(ShapeField::kDim, protozero::pbf_wire_type::length_delimited)) {
+  while (shape.next(ShapeField::kDim, kBytes)) {
     Dim dim;
-    auto message = message_of<DimField>(view_of(shape.get_view()));
+    auto message = message_of<DimField>(bytes_of(shape));
     while (message.next()) {
       switch (message.tag_and_type()) {
-        case tag_and_type(DimField::kValue, protozero::pbf_wire_type::varint): dim.value = message.get_int64(); break;
-        case tag_and_type(DimField::kSymbol, protozero::pbf_wire_type::length_delimited): dim.symbol = view_of(message.get_view()); break;
+        case tag_and_type(DimField::kValue, kVarint): dim.value = message.get_int64(); break;
+        case tag_and_type(DimField::kSymbol, kBytes): dim.symbol = bytes_of(message); break;
         default: message.skip();
       }
     }
@@ -113,16 +112,14 @@ ValueType parse_type(std::string_view bytes, std::string_view name) {
     switch (message.tag()) {
       case TypeField::kTensor: {
         type.kind = ValueType::Kind::kTensor;
-        require_wire_type(message, protozero::pbf_wire_type::length_delimited);
-        auto tensor = message_of<TensorTypeField>(view_of(message.get_view()));
+        require_wire_type(message, kBytes);
+        auto tensor = message_of<TensorTypeField>(bytes_of(message));
         while (tensor.next()) {
           switch (tensor.tag_and_type()) {
-            case tag_and_type(TensorTypeField::kElement, protozero::pbf_wire_type::varint):
+            case tag_and_type(TensorTypeField::kElement, kVarint):
               if (const int64_t number = tensor.get_int32(); number != 0) type.dtype = dtype_of(number, fmt::format("value '{}'", name));
               break;
-            case tag_and_type(TensorTypeField::kShape, protozero::pbf_wire_type::length_delimited):
-              type.dims = parse_shape(view_of(tensor.get_view()));
-              break;
+            case tag_and_type(TensorTypeField::kShape, kBytes): type.dims = parse_shape(bytes_of(tensor)); break;
             default: tensor.skip();
           }
         }
@@ -156,26 +153,13 @@ ValueInfoMessage parse_value_info(std::string_view bytes) {
   auto message = message_of<ValueInfoField>(bytes);
   while (message.next()) {
     switch (message.tag_and_type()) {
-      case tag_and_type(ValueInfoField::kName, protozero::pbf_wire_type::length_delimited): info.name = view_of(message.get_view()); break;
-      case tag_and_type(ValueInfoField::kType, protozero::pbf_wire_type::length_delimited): type = view_of(message.get_view()); break;
+      case tag_and_type(ValueInfoField::kName, kBytes): info.name = bytes_of(message); break;
+      case tag_and_type(ValueInfoField::kType, kBytes): type = bytes_of(message); break;
       default: message.skip();
     }
   }
   if (type.data() != nullptr) info.type = parse_type(type, info.name);
   return info;
-}
-
-std::pair<std::string_view, std::string_view> parse_entry(std::string_view bytes) {
-  std::pair<std::string_view, std::string_view> entry;
-  auto message = message_of<EntryField>(bytes);
-  while (message.next()) {
-    switch (message.tag_and_type()) {
-      case tag_and_type(EntryField::kKey, protozero::pbf_wire_type::length_delimited): entry.first = view_of(message.get_view()); break;
-      case tag_and_type(EntryField::kValue, protozero::pbf_wire_type::length_delimited): entry.second = view_of(message.get_view()); break;
-      default: message.skip();
-    }
-  }
-  return entry;
 }
 
 void parse_opset(std::string_view bytes, OpsetImports& opsets) {
@@ -184,8 +168,8 @@ void parse_opset(std::string_view bytes, OpsetImports& opsets) {
   auto message = message_of<OpsetField>(bytes);
   while (message.next()) {
     switch (message.tag_and_type()) {
-      case tag_and_type(OpsetField::kDomain, protozero::pbf_wire_type::length_delimited): domain = view_of(message.get_view()); break;
-      case tag_and_type(OpsetField::kVersion, protozero::pbf_wire_type::varint): version = message.get_int64(); break;
+      case tag_and_type(OpsetField::kDomain, kBytes): domain = bytes_of(message); break;
+      case tag_and_type(OpsetField::kVersion, kVarint): version = message.get_int64(); break;
       default: message.skip();
     }
   }
@@ -203,23 +187,13 @@ class Parser {
     auto message = message_of<NodeField>(bytes);
     while (message.next()) {
       switch (message.tag_and_type()) {
-        case tag_and_type(NodeField::kInput, protozero::pbf_wire_type::length_delimited):
-          result.inputs.push_back(view_of(message.get_view()));
-          break;
-        case tag_and_type(NodeField::kOutput, protozero::pbf_wire_type::length_delimited):
-          result.outputs.push_back(view_of(message.get_view()));
-          break;
-        case tag_and_type(NodeField::kName, protozero::pbf_wire_type::length_delimited): result.name = view_of(message.get_view()); break;
-        case tag_and_type(NodeField::kOp, protozero::pbf_wire_type::length_delimited): result.op = view_of(message.get_view()); break;
-        case tag_and_type(NodeField::kDomain, protozero::pbf_wire_type::length_delimited):
-          result.domain = normal_domain(view_of(message.get_view()));
-          break;
-        case tag_and_type(NodeField::kOverload, protozero::pbf_wire_type::length_delimited):
-          result.overload = view_of(message.get_view());
-          break;
-        case tag_and_type(NodeField::kAttribute, protozero::pbf_wire_type::length_delimited):
-          result.attributes.push_back(attribute(view_of(message.get_view())));
-          break;
+        case tag_and_type(NodeField::kInput, kBytes): result.inputs.push_back(bytes_of(message)); break;
+        case tag_and_type(NodeField::kOutput, kBytes): result.outputs.push_back(bytes_of(message)); break;
+        case tag_and_type(NodeField::kName, kBytes): result.name = bytes_of(message); break;
+        case tag_and_type(NodeField::kOp, kBytes): result.op = bytes_of(message); break;
+        case tag_and_type(NodeField::kDomain, kBytes): result.domain = normal_domain(bytes_of(message)); break;
+        case tag_and_type(NodeField::kOverload, kBytes): result.overload = bytes_of(message); break;
+        case tag_and_type(NodeField::kAttribute, kBytes): result.attributes.push_back(attribute(bytes_of(message))); break;
         default: message.skip();
       }
     }
@@ -235,29 +209,15 @@ class Parser {
     auto message = message_of<FunctionField>(bytes);
     while (message.next()) {
       switch (message.tag_and_type()) {
-        case tag_and_type(FunctionField::kName, protozero::pbf_wire_type::length_delimited):
-          result.name = view_of(message.get_view());
-          break;
-        case tag_and_type(FunctionField::kDomain, protozero::pbf_wire_type::length_delimited):
-          result.domain = normal_domain(view_of(message.get_view()));
-          break;
-        case tag_and_type(FunctionField::kOverload, protozero::pbf_wire_type::length_delimited):
-          result.overload = view_of(message.get_view());
-          break;
-        case tag_and_type(FunctionField::kInput, protozero::pbf_wire_type::length_delimited):
-          result.inputs.push_back(view_of(message.get_view()));
-          break;
-        case tag_and_type(FunctionField::kOutput, protozero::pbf_wire_type::length_delimited):
-          result.outputs.push_back(view_of(message.get_view()));
-          break;
-        case tag_and_type(FunctionField::kNode, protozero::pbf_wire_type::length_delimited):
-          result.nodes.push_back(node(view_of(message.get_view())));
-          break;
-        case tag_and_type(FunctionField::kOpsetImport, protozero::pbf_wire_type::length_delimited):
-          parse_opset(view_of(message.get_view()), result.opsets);
-          break;
-        case tag_and_type(FunctionField::kAttributeDefault, protozero::pbf_wire_type::length_delimited):
-          result.attribute_defaults.push_back(attribute(view_of(message.get_view())));
+        case tag_and_type(FunctionField::kName, kBytes): result.name = bytes_of(message); break;
+        case tag_and_type(FunctionField::kDomain, kBytes): result.domain = normal_domain(bytes_of(message)); break;
+        case tag_and_type(FunctionField::kOverload, kBytes): result.overload = bytes_of(message); break;
+        case tag_and_type(FunctionField::kInput, kBytes): result.inputs.push_back(bytes_of(message)); break;
+        case tag_and_type(FunctionField::kOutput, kBytes): result.outputs.push_back(bytes_of(message)); break;
+        case tag_and_type(FunctionField::kNode, kBytes): result.nodes.push_back(node(bytes_of(message))); break;
+        case tag_and_type(FunctionField::kOpsetImport, kBytes): parse_opset(bytes_of(message), result.opsets); break;
+        case tag_and_type(FunctionField::kAttributeDefault, kBytes):
+          result.attribute_defaults.push_back(attribute(bytes_of(message)));
           break;
         default: message.skip();
       }
@@ -301,7 +261,7 @@ Attribute::Data data_of(AttributeFields& fields, std::string_view name) {
 
 template <class Reader, class Value, class One, class Many>
 void append_numbers(Reader& reader, std::vector<Value>& values, One one, Many many) {
-  if (reader.wire_type() != protozero::pbf_wire_type::length_delimited) {
+  if (reader.wire_type() != kBytes) {
     values.push_back(one(reader));
     return;
   }
@@ -310,13 +270,12 @@ void append_numbers(Reader& reader, std::vector<Value>& values, One one, Many ma
 
 template <class Reader>
 void require_wire_type_of_attribute(const Reader& reader) {
-  using protozero::pbf_wire_type;
   switch (reader.tag()) {
     case AttributeField::kType:
-    case AttributeField::kInt: return require_wire_type(reader, pbf_wire_type::varint);
-    case AttributeField::kInts: return require_wire_type(reader, pbf_wire_type::varint, true);
-    case AttributeField::kFloat: return require_wire_type(reader, pbf_wire_type::fixed32);
-    case AttributeField::kFloats: return require_wire_type(reader, pbf_wire_type::fixed32, true);
+    case AttributeField::kInt: return require_wire_type(reader, kVarint);
+    case AttributeField::kInts: return require_wire_type(reader, kVarint, true);
+    case AttributeField::kFloat: return require_wire_type(reader, kFixed32);
+    case AttributeField::kFloats: return require_wire_type(reader, kFixed32, true);
     case AttributeField::kName:
     case AttributeField::kString:
     case AttributeField::kTensor:
@@ -324,7 +283,7 @@ void require_wire_type_of_attribute(const Reader& reader) {
     case AttributeField::kStrings:
     case AttributeField::kTensors:
     case AttributeField::kGraphs:
-    case AttributeField::kReference: return require_wire_type(reader, pbf_wire_type::length_delimited);
+    case AttributeField::kReference: return require_wire_type(reader, kBytes);
   }
 }
 
@@ -335,26 +294,26 @@ AttributeMessage Parser::attribute(std::string_view bytes) {
   while (message.next()) {
     require_wire_type_of_attribute(message);
     switch (message.tag()) {
-      case AttributeField::kName: result.name = view_of(message.get_view()); break;
-      case AttributeField::kReference: result.reference = view_of(message.get_view()); break;
+      case AttributeField::kName: result.name = bytes_of(message); break;
+      case AttributeField::kReference: result.reference = bytes_of(message); break;
       case AttributeField::kType: fields.type = static_cast<AttributeType>(message.get_int32()); break;
       case AttributeField::kFloat: fields.f = message.get_float(), fields.seen = AttributeType::kFloat; break;
       case AttributeField::kInt: fields.i = message.get_int64(), fields.seen = AttributeType::kInt; break;
-      case AttributeField::kString: fields.s = view_of(message.get_view()), fields.seen = AttributeType::kString; break;
+      case AttributeField::kString: fields.s = bytes_of(message), fields.seen = AttributeType::kString; break;
       case AttributeField::kTensor:
-        fields.tensor_one.push_back(parse_tensor(view_of(message.get_view()), context_));
+        fields.tensor_one.push_back(parse_tensor(bytes_of(message), context_));
         fields.seen = AttributeType::kTensor;
         break;
       case AttributeField::kTensors:
-        fields.tensors.push_back(parse_tensor(view_of(message.get_view()), context_));
+        fields.tensors.push_back(parse_tensor(bytes_of(message), context_));
         fields.seen = AttributeType::kTensors;
         break;
       case AttributeField::kGraph:
-        result.graphs = {std::make_shared<const GraphMessage>(graph(view_of(message.get_view())))};
+        result.graphs = {std::make_shared<const GraphMessage>(graph(bytes_of(message)))};
         fields.seen = AttributeType::kGraph;
         break;
       case AttributeField::kGraphs:
-        result.graphs.push_back(std::make_shared<const GraphMessage>(graph(view_of(message.get_view()))));
+        result.graphs.push_back(std::make_shared<const GraphMessage>(graph(bytes_of(message))));
         fields.seen = AttributeType::kGraphs;
         break;
       case AttributeField::kFloats:
@@ -367,7 +326,7 @@ AttributeMessage Parser::attribute(std::string_view bytes) {
             message, fields.ints, [](auto& r) { return r.get_int64(); }, [](auto& r) { return r.get_packed_int64(); });
         fields.seen = AttributeType::kInts;
         break;
-      case AttributeField::kStrings: fields.strings.push_back(view_of(message.get_view())), fields.seen = AttributeType::kStrings; break;
+      case AttributeField::kStrings: fields.strings.push_back(bytes_of(message)), fields.seen = AttributeType::kStrings; break;
       default: message.skip();
     }
   }
@@ -383,23 +342,13 @@ GraphMessage Parser::graph(std::string_view bytes) {
   auto message = message_of<GraphField>(bytes);
   while (message.next()) {
     switch (message.tag_and_type()) {
-      case tag_and_type(GraphField::kNode, protozero::pbf_wire_type::length_delimited):
-        result.nodes.push_back(node(view_of(message.get_view())));
-        break;
-      case tag_and_type(GraphField::kName, protozero::pbf_wire_type::length_delimited): result.name = view_of(message.get_view()); break;
-      case tag_and_type(GraphField::kInitializer, protozero::pbf_wire_type::length_delimited):
-        result.initializers.push_back(parse_tensor(view_of(message.get_view()), context_));
-        break;
-      case tag_and_type(GraphField::kInput, protozero::pbf_wire_type::length_delimited):
-        result.inputs.push_back(parse_value_info(view_of(message.get_view())));
-        break;
-      case tag_and_type(GraphField::kOutput, protozero::pbf_wire_type::length_delimited):
-        result.outputs.push_back(parse_value_info(view_of(message.get_view())));
-        break;
-      case tag_and_type(GraphField::kValueInfo, protozero::pbf_wire_type::length_delimited):
-        result.value_infos.push_back(parse_value_info(view_of(message.get_view())));
-        break;
-      case tag_and_type(GraphField::kSparseInitializer, protozero::pbf_wire_type::length_delimited):
+      case tag_and_type(GraphField::kNode, kBytes): result.nodes.push_back(node(bytes_of(message))); break;
+      case tag_and_type(GraphField::kName, kBytes): result.name = bytes_of(message); break;
+      case tag_and_type(GraphField::kInitializer, kBytes): result.initializers.push_back(parse_tensor(bytes_of(message), context_)); break;
+      case tag_and_type(GraphField::kInput, kBytes): result.inputs.push_back(parse_value_info(bytes_of(message))); break;
+      case tag_and_type(GraphField::kOutput, kBytes): result.outputs.push_back(parse_value_info(bytes_of(message))); break;
+      case tag_and_type(GraphField::kValueInfo, kBytes): result.value_infos.push_back(parse_value_info(bytes_of(message))); break;
+      case tag_and_type(GraphField::kSparseInitializer, kBytes):
         throw Error(Code::kUnsupported, "the model has sparse initializers; export it with dense weights");
       default: message.skip();
     }
@@ -410,32 +359,35 @@ GraphMessage Parser::graph(std::string_view bytes) {
 
 }  // namespace
 
+std::pair<std::string_view, std::string_view> parse_entry(std::string_view bytes) {
+  std::pair<std::string_view, std::string_view> entry;
+  auto message = message_of<EntryField>(bytes);
+  while (message.next()) {
+    switch (message.tag_and_type()) {
+      case tag_and_type(EntryField::kKey, kBytes): entry.first = bytes_of(message); break;
+      case tag_and_type(EntryField::kValue, kBytes): entry.second = bytes_of(message); break;
+      default: message.skip();
+    }
+  }
+  return entry;
+}
+
 ModelMessage parse_model(std::string_view bytes, ParseContext& context) {
   ModelMessage result;
   Parser parser(context);
   auto message = message_of<ModelField>(bytes);
   while (message.next()) {
     switch (message.tag_and_type()) {
-      case tag_and_type(ModelField::kIrVersion, protozero::pbf_wire_type::varint): result.ir_version = message.get_int64(); break;
-      case tag_and_type(ModelField::kProducerName, protozero::pbf_wire_type::length_delimited):
-        result.producer_name = view_of(message.get_view());
-        break;
-      case tag_and_type(ModelField::kProducerVersion, protozero::pbf_wire_type::length_delimited):
-        result.producer_version = view_of(message.get_view());
-        break;
-      case tag_and_type(ModelField::kGraph, protozero::pbf_wire_type::length_delimited):
+      case tag_and_type(ModelField::kIrVersion, kVarint): result.ir_version = message.get_int64(); break;
+      case tag_and_type(ModelField::kProducerName, kBytes): result.producer_name = bytes_of(message); break;
+      case tag_and_type(ModelField::kProducerVersion, kBytes): result.producer_version = bytes_of(message); break;
+      case tag_and_type(ModelField::kGraph, kBytes):
         if (result.graph) throw Error(Code::kBadModel, "the file has two graphs; expected one");
-        result.graph = parser.graph(view_of(message.get_view()));
+        result.graph = parser.graph(bytes_of(message));
         break;
-      case tag_and_type(ModelField::kOpsetImport, protozero::pbf_wire_type::length_delimited):
-        parse_opset(view_of(message.get_view()), result.opsets);
-        break;
-      case tag_and_type(ModelField::kMetadata, protozero::pbf_wire_type::length_delimited):
-        result.metadata.push_back(parse_entry(view_of(message.get_view())));
-        break;
-      case tag_and_type(ModelField::kFunction, protozero::pbf_wire_type::length_delimited):
-        result.functions.push_back(parser.function(view_of(message.get_view())));
-        break;
+      case tag_and_type(ModelField::kOpsetImport, kBytes): parse_opset(bytes_of(message), result.opsets); break;
+      case tag_and_type(ModelField::kMetadata, kBytes): result.metadata.push_back(parse_entry(bytes_of(message))); break;
+      case tag_and_type(ModelField::kFunction, kBytes): result.functions.push_back(parser.function(bytes_of(message))); break;
       default: message.skip();
     }
   }

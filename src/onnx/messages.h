@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "onnx/external_data.h"
@@ -68,5 +69,8 @@ ModelMessage parse_model(std::string_view bytes, ParseContext& context);
 
 // A single TensorProto, as in test data files.
 TensorData parse_tensor(std::string_view bytes, ParseContext& context);
+
+// A StringStringEntryProto: key and value.
+std::pair<std::string_view, std::string_view> parse_entry(std::string_view bytes);
 
 }  // namespace kvik::onnx

@@ -9,10 +9,6 @@
 namespace kvik::onnx {
 namespace {
 
-using protozero::pbf_wire_type;
-
-enum class ExternalDataField : protozero::pbf_tag_type { kKey = 1, kValue = 2 };
-
 struct External {
   bool used = false;
   std::string_view location;
@@ -29,15 +25,7 @@ uint64_t number_of(std::string_view text, std::string_view key, std::string_view
 }
 
 void read_external_entry(std::string_view bytes, External& external, std::string_view tensor) {
-  std::string_view key, value;
-  auto message = message_of<ExternalDataField>(bytes);
-  while (message.next()) {
-    switch (message.tag_and_type()) {
-      case tag_and_type(ExternalDataField::kKey, pbf_wire_type::length_delimited): key = view_of(message.get_view()); break;
-      case tag_and_type(ExternalDataField::kValue, pbf_wire_type::length_delimited): value = view_of(message.get_view()); break;
-      default: message.skip();
-    }
-  }
+  const auto [key, value] = parse_entry(bytes);
   if (key == "location") external.location = value;
   if (key == "offset") external.offset_bytes = number_of(value, key, tensor);
   if (key == "length") external.length_bytes = number_of(value, key, tensor);
@@ -88,18 +76,16 @@ TensorData parse_tensor(std::string_view bytes, ParseContext& context) {
   auto message = message_of<TensorField>(bytes);
   while (message.next()) {
     switch (message.tag_and_type()) {
-      case tag_and_type(TensorField::kDims, pbf_wire_type::varint): data.dims.push_back(message.get_int64()); break;
-      case tag_and_type(TensorField::kDims, pbf_wire_type::length_delimited):
+      case tag_and_type(TensorField::kDims, kVarint): data.dims.push_back(message.get_int64()); break;
+      case tag_and_type(TensorField::kDims, kBytes):
         for (const int64_t dim : message.get_packed_int64()) data.dims.push_back(dim);
         break;
-      case tag_and_type(TensorField::kDataType, pbf_wire_type::varint): dtype = message.get_int32(); break;
-      case tag_and_type(TensorField::kName, pbf_wire_type::length_delimited): data.name = view_of(message.get_view()); break;
-      case tag_and_type(TensorField::kRawData, pbf_wire_type::length_delimited): raw = view_of(message.get_view()); break;
-      case tag_and_type(TensorField::kExternalData, pbf_wire_type::length_delimited):
-        external_entries.push_back(view_of(message.get_view()));
-        break;
-      case tag_and_type(TensorField::kDataLocation, pbf_wire_type::varint): external.used = message.get_int32() == 1; break;
-      case tag_and_type(TensorField::kSegment, pbf_wire_type::length_delimited):
+      case tag_and_type(TensorField::kDataType, kVarint): dtype = message.get_int32(); break;
+      case tag_and_type(TensorField::kName, kBytes): data.name = bytes_of(message); break;
+      case tag_and_type(TensorField::kRawData, kBytes): raw = bytes_of(message); break;
+      case tag_and_type(TensorField::kExternalData, kBytes): external_entries.push_back(bytes_of(message)); break;
+      case tag_and_type(TensorField::kDataLocation, kVarint): external.used = message.get_int32() == 1; break;
+      case tag_and_type(TensorField::kSegment, kBytes):
         throw Error(Code::kUnsupported, fmt::format("tensor '{}' is stored in segments, which are not supported", data.name));
       default: message.skip();
     }

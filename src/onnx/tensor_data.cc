@@ -40,7 +40,7 @@ class Sink {
 // A repeated number may be packed or one field per number.
 template <class Reader, class One, class Many>
 void put_all(Reader& reader, Sink& sink, One one, Many many) {
-  if (reader.wire_type() == protozero::pbf_wire_type::length_delimited) {
+  if (reader.wire_type() == kBytes) {
     for (const auto value : many(reader)) sink.put(value);
   } else {
     sink.put(one(reader));
@@ -85,30 +85,29 @@ Tensor load_typed_numbers(const TensorData& data) {
       reader.skip();
       continue;
     }
-    using protozero::pbf_wire_type;
     switch (wanted) {
       case TensorField::kFloatData:
-        require_wire_type(reader, pbf_wire_type::fixed32, true);
+        require_wire_type(reader, kFixed32, true);
         put_all(
             reader, sink, [](auto& r) { return r.get_float(); }, [](auto& r) { return r.get_packed_float(); });
         break;
       case TensorField::kDoubleData:
-        require_wire_type(reader, pbf_wire_type::fixed64, true);
+        require_wire_type(reader, kFixed64, true);
         put_all(
             reader, sink, [](auto& r) { return r.get_double(); }, [](auto& r) { return r.get_packed_double(); });
         break;
       case TensorField::kInt64Data:
-        require_wire_type(reader, pbf_wire_type::varint, true);
+        require_wire_type(reader, kVarint, true);
         put_all(
             reader, sink, [](auto& r) { return r.get_int64(); }, [](auto& r) { return r.get_packed_int64(); });
         break;
       case TensorField::kUint64Data:
-        require_wire_type(reader, pbf_wire_type::varint, true);
+        require_wire_type(reader, kVarint, true);
         put_all(
             reader, sink, [](auto& r) { return r.get_uint64(); }, [](auto& r) { return r.get_packed_uint64(); });
         break;
       default:
-        require_wire_type(reader, pbf_wire_type::varint, true);
+        require_wire_type(reader, kVarint, true);
         put_all(
             reader, sink, [](auto& r) { return r.get_int32(); }, [](auto& r) { return r.get_packed_int32(); });
         break;
@@ -124,8 +123,7 @@ Tensor load_typed_numbers(const TensorData& data) {
 Tensor load_strings(const TensorData& data) {
   std::vector<std::string> strings;
   auto reader = message_of<TensorField>(data.stored);
-  while (reader.next(TensorField::kStringData, protozero::pbf_wire_type::length_delimited))
-    strings.emplace_back(view_of(reader.get_view()));
+  while (reader.next(TensorField::kStringData, kBytes)) strings.emplace_back(bytes_of(reader));
   if (static_cast<int64_t>(strings.size()) != data.n_elements) {
     throw Error(Code::kBadModel, fmt::format("tensor '{}' of shape {} has {} strings; expected {}", data.name, to_string(data.dims),
                                              strings.size(), data.n_elements));

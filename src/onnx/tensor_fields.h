@@ -1,11 +1,11 @@
 #pragma once
 
-#include <protozero/types.hpp>
+#include "base/protobuf.h"
 
 namespace kvik::onnx {
 
 // Field numbers of TensorProto.
-enum class TensorField : protozero::pbf_tag_type {
+enum class TensorField : protobuf::pbf_tag_type {
   kDims = 1,
   kDataType = 2,
   kSegment = 3,

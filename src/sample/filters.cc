@@ -110,13 +110,6 @@ float kth_largest(std::span<const float> logits, size_t k, FilterScratch& scratc
   return best[k - 1];
 }
 
-void keep_top_k(std::span<float> logits, size_t k, FilterScratch& scratch) {
-  const float lowest = kth_largest(logits, k, scratch);
-  for (float& logit : logits) {
-    if (!(logit >= lowest)) logit = kRemoved;
-  }
-}
-
 void keep_top_p(std::span<float> logits, double p, FilterScratch& scratch) {
   const float largest = largest_of(logits);
   scratch.weights.resize(logits.size());

@@ -20,9 +20,7 @@ struct FilterScratch {
 // In float, as in Hugging Face.
 inline float at_temperature(float logit, double temperature) { return logit / static_cast<float>(temperature); }
 
-// The k-th largest logit stays with all that equal it. k >= 1.
-void keep_top_k(std::span<float> logits, size_t k, FilterScratch& scratch);
-// The value of the k-th largest logit; -inf if there are fewer.
+// The k-th largest logit: top_k keeps it and all that are not smaller. -inf if there are fewer than k. k >= 1.
 float kth_largest(std::span<const float> logits, size_t k, FilterScratch& scratch);
 
 // A token stays if the tokens that rank higher have less than `p` of the probability.

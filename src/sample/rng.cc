@@ -25,6 +25,4 @@ uint64_t Rng::bits() {
 
 double Rng::uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
 
-float Rng::uniform_float() { return static_cast<float>(bits() >> 40) * 0x1p-24f; }
-
 }  // namespace kvik::sample

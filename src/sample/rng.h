@@ -15,9 +15,8 @@ class Rng {
  public:
   explicit Rng(uint64_t seed, uint64_t stream = 0) : seed_(seed), stream_(stream) {}
 
-  uint64_t bits();        // 64 independent random bits
-  double uniform();       // a multiple of 2^-53 in [0, 1)
-  float uniform_float();  // a multiple of 2^-24 in [0, 1)
+  uint64_t bits();   // 64 independent random bits
+  double uniform();  // a multiple of 2^-53 in [0, 1)
 
   uint64_t position() const { return position_; }  // how many numbers were drawn
   void seek(uint64_t position) { position_ = position; }

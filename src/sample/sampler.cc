@@ -114,7 +114,7 @@ void Sampler::process(std::span<float> logits, const History& history, Workspace
   if (history.allowed != nullptr && *options_.remove_invalid_values) keep_allowed(logits, history);  // it makes -inf finite
 }
 
-// End tokens are no text: whether they are allowed does not depend on what they would add.
+// End tokens are not text: whether they are allowed does not depend on what they would add.
 void Sampler::keep_allowed(std::span<float> logits, const History& history) const {
   history.allowed->tokens->apply(logits, history.allowed->end ? std::span(tokens_.eos) : std::span<const TokenId>());
   if (!history.allowed->end) ban(logits, tokens_.eos);

@@ -7,7 +7,7 @@
 
 namespace kvik::server {
 
-// Who may ask what, decided by the header alone, before the body is read: the answer of a refusal, else nothing.
+// Access control by the header alone, before the body is read: returns the response of a refusal, else nothing.
 class Gate {
  public:
   Gate(const ServeOptions& options, bool is_loopback) : options_(options), is_loopback_(is_loopback) {}
@@ -22,7 +22,7 @@ class Gate {
   bool is_loopback_;
 };
 
-// Takes the same time for any two texts of the same length.
+// Takes the same time for all texts of one length.
 bool equal_in_constant_time(std::string_view a, std::string_view b);
 
 }  // namespace kvik::server

@@ -13,7 +13,7 @@ namespace kvik::server {
 // One endpoint.
 struct Route {
   std::string_view method;
-  std::string_view path;  // "/v1/models/*": with anything behind it
+  std::string_view path;  // "/v1/models/*": any path with this prefix
   Style style = Style::kOpenAi;
   enum class Body { kNone, kJson, kForm } body = Body::kNone;
   bool is_public = false;  // needs no key

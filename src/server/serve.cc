@@ -55,7 +55,7 @@ struct Server::State {
       if (route.is_quick) return route.answer(service, exchange);
       const bool posted =
           service.prepare.try_post([this, exchange, &route] { answer_errors(*exchange, [&] { route.answer(service, exchange); }); });
-      if (!posted) throw ApiError(429, "rate_limit_exceeded", "too many requests wait already; try again");
+      if (!posted) throw ApiError(429, "rate_limit_exceeded", "too many requests are waiting; try again later");
     });
   }
 

@@ -1,6 +1,5 @@
 #include "tensor/npy.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <fmt/format.h>

@@ -40,7 +40,7 @@ class Verifier {
         options_(options),
         prompt_(options.prompt),
         book_(watch) {
-    // The truth: every beginning of the prompt computed alone, in one run, from nothing.
+    // The expected logits: every beginning of the prompt computed alone, in one run, from an empty cache.
     for (size_t n = 1; n <= prompt_.size() && !book_.cancelled(); ++n) fresh_.push_back(logits_of(backend_, std::span(prompt_).first(n)));
   }
 
@@ -353,7 +353,7 @@ class Verifier {
 double batch_sensitivity(const std::shared_ptr<backend::Backend>& backend, std::span<const TokenId> prompt) {
   double moved = 0;
   LawBook book({[&](const Law& law) { moved = law.relative_difference; }, nullptr});
-  book.law("alone = in company", 0, [&] {
+  book.law("alone = in a batch", 0, [&] {
     Sequence together(backend, 0);
     const auto compare_alone = [&](int i, std::span<const float> row) {
       Sequence alone(backend, 0);

@@ -38,7 +38,7 @@ bool is_quantized_at_load(const native::ChosenWeight& chosen) {
   return chosen.is_multiplied && !chosen.as_stored && cpu::block_bits(chosen.format) > 0;
 }
 
-// False if a quantized weight of the plan is no initializer.
+// False if a quantized weight of the plan is not an initializer.
 bool collect(const native::Plan& plan, native::WeightChoice choice, Tensors& rounded) {
   const std::vector<native::ChosenWeight> chosen = native::choose_weights(plan, choice);
   std::set<std::pair<int, int64_t>> done;

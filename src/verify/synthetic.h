@@ -7,7 +7,7 @@
 #include "base/token.h"
 #include "tensor/tensor.h"
 
-// Inputs for models that come without any: the same each time.
+// Inputs for models if the user gives none: the same each time.
 namespace kvik::laws {
 
 // Ids from the whole vocabulary: 12 of them, or `limit` if that is less and not 0.

@@ -35,7 +35,7 @@ class TranslatorVerifier {
         book_(watch),
         tokens_(options.start) {
     tokens_.insert(tokens_.end(), options.target.begin(), options.target.end());
-    // The truth: every source encoded alone, every beginning of the target computed in one run, from nothing.
+    // The expected logits: every source encoded alone, every beginning of the target computed in one run, from an empty cache.
     for (const Tensor& source : options.sources) {
       encoded_.push_back(backend_->encode({&source, 1}).front());
       fresh_.emplace_back();

@@ -1,4 +1,3 @@
-#include <fstream>
 #include <gtest/gtest.h>
 
 #include "analysis/signature.h"
@@ -64,13 +63,13 @@ TEST(Folders, AFileWithAnyNameIsAModelByItself) {
   EXPECT_EQ(stages(analyze(file)), std::vector<std::string>{"past.onnx decoder"});
 }
 
-TEST(Folders, ConfigsOfAnInnerFolderStandAboveIt) {
+TEST(Folders, ConfigsOfTheOnnxFolderMayBeInItsParent) {
   const Signature s = analyze(fixtures() / "zoo" / "small-chunks" / "onnx" / "model.onnx");
   EXPECT_EQ(s.special.eos, std::vector<int64_t>{2});
   EXPECT_EQ(s.folder.filename(), "small-chunks");
 }
 
-TEST(Folders, ThePlainPrecisionIsTakenAndAnotherOnRequest) {
+TEST(Folders, TheFileWithoutASuffixIsChosenUnlessAVariantIsRequested) {
   const TemporaryFolder folder;
   folder.write("onnx/model.onnx", model_bytes());
   folder.write("onnx/model_q4f16.onnx", model_bytes());
@@ -81,7 +80,7 @@ TEST(Folders, ThePlainPrecisionIsTakenAndAnotherOnRequest) {
   EXPECT_THROW(analyze(folder.path(), {.variant = "bnb4"}), Error);
 }
 
-TEST(Folders, TheOnlyPrecisionIsTakenWhateverItIs) {
+TEST(Folders, TheOnlyPrecisionIsChosen) {
   const TemporaryFolder folder;
   folder.write("model_quantized.onnx", model_bytes());
   EXPECT_EQ(analyze(folder.path()).files.at(0).path.filename(), "model_quantized.onnx");
@@ -138,7 +137,7 @@ TEST(Folders, ABrokenConfigIsOneErrorMessage) {
   }
 }
 
-TEST(Folders, TheGraphWinsOverAConfigThatContradictsIt) {
+TEST(Folders, TheGraphTakesPrecedenceOverAContradictingConfig) {
   const TemporaryFolder folder;
   folder.write("model.onnx", model_bytes());
   folder.write("config.json", R"({"vocab_size": 41, "num_hidden_layers": 3, "num_key_value_heads": 1, "head_dim": 8})");

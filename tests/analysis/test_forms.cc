@@ -126,7 +126,7 @@ TEST_P(Forms, TheCacheIsSummarized) {
 
 class Questions : public testing::TestWithParam<std::string> {};
 
-TEST_P(Questions, WhatNothingTellsApartIsAskedAndNotGuessed) {
+TEST_P(Questions, AmbiguousInputsAreReportedAndNotGuessed) {
   const fs::path folder = fixtures() / "forms" / GetParam();
   const Json expect = read_json_file(folder / "expect.json");
   try {

@@ -78,7 +78,7 @@ TEST(GraphAnalysis, OneUnknownInputIsAProblemAndNotAnError) {
   EXPECT_NE(file.problems[0].find("'one'"), std::string::npos);
 }
 
-TEST(GraphAnalysis, HeadSizeBehindASymbolComesFromTheGraph) {
+TEST(GraphAnalysis, ASymbolicHeadSizeIsInferredFromTheGraph) {
   const auto model = std::make_shared<const onnx::Model>(onnx::read_model(fixtures() / "zoo" / "qwen2-genai-int4" / "model.onnx"));
   const File file = analyze_graph(model);
   ASSERT_EQ(file.states.size(), 4u);
@@ -93,7 +93,7 @@ TEST(GraphAnalysis, HeadSizeBehindASymbolComesFromTheGraph) {
   EXPECT_EQ(file.states[2].layer, 0);
 }
 
-TEST(GraphAnalysis, AGraphThatHoldsTheWholeLoopIsNoDecoder) {
+TEST(GraphAnalysis, AGraphWithTheWholeLoopIsNotADecoder) {
   ModelWriter w;
   w.input("input_ids", DType::kI32, {"b", "s"});
   w.input("max_length", DType::kI32, {"1"});
@@ -106,7 +106,7 @@ TEST(GraphAnalysis, AGraphThatHoldsTheWholeLoopIsNoDecoder) {
   EXPECT_NE(file.problems[0].find("BeamSearch"), std::string::npos);
 }
 
-TEST(GraphAnalysis, HundredsOfLayersArePairedAsAFewAre) {
+TEST(GraphAnalysis, HundredsOfLayersArePaired) {
   const std::string bytes = TinyDecoder{.n_layers = 280, .n_idle_nodes = 160}.bytes();
   EXPECT_EQ(analyze_graph(read(bytes)).states.size(), 560u);
 }
@@ -151,7 +151,7 @@ TEST(GraphAnalysis, AMaskThatIsOnlySummedIsDistinguishedFromAPositionalMask) {
   }
 }
 
-TEST(GraphAnalysis, ASourceBesideTheTargetIsNotTakenForPositions) {
+TEST(GraphAnalysis, ASourceInputIsNotMistakenForPositions) {
   ModelWriter writer;
   writer.input("input_ids", DType::kI64, {"batch", "source"});
   writer.input("decoder_input_ids", DType::kI64, {"batch", "new"});

@@ -43,21 +43,21 @@ TEST(PortNames, DifferentStatesHaveDifferentNames) {
   EXPECT_FALSE(state_name("past_conv.3").same_state(state_name("present_ssm.3")));
 }
 
-TEST(PortNames, TheSecondNumberOfANestedTupleTellsKeysFromValues) {
+TEST(PortNames, TheSecondNumberOfANestedTupleDistinguishesKeysFromValues) {
   EXPECT_EQ(state_name("past_key_values_5_0").kind, NameKind::kKey);
   EXPECT_EQ(state_name("past_key_values_5_1").kind, NameKind::kValue);
   EXPECT_EQ(state_name("past_key_values_5_1").layer, 5);
   EXPECT_TRUE(state_name("past_key_values_5_3").cross);
 }
 
-TEST(PortNames, HiddenStatesAndControlInputsAreNoStates) {
+TEST(PortNames, HiddenStatesAndControlInputsAreNotStates) {
   for (const char* name : {"encoder_hidden_states", "last_hidden_state", "hidden_states.3", "logits", "past_key_values_length",
                            "cache_position", "attention_mask", "inputs_embeds"}) {
     EXPECT_FALSE(state_name(name).looks_like_state) << name;
   }
 }
 
-TEST(PortNames, ControlInputsAreHintedAt) {
+TEST(PortNames, NamesSuggestTheRolesOfControlInputs) {
   const std::pair<const char*, NameHint> hints[] = {
       {"input_ids", NameHint::kTokens},
       {"tokens", NameHint::kTokens},
@@ -83,7 +83,7 @@ TEST(PortNames, ControlInputsAreHintedAt) {
   for (const auto& [name, hint] : hints) EXPECT_EQ(name_hint(name), hint) << name;
 }
 
-TEST(PortNames, ANumberTooLongForALayerIsNone) { EXPECT_FALSE(state_name("past_key_123456789012345").layer.has_value()); }
+TEST(PortNames, ALongNumberIsNotALayer) { EXPECT_FALSE(state_name("past_key_123456789012345").layer.has_value()); }
 
 }  // namespace
 }  // namespace kvik::analysis

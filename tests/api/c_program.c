@@ -6,18 +6,18 @@
 
 #include "c_checks.h"
 
-typedef struct Told {
+typedef struct Pieces {
   char text[4096];
   size_t n_bytes;
   int n_pieces, most;
-} Told;
+} Pieces;
 
-static bool hear(void* user, const char* text, size_t n_bytes) {
-  Told* told = user;
-  if (text[n_bytes] != 0 || told->n_bytes + n_bytes >= sizeof told->text) return true;
-  memcpy(told->text + told->n_bytes, text, n_bytes + 1);
-  told->n_bytes += n_bytes;
-  return ++told->n_pieces == told->most;
+static bool collect_piece(void* user, const char* text, size_t n_bytes) {
+  Pieces* pieces = user;
+  if (text[n_bytes] != 0 || pieces->n_bytes + n_bytes >= sizeof pieces->text) return true;
+  memcpy(pieces->text + pieces->n_bytes, text, n_bytes + 1);
+  pieces->n_bytes += n_bytes;
+  return ++pieces->n_pieces == pieces->most;
 }
 
 const char* c_generates(const char* fable) {
@@ -28,16 +28,16 @@ const char* c_generates(const char* fable) {
   CHECK(info.vocab_size == 4096 && info.has_tokenizer && info.n_eos_ids >= 1);
   CHECK(strcmp(info.backend, "native") == 0 && strlen(kvik_version()) > 0);
 
-  Told told = {.most = -1};
+  Pieces pieces = {.most = -1};
   kvik_generate_options options = greedy(24);
-  options.piece = hear;
-  options.user = &told;
+  options.piece = collect_piece;
+  options.user = &pieces;
   kvik_generation* generation = NULL;
   OK(kvik_generate(model, "Once upon a time", &options, &generation));
   kvik_generated all = {.size = sizeof all};
   OK(kvik_generation_get(generation, &all));
   CHECK(all.n_ids == 24 && all.finish == KVIK_FINISH_LENGTH && all.n_prompt_ids > 0);
-  CHECK(all.n_bytes == told.n_bytes && strcmp(all.text, told.text) == 0);
+  CHECK(all.n_bytes == pieces.n_bytes && strcmp(all.text, pieces.text) == 0);
 
   char text[4096];
   size_t n_bytes = 0;
@@ -62,15 +62,15 @@ static bool always(void* user) {
 
 const char* c_callbacks_stop(const char* fable) {
   kvik_model* model = load(fable);
-  Told told = {.most = 3};
+  Pieces pieces = {.most = 3};
   kvik_generate_options options = greedy(100);
-  options.piece = hear;
-  options.user = &told;
+  options.piece = collect_piece;
+  options.user = &pieces;
   kvik_generation* generation = NULL;
   OK(kvik_generate(model, "Once upon a time", &options, &generation));
   kvik_generated all = {.size = sizeof all};
   OK(kvik_generation_get(generation, &all));
-  CHECK(all.finish == KVIK_FINISH_CANCELLED && all.n_ids < 10 && told.n_pieces == 3);
+  CHECK(all.finish == KVIK_FINISH_CANCELLED && all.n_ids < 10 && pieces.n_pieces == 3);
   kvik_generation_free(generation);
 
   options = greedy(100);

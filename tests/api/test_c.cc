@@ -20,7 +20,7 @@ TEST(C, ASavedSessionContinuesWithTheSameBits) {
   const testing_support::TemporaryFolder folder;
   EXPECT_STREQ(c_saves_and_loads(folder_of("fable").c_str(), (folder.path() / "a.kv").c_str()), nullptr);
 }
-TEST(C, ManySessionsInOneStepAreAsEachAlone) { EXPECT_STREQ(c_steps_many_sessions(folder_of("fable").c_str()), nullptr); }
+TEST(C, SessionsInOneStepGetTheSameBitsAsAlone) { EXPECT_STREQ(c_steps_many_sessions(folder_of("fable").c_str()), nullptr); }
 TEST(C, TranslatesTextsAndIds) { EXPECT_STREQ(c_translates(folder_of("en-zh").c_str()), nullptr); }
 TEST(C, EmbedsIds) { EXPECT_STREQ(c_embeds((testing_support::fixtures() / "zoo" / "bert").c_str(), folder_of("fable").c_str()), nullptr); }
 TEST(C, TranscribesSamplesAloneAndInAnEngine) {
@@ -39,11 +39,11 @@ TEST(C, ASessionInUseIsLeftAlone) { EXPECT_STREQ(c_refuses_sessions_in_use(folde
 TEST(C, SpeculationGivesTheSameIds) { EXPECT_STREQ(c_speculates(folder_of("fable").c_str()), nullptr); }
 TEST(C, StructsMayGrow) { EXPECT_STREQ(c_structs_grow(folder_of("fable").c_str()), nullptr); }
 
-TEST(C, StreamsOfAnEngineAreAsEachAlone) { EXPECT_STREQ(c_streams(folder_of("fable").c_str()), nullptr); }
+TEST(C, StreamsOfAnEngineGetTheSameTextAsAlone) { EXPECT_STREQ(c_streams(folder_of("fable").c_str()), nullptr); }
 TEST(C, AStreamIsPolledAndCancelled) { EXPECT_STREQ(c_polls_and_cancels(folder_of("fable").c_str()), nullptr); }
 TEST(C, AFullQueueOfAnEngineIsAStatus) { EXPECT_STREQ(c_fills_a_queue(folder_of("fable").c_str()), nullptr); }
-TEST(C, TranslationsOfAnEngineAreAsEachAlone) { EXPECT_STREQ(c_translates_in_an_engine(folder_of("en-zh").c_str()), nullptr); }
-TEST(C, EmbeddingsOfAnEngineAreAsEachAlone) {
+TEST(C, TranslationsOfAnEngineEqualThoseAlone) { EXPECT_STREQ(c_translates_in_an_engine(folder_of("en-zh").c_str()), nullptr); }
+TEST(C, EmbeddingsOfAnEngineEqualThoseAlone) {
   EXPECT_STREQ(c_embeds_in_an_engine((testing_support::fixtures() / "zoo" / "bert").c_str()), nullptr);
 }
 TEST(C, NullIsAnErrorOfEnginesToo) { EXPECT_STREQ(c_refuses_null_engines(folder_of("fable").c_str()), nullptr); }

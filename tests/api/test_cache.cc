@@ -1,5 +1,4 @@
-// What programs see of the shared cache: known prefixes, the memory limit, trees of continuations, threads.
-#include <algorithm>
+// The shared cache in the public API: cached prefixes, the memory limit, trees of continuations, threads.
 #include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +34,7 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-TEST(Logits, SharedOnesStayAsTheyAreWhateverTheSessionDoes) {
+TEST(Logits, SharedLogitsDoNotChangeWithTheSession) {
   const Model model = load_small();
   const auto vocab = static_cast<size_t>(model.vocab_size());
   std::shared_ptr<const float[]> first, node;
@@ -70,7 +69,7 @@ TEST(Append, CancelledAppendsNothing) {
   EXPECT_EQ(session.length(), 12);
 }
 
-TEST(Prefixes, ANewSessionStartsBehindWhatAnotherComputed) {
+TEST(Prefixes, ANewSessionReusesThePrefixOfAnother) {
   const Model model = load_small(), alone = load_small({.reuse_prefixes = false});
   Session first = model.session();
   ASSERT_EQ(first.append(text(50)), AppendStatus::kDone);
@@ -84,7 +83,7 @@ TEST(Prefixes, ANewSessionStartsBehindWhatAnotherComputed) {
   EXPECT_EQ(alone.cache_use().reused_positions, 0);
 }
 
-TEST(Prefixes, TheLastTokenOfAKnownPromptIsComputedForItsLogits) {
+TEST(Prefixes, TheLastTokenOfAReusedPromptIsComputedForItsLogits) {
   const Model model = load_small(), alone = load_small({.reuse_prefixes = false});
   const std::vector<float> expected = logits_of(alone, text(64));
   EXPECT_TRUE(same_bits(logits_of(model, text(64)), expected));
@@ -92,7 +91,7 @@ TEST(Prefixes, TheLastTokenOfAKnownPromptIsComputedForItsLogits) {
   EXPECT_EQ(model.cache_use().reused_positions, 63);
 }
 
-TEST(Prefixes, AnswersOfEndedGenerationsAreKnownToo) {
+TEST(Prefixes, AnswersOfEndedGenerationsAreReusedToo) {
   const Model model = load_small();
   const GenerateOptions greedy{.max_tokens = 40, .ignore_eos = true};
   Generation first = model.generate(text(10), greedy);
@@ -208,7 +207,7 @@ TEST(Trees, BadOnesAreRefusedAndChangeNothing) {
               testing::ThrowsMessage<Error>(testing::HasSubstr("the reference backend cannot")));
 }
 
-TEST(Threads, RunsThatAreJoinedGiveTheTextsOfEachAlone) {
+TEST(Threads, JoinedRunsGiveTheSameTextsAsAlone) {
   const Model model = load_small(), alone = load_small();
   constexpr int kThreads = 6;
   std::vector<Tokens> found(kThreads);

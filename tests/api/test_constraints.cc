@@ -40,7 +40,7 @@ TEST(Constraints, EveryFinishedTextMatches) {
   EXPECT_TRUE(matches(tales().generate(kPrompt, greedy).text()));
 }
 
-TEST(Constraints, ATextThatIsCutOffSaysLength) {
+TEST(Constraints, ATextCutOffByALimitFinishesWithLength) {
   Generation generation = tales().generate(kPrompt, drawn(1, 3));
   EXPECT_EQ(generation.text().find('!'), std::string::npos);
   EXPECT_EQ(generation.finish(), Finish::kLength);
@@ -69,7 +69,7 @@ TEST(Constraints, AnEndTokenIsAllowedWhereTheTextMatches) {
   EXPECT_EQ(tales().generate(kPrompt, options).text(), "ab");
 }
 
-TEST(Constraints, StreamsOfAnEngineGetWhatTheyWouldGetAlone) {
+TEST(Constraints, StreamsOfAnEngineGetTheSameTextAsAlone) {
   Engine engine(tales(), {.max_sequences = 8});
   std::vector<Stream> streams;
   std::vector<std::string> alone, together;
@@ -123,7 +123,7 @@ TEST(Constraints, BeamsFindTextsThatMatch) {
   EXPECT_TRUE(has_measured_masks(generation));
 }
 
-TEST(Constraints, SessionsBeginEachAnswerAnew) {
+TEST(Constraints, EachAnswerOfASessionStartsANewMatch) {
   Session session = tales().session();
   std::vector<TokenId> ids = tales().tokenize(kPrompt);
   for (uint64_t turn = 0; turn < 3; ++turn) {

@@ -34,7 +34,7 @@ std::vector<std::vector<float>> values_of(const std::vector<Embedding>& embeddin
   return values;
 }
 
-TEST(Embed, ATextAmongOthersHasTheBitsThatItHasAlone) {
+TEST(Embed, ATextInABatchHasTheSameBitsAsAlone) {
   const std::vector<Ids> all = texts();
   const std::vector<Embedding> together = encoder().embed(all, {.pooling = "mean"});
   for (size_t i = 0; i < all.size(); ++i) {

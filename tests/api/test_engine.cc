@@ -1,6 +1,5 @@
-// Continuous batching: every stream gets what it would get alone, whatever joins, leaves, waits or fails beside it.
+// Continuous batching: every stream gets the same text as alone, no matter which others join, leave, wait or fail.
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <gmock/gmock.h>
 #include <mutex>
@@ -54,7 +53,7 @@ std::vector<std::string> together(Engine& engine, const std::vector<Wanted>& wan
   return texts;
 }
 
-TEST(Engine, EveryStreamGetsTheTextItWouldGetAlone) {
+TEST(Engine, EveryStreamGetsTheSameTextAsAlone) {
   const std::vector<Wanted> wanted = many_requests(40);
   Engine engine(stories(), {.max_sequences = 16});
   EXPECT_EQ(together(engine, wanted), alone(wanted));
@@ -256,7 +255,7 @@ TEST(Engine, AFullQueueIsAValue) {
   EXPECT_GE(streams.size(), 2);
 }
 
-TEST(Engine, AStreamThatCannotChooseATokenDisturbsNoOther) {
+TEST(Engine, AStreamThatCannotChooseATokenDoesNotAffectOthers) {
   Engine engine(stories());
   std::vector<TokenId> all(static_cast<size_t>(stories().vocab_size()));
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<TokenId>(i);

@@ -26,7 +26,7 @@ void expect_vectors(const std::vector<Embedding>& found, const std::vector<Embed
   }
 }
 
-TEST(EngineEmbeddings, EmbeddingsOfManyRequestsHaveTheBitsTheyHaveAlone) {
+TEST(EngineEmbeddings, EmbeddingsOfManyRequestsHaveTheSameBitsAsAlone) {
   const Model model = Model::load((testing_support::fixtures() / "zoo" / "bert").string());
   Engine engine(model, {.max_sequences = 3});
   std::vector<EmbeddingTask> tasks;
@@ -37,7 +37,7 @@ TEST(EngineEmbeddings, EmbeddingsOfManyRequestsHaveTheBitsTheyHaveAlone) {
     expect_vectors(tasks[i].get(), model.embed(texts_to_embed(1 + i * 3, 300), {.pooling = i % 2 == 0 ? "mean" : "cls"}));
 }
 
-TEST(EngineEmbeddings, ATextThatCannotBeEmbeddedDisturbsNoOther) {
+TEST(EngineEmbeddings, ATextThatCannotBeEmbeddedDoesNotAffectOthers) {
   const Model model = Model::load((testing_support::fixtures() / "zoo" / "bert").string());
   Engine engine(model);
   EmbedOptions failing{.pooling = "mean"};

@@ -1,4 +1,4 @@
-// Translations of an engine: each has the same bits as with Model alone, whatever else runs.
+// Translations of an engine: each has the same bits as with Model alone, no matter what else runs.
 #include <atomic>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -135,9 +135,9 @@ TEST(EngineTranslations, ATimeoutEndsATask) {
 
 TEST(EngineTranslations, TheEndIsSignaledAndNothingBlocks) {
   Engine engine(shared_translator());
-  std::atomic<bool> told = false;
-  TranslationTask task = engine.translate(sentences(0, 2), {}, {.on_update = [&] { told = true; }});
-  while (!told) std::this_thread::yield();
+  std::atomic<bool> updated = false;
+  TranslationTask task = engine.translate(sentences(0, 2), {}, {.on_update = [&] { updated = true; }});
+  while (!updated) std::this_thread::yield();
   EXPECT_TRUE(task.is_done());
   EXPECT_FALSE(task.was_cancelled());
   EXPECT_EQ(task.get().size(), 2u);

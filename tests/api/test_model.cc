@@ -206,7 +206,7 @@ TEST(Session, AppendsRewindsAndForksIndependently) {
   EXPECT_EQ(session.length(), 0);
 }
 
-TEST(Session, ASecondTurnComputesOnlyWhatIsNew) {
+TEST(Session, ASecondTurnComputesOnlyNewTokens) {
   Session session = fable().session();
   std::vector<TokenId> prompt = fable().tokenize("Once upon a time");
   Generation first = fable().generate(session, prompt, {.max_tokens = 4});
@@ -219,7 +219,7 @@ TEST(Session, ASecondTurnComputesOnlyWhatIsNew) {
   EXPECT_EQ(second.metrics().reused_tokens, static_cast<int>(prompt.size()) - 2);
 }
 
-TEST(Session, ManyInOneStepAreAsEachAlone) {
+TEST(Session, SessionsInOneStepGetTheSameBitsAsAlone) {
   const std::vector<TokenId> prompt = fable().tokenize("The old woman");
   std::vector<Session> sessions;
   for (int i = 0; i < 3; ++i) {
@@ -241,11 +241,11 @@ TEST(Session, ManyInOneStepAreAsEachAlone) {
 
 TEST(Session, ThreadsShareOneModel) {
   const std::string expected = fable().generate("The king", {.max_tokens = 6}).text();
-  std::vector<std::string> told(3);
+  std::vector<std::string> texts(3);
   std::vector<std::thread> threads;
-  for (std::string& text : told) threads.emplace_back([&text] { text = fable().generate("The king", {.max_tokens = 6}).text(); });
+  for (std::string& text : texts) threads.emplace_back([&text] { text = fable().generate("The king", {.max_tokens = 6}).text(); });
   for (std::thread& thread : threads) thread.join();
-  for (const std::string& text : told) EXPECT_EQ(text, expected);
+  for (const std::string& text : texts) EXPECT_EQ(text, expected);
 }
 
 }  // namespace

@@ -30,22 +30,22 @@ class Transcribe : public testing::Test {
 
 TEST_F(Transcribe, TheBatchSizeDoesNotChangeTheResult) {
   const std::vector<float> samples = tone(40000);
-  std::vector<TokenId> told;
+  std::vector<TokenId> reported;
   TranscribeOptions options{.decoding = {.max_tokens = 5}};
   options.on_segment = [&](const Segment& window, int total) {
-    told.insert(told.end(), window.ids.begin(), window.ids.end());
+    reported.insert(reported.end(), window.ids.begin(), window.ids.end());
     EXPECT_EQ(total, 3);
   };
-  const Transcription heard = speech().transcribe(samples, 16000, options);
-  ASSERT_EQ(heard.segments.size(), 3u);
-  EXPECT_EQ(heard.segments[1].start_s, 1.0);
-  EXPECT_EQ(heard.segments[2].end_s, 2.5);
-  EXPECT_EQ(heard.ids, told);
-  EXPECT_FALSE(heard.ids.empty());
-  EXPECT_EQ(heard.text, "");
-  EXPECT_EQ(speech().transcribe(samples, 16000, {.decoding = {.max_tokens = 5}, .batch = 1}).ids, heard.ids);
+  const Transcription transcription = speech().transcribe(samples, 16000, options);
+  ASSERT_EQ(transcription.segments.size(), 3u);
+  EXPECT_EQ(transcription.segments[1].start_s, 1.0);
+  EXPECT_EQ(transcription.segments[2].end_s, 2.5);
+  EXPECT_EQ(transcription.ids, reported);
+  EXPECT_FALSE(transcription.ids.empty());
+  EXPECT_EQ(transcription.text, "");
+  EXPECT_EQ(speech().transcribe(samples, 16000, {.decoding = {.max_tokens = 5}, .batch = 1}).ids, transcription.ids);
   const std::span<const float> second = std::span(samples).subspan(16000, 16000);
-  EXPECT_EQ(speech().transcribe(second, 16000, {.decoding = {.max_tokens = 5}}).ids, heard.segments[1].ids);
+  EXPECT_EQ(speech().transcribe(second, 16000, {.decoding = {.max_tokens = 5}}).ids, transcription.segments[1].ids);
 }
 
 TEST_F(Transcribe, ReadsAnySampleRateAndEmptyAudio) {
@@ -58,9 +58,9 @@ TEST_F(Transcribe, CancellationKeepsTheSegmentsBefore) {
   TranscribeOptions options{.decoding = {.max_tokens = 5}, .batch = 1};
   options.on_segment = [&](const Segment&, int) { enough = true; };
   options.decoding.cancelled = [&] { return enough; };
-  const Transcription heard = speech().transcribe(tone(40000), 16000, options);
-  EXPECT_EQ(heard.finish, Finish::kCancelled);
-  EXPECT_EQ(heard.segments.size(), 1u);
+  const Transcription transcription = speech().transcribe(tone(40000), 16000, options);
+  EXPECT_EQ(transcription.finish, Finish::kCancelled);
+  EXPECT_EQ(transcription.segments.size(), 1u);
 }
 
 TEST_F(Transcribe, InvalidArgumentsAreErrors) {

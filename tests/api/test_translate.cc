@@ -118,12 +118,12 @@ TEST(Translate, BlankTextsStayBlankInTheirPlace) {
 
 TEST(Translate, ReportsEachTextInOrderAsSoonAsThoseBeforeItAreKnown) {
   std::vector<size_t> places;
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   int last = 0;
   TranslateOptions options{.batch = 2};
   options.on_translation = [&](size_t place, const Translation& one) {
     places.push_back(place);
-    told.push_back(one.text);
+    reported.push_back(one.text);
   };
   options.progress = [&](int done, int total) {
     EXPECT_GT(done, last);
@@ -133,7 +133,7 @@ TEST(Translate, ReportsEachTextInOrderAsSoonAsThoseBeforeItAreKnown) {
   const std::vector<Translation> found = translator().translate(first_texts(5), options);
   EXPECT_THAT(places, testing::ElementsAre(0, 1, 2, 3, 4));
   EXPECT_EQ(last, 5);
-  for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(told[i], found[i].text);
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(reported[i], found[i].text);
 }
 
 TEST(Translate, CancellationKeepsWhatIsDone) {

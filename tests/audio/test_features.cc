@@ -71,7 +71,7 @@ TEST(Features, WaveformEncoderGetsSamplesRawOrNormalized) {
   EXPECT_NEAR(squares / 100, 1, 1e-2);
 }
 
-TEST(Features, ContradictionsAndOtherKindsAreRefused) {
+TEST(Features, ContradictionsAndUnsupportedKindsAreRefused) {
   const auto refused = [](const std::string& config, const Dims& shape, const char* message) {
     EXPECT_THAT([&] { options_for(config, shape); }, testing::ThrowsMessage<Error>(testing::HasSubstr(message))) << config;
   };

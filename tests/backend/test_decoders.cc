@@ -8,6 +8,7 @@
 #include "engine/sequence.h"
 #include "kvik/error.h"
 #include "support/models.h"
+#include "support/paths.h"
 
 namespace kvik {
 namespace {
@@ -63,10 +64,7 @@ TEST_P(Decoders, GiveTheExpectedIdsOnOnnxRuntime) {
 }
 
 std::string test_name(const testing::TestParamInfo<KnownDecoder>& info) {
-  std::string name = fmt::format("{}_{}", info.index, info.param.name);
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return name;
+  return testing_support::test_name_of(fmt::format("{}_{}", info.index, info.param.name));
 }
 
 TEST(Decoders, EveryModelOfTheLargerTestDataIsIncluded) {

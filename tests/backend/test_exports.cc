@@ -48,7 +48,7 @@ Watched::Shapes shapes_of_prompt(const std::string& name) {
   return shapes;
 }
 
-TEST(Exports, AStartPositionIsFedAsTheRankSays) {
+TEST(Exports, AStartPositionIsFedWithTheDeclaredRank) {
   EXPECT_EQ(shapes_of_prompt("fixed-scalar-position")["pos"], Dims{});
   EXPECT_EQ(shapes_of_prompt("fixed-one-position")["cache_position"], Dims{1});
   EXPECT_EQ(shapes_of_prompt("growing-scalar-start")["start_pos"], Dims{});

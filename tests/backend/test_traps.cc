@@ -125,7 +125,7 @@ TEST(Trap, GenerationStopsOnEveryEndToken) {
   EXPECT_EQ(config.eos.size(), 2u);  // config.json has one, generation_config.json two
 }
 
-TEST(Trap, ARecurrentStateCannotBeRewoundButCanBeginAgain) {
+TEST(Trap, ARecurrentStateCannotBeRewoundButCanBeReset) {
   const std::shared_ptr<Backend> backend = testing_support::open_reference(kForms / "recurrent");
   EXPECT_FALSE(backend->traits().can_rewind);
   engine::Sequence sequence(backend, 0);

@@ -1,4 +1,4 @@
-"""The command line as scripts use it: JSON fields, exit statuses, one sentence for whatever is wrong."""
+"""The command line as scripts use it: JSON fields, exit statuses, one sentence per error."""
 import json
 import os
 import pathlib
@@ -215,7 +215,7 @@ def test_a_library_for_another_machine_is_refused(tmp_path):
         (tmp_path / name).write_bytes(content)
         said = refusal("run", FABLE, "x", "--backend", "ort", "--ort-lib", tmp_path / name)
         assert name in said and "a library for this machine is needed" in said
-        # Nothing is silent: whoever leaves the choice to Kvik hears why the runtime was not taken.
+        # With --backend auto, the reason why the runtime was not used is logged.
         assert "not run by ONNX Runtime" in kvik("run", FABLE, "x", "-n", 1, "--device", "cuda", "--ort-lib", tmp_path / name).stderr
 
 

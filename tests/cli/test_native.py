@@ -50,9 +50,9 @@ def test_quantized_weights_keep_the_perplexity_of_the_model_card(weights, most):
 def test_a_smaller_cache_tells_the_same_story():
     sizes = {}
     for kv in ("f32", "f16", "q8"):
-        told = story("--kv", kv)
-        assert told["ids"] == story()["ids"], kv
-        sizes[kv] = told["memory"]["kv_bytes"]
+        result = story("--kv", kv)
+        assert result["ids"] == story()["ids"], kv
+        sizes[kv] = result["memory"]["kv_bytes"]
     assert sizes["f32"] > sizes["f16"] > sizes["q8"]
 
 
@@ -66,9 +66,9 @@ def test_speculation_gives_the_same_ids():
     for sampling in ([], ["--temperature", 1, "--seed", 4]):
         plain = answer(*run, *sampling)
         for proposer in (["--speculate", "lookup"], ["--draft", FABLE], ["--speculate", "lookup", "--draft", FABLE]):
-            told = answer(*run, *sampling, *proposer)
-            assert told["ids"] == plain["ids"] and told["text"] == plain["text"], proposer
-            found = told["speculation"]
+            result = answer(*run, *sampling, *proposer)
+            assert result["ids"] == plain["ids"] and result["text"] == plain["text"], proposer
+            found = result["speculation"]
             assert found["proposed"] >= found["accepted"] >= 0 and found["tokens_per_run"] >= 1
     assert "speculation" not in plain
 
@@ -90,9 +90,9 @@ def test_a_draft_with_a_padded_vocabulary_is_used(tmp_path):
             (padded / file.name).write_text(text)
     for target, draft in ((FABLE, padded), (padded, FABLE)):
         run = ["run", target, "Once upon a time", "-n", 40, "--ignore-eos"]
-        plain, told = answer(*run), answer(*run, "--draft", draft, "--draft-weights", "auto")
-        assert told["ids"] == plain["ids"]
-        assert target != FABLE or told["speculation"]["accepted"] > 0
+        plain, result = answer(*run), answer(*run, "--draft", draft, "--draft-weights", "auto")
+        assert result["ids"] == plain["ids"]
+        assert target != FABLE or result["speculation"]["accepted"] > 0
     other = tmp_path / "other"
     other.mkdir()
     for file in padded.iterdir():
@@ -115,10 +115,10 @@ def test_what_excludes_speculation_is_refused():
 def test_every_fusion_can_be_turned_off():
     plan = answer("inspect", FABLE)["plan"]
     assert plan["fused"] and not plan["unfused"] and plan["attention"] == {"causal": 8}
-    told = story()["ids"]
+    result = story()["ids"]
     for name in plan["fused"]:
         assert name not in answer("inspect", FABLE, "--no-fuse", name)["plan"]["fused"]
-        assert story("--no-fuse", name)["ids"] == told, name
+        assert story("--no-fuse", name)["ids"] == result, name
 
 
 def test_bytes_per_token_follow_the_weights():

@@ -140,10 +140,10 @@ def test_a_recording_is_transcribed_window_by_window_at_any_sample_rate(tmp_path
         (model / part.name).symlink_to(part)
     (model / "preprocessor_config.json").write_text(json.dumps({"feature_size": 8, "n_fft": 400, "hop_length": 800, "chunk_length": 1, "sampling_rate": 16000}))
     (tmp_path / "a.wav").write_bytes(wav(tone(40000)))
-    heard = answer("transcribe", tmp_path / "a.wav", "--model", model, "-n", 5)
-    assert [(w["start_s"], w["end_s"]) for w in heard["windows"]] == [(0, 1), (1, 2), (2, 2.5)]
-    assert heard["ids"] == sum((w["ids"] for w in heard["windows"]), []) and heard["start_ids"] == [0]
-    assert answer("transcribe", model, tmp_path / "a.wav", "-n", 5, "--batch", 1)["ids"] == heard["ids"]
+    transcription = answer("transcribe", tmp_path / "a.wav", "--model", model, "-n", 5)
+    assert [(w["start_s"], w["end_s"]) for w in transcription["windows"]] == [(0, 1), (1, 2), (2, 2.5)]
+    assert transcription["ids"] == sum((w["ids"] for w in transcription["windows"]), []) and transcription["start_ids"] == [0]
+    assert answer("transcribe", model, tmp_path / "a.wav", "-n", 5, "--batch", 1)["ids"] == transcription["ids"]
     (tmp_path / "b.wav").write_bytes(wav([s for s in tone(44100) for _ in range(2)], rate=44100, channels=2))
     done = kvik("transcribe", model, tmp_path / "b.wav", "-n", 5)
     assert done.returncode == 0 and done.stderr.count("mixed into one; it is resampled from 44100 to 16000") == 1

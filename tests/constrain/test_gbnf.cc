@@ -54,7 +54,7 @@ TEST(Gbnf, DeepRecursionKeepsOneStackNodePerLevel) {
   EXPECT_FALSE(reader.accepts(std::string(3000, '(') + std::string(2999, ')')));
 }
 
-TEST(Gbnf, MistakesAreNamedWithTheirPlace) {
+TEST(Gbnf, ErrorsNameThePosition) {
   EXPECT_THAT(gbnf_error("a ::= \"x\""), testing::HasSubstr("no rule 'root'"));
   EXPECT_THAT(gbnf_error("root ::= \"x\" b\nc ::= \"y\""), testing::HasSubstr("character 14: rule 'b' is not defined"));
   EXPECT_THAT(gbnf_error("root ::= \"x\"\nroot ::= \"y\""), testing::HasSubstr("line 2, column 1: rule 'root' is defined twice"));
@@ -69,7 +69,7 @@ TEST(Gbnf, MistakesAreNamedWithTheirPlace) {
   EXPECT_THAT(gbnf_error("root ::= \"\\uD800\""), testing::HasSubstr("U+D800 is not a character"));
 }
 
-TEST(Gbnf, HostileGrammarsEndWithASentence) {
+TEST(Gbnf, HostileGrammarsEndWithOneError) {
   EXPECT_THAT(gbnf_error("root ::= \"a\"{1000000}"), testing::HasSubstr("is not supported"));
   EXPECT_THAT(
       gbnf_error(
@@ -80,7 +80,7 @@ TEST(Gbnf, HostileGrammarsEndWithASentence) {
   EXPECT_THAT(gbnf_error("root ::= (\"a\"? ){20000} (\"a\"?){20000}"), testing::HasSubstr("ambiguous"));
 }
 
-TEST(Gbnf, TooManyWaysToReadATextAreAnError) {
+TEST(Gbnf, TooManyParsesOfATextAreAnError) {
   TextReader reader =
       TextReader::of_gbnf("root ::= s s s s s s s s s s s s \"!\"\ns ::= \"a\" s \"b\" | \"a\" s | \"a\" \"a\"? s | \"a\"\n");
   EXPECT_THROW(reader.accepts(std::string(3000, 'a')), Error);

@@ -36,7 +36,7 @@ constexpr const char* kSchemas[] = {
     R"({"type": "object", "properties": {"aa": {"type": "string", "maxLength": 4}, "日": {"enum": ["né", "néné", 1]}}, "required": ["日"]})",
     R"({"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "properties": {"a": {"type": "array", "items": {"$ref": "#/$defs/n"}}}}}})"};
 
-TEST(Masks, HoldExactlyTheTokensWhoseBytesBeginAMatch) {
+TEST(Masks, ContainExactlyTheTokensThatCanLeadToAMatch) {
   const std::vector<std::string> tokens = vocabulary();
   for (const char* schema : kSchemas) {
     TextReader reader = TextReader::of_schema(schema);
@@ -95,7 +95,7 @@ TEST(Masks, ForksOfAMatcherDoNotSeeEachOther) {
 }
 
 // By trying every byte.
-TEST(Masks, ForcedTextIsWhatEveryMatchContinuesWith) {
+TEST(Masks, ForcedTextIsTheCommonContinuationOfAllMatches) {
   const std::shared_ptr<TokenConstraint> constraint =
       constraint_of(R"({"type": "object", "properties": {"aaaa": {"const": "né"}}, "required": ["aaaa"], "additionalProperties": false})");
   Matcher matcher(constraint);
@@ -130,7 +130,7 @@ TEST(Masks, ThreadsShareAConstraint) {
   }
 }
 
-TEST(Masks, AppliedToLogitsTheyLeaveOnlyTheirTokensAndThoseToKeep) {
+TEST(Masks, ApplyKeepsOnlyLogitsOfAllowedAndKeptTokens) {
   const float kInfinity = std::numeric_limits<float>::infinity();
   for (const bool dense : {false, true}) {
     std::vector<uint64_t> words(4, 0);

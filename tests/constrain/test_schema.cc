@@ -214,7 +214,7 @@ TEST(Schema, ReferencesByName) {
       testing::IsEmpty());
 }
 
-TEST(Schema, LimitsBeyondWhatIsWritten) {
+TEST(Schema, LimitsAboveWhatIsGenerated) {
   EXPECT_THAT(
       mistakes_in(
           {{R"({"type": "integer", "minimum": 0, "maximum": 9223372036854775807})", {"0", "9999999999999999"}, {"-1"}},
@@ -344,7 +344,7 @@ TEST(Schema, OneOfHoldsExactlyOnce) {
       testing::IsEmpty());
 }
 
-TEST(Schema, WhatIsNotSupportedIsNamedWithItsPlace) {
+TEST(Schema, UnsupportedKeywordsAreNamedWithTheirPosition) {
   EXPECT_THAT(schema_error(R"({"properties": {"a/b": {"extends": {}}}, "type": "object"})"),
               testing::HasSubstr("/properties/a~1b: the keyword 'extends' is not supported"));
   for (const char* keyword : {"$recursiveRef", "$dynamicRef", "extends", "disallow"})
@@ -373,9 +373,9 @@ TEST(Schema, WhatIsNotSupportedIsNamedWithItsPlace) {
       "no error");
 }
 
-TEST(Schema, WhatNothingCanSatisfyIsNamedWithItsPlace) {
+TEST(Schema, ContradictionsAreNamedWithTheirPosition) {
   EXPECT_THAT(schema_error("false"), testing::HasSubstr("no text can match"));
-  EXPECT_THAT(schema_error(R"({"type": "integer", "minimum": 5, "maximum": 3})"), testing::HasSubstr("no number lies between"));
+  EXPECT_THAT(schema_error(R"({"type": "integer", "minimum": 5, "maximum": 3})"), testing::HasSubstr("no number is between"));
   EXPECT_THAT(
       schema_error(R"({"type": "object", "properties": {"a": {"type": "string", "minLength": 3, "maxLength": 2}}, "required": ["a"]})"),
       testing::HasSubstr("/properties/a: minLength 3 is above maxLength 2"));
@@ -387,7 +387,7 @@ TEST(Schema, WhatNothingCanSatisfyIsNamedWithItsPlace) {
       testing::HasSubstr("no text can match"));
 }
 
-TEST(Schema, HostileSchemasEndWithASentence) {
+TEST(Schema, HostileSchemasEndWithOneError) {
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += R"({"items":)";
   EXPECT_THAT(schema_error(deep), testing::HasSubstr("nested"));

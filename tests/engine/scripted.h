@@ -12,7 +12,7 @@
 #include "engine/scheduler.h"
 #include "kvik/error.h"
 
-// A backend and an embedder that compute nothing and write down what they were asked for.
+// A backend and an embedder that compute nothing and record their calls.
 namespace kvik::engine {
 
 struct Log {

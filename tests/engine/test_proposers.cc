@@ -29,7 +29,7 @@ TEST(Lookup, PrefersTheNewestOfEquallyLongMatches) {
   EXPECT_THAT(proposed_by(lookup, {1, 2, 7, 5, 1, 2, 8, 6, 1, 2}, 2), ElementsAre(8, 6));
 }
 
-TEST(Lookup, ContinuesARepetitionBeyondTheEnd) {
+TEST(Lookup, ContinuesARepetitionPastTheEnd) {
   LookupProposer lookup(nullptr, 100);
   EXPECT_THAT(proposed_by(lookup, {4, 1, 2, 3, 1, 2, 3, 1, 2}, 7), ElementsAre(3, 1, 2, 3, 1, 2, 3));
 }
@@ -67,13 +67,13 @@ TEST(Lookup, StepByStepEqualsAllAtOnce) {
   }
 }
 
-TEST(Lookup, FollowsWhatAnotherSequenceComputed) {
+TEST(Lookup, ProposesTokensOfAnotherSequence) {
   const std::shared_ptr<backend::Backend> backend = testing_support::open_native(testing_support::source_root() / "models" / "fable");
   Tokens story;
   for (int i = 0; i < 75; ++i) story.push_back(static_cast<TokenId>(7 * i + 3));  // no token twice, over two ends of pages
-  Sequence told(backend, 0);
-  told.reuse_prefixes();
-  ASSERT_EQ(told.append(story), AppendStatus::kDone);
+  Sequence earlier(backend, 0);
+  earlier.reuse_prefixes();
+  ASSERT_EQ(earlier.append(story), AppendStatus::kDone);
   LookupProposer lookup(backend, 100);
   Tokens tokens(story.begin(), story.begin() + 3);
   ASSERT_EQ(lookup.match(tokens), Evidence::kOtherSession);

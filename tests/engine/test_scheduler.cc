@@ -13,7 +13,7 @@ double last_step(PromptShare& share, double ms_per_row, int n_steps) {
   return ms;
 }
 
-TEST(PromptShare, StepsBecomeAsShortAsAsked) {
+TEST(PromptShare, StepsBecomeAsShortAsRequested) {
   for (const double ms_per_row : {0.2, 1.0, 5.0}) {
     PromptShare share(512, 50);
     EXPECT_LE(last_step(share, ms_per_row, 10), 50) << ms_per_row;
@@ -131,7 +131,7 @@ TEST_F(SchedulerTest, ASourceWithoutMemoryWaitsForTheEndOfAnother) {
 }
 
 // The source is freed with the cache, and the stream goes on behind its last token: every token is drawn once, from its own random number.
-TEST_F(SchedulerTest, AStreamThatWasPreemptedKeepsEveryTokenItHad) {
+TEST_F(SchedulerTest, APreemptedStreamKeepsItsTokens) {
   const auto run = [&](int most_positions) {
     Scheduler& scheduler = start(100, {}, most_positions);
     const size_t n_before = n_encoded();
@@ -184,7 +184,7 @@ TEST_F(SchedulerTest, APreemptedStreamContinuesWhenAnotherEndsAndNotLater) {
   EXPECT_EQ(order, "other preempted longest ");
 }
 
-TEST_F(SchedulerTest, ALongPromptIsComputedInPartsBesideARunningStream) {
+TEST_F(SchedulerTest, ALongPromptIsComputedInChunksWhileAStreamRuns) {
   Scheduler& scheduler = start(100, {.max_step_ms = 0});  // every step is too long
   const auto running = sources(1, 1'000'000), prompt = sources(1, 1);
   prompt->n_prompt = 2000;
@@ -205,7 +205,7 @@ TEST_F(SchedulerTest, NoMoreStreamsRunThanAreAllowed) {
   EXPECT_EQ(backend_->most_sources_alive, 3);
 }
 
-TEST_F(SchedulerTest, TheQueueHoldsAsManyAsItMay) {
+TEST_F(SchedulerTest, TheQueueHoldsAtMostItsLimit) {
   Scheduler& scheduler = start(100, {.max_waiting = 3});
   const auto gate = texts(1, 1);
   gate->open = false;
@@ -220,7 +220,7 @@ TEST_F(SchedulerTest, TheQueueHoldsAsManyAsItMay) {
   refused->wait();
 }
 
-TEST_F(SchedulerTest, ASourceForWhichThereIsNeverMemoryFailsAndNoOtherDoes) {
+TEST_F(SchedulerTest, ASourceThatNeverFitsFailsWithoutAffectingOthers) {
   Scheduler& scheduler = start(0);
   const auto request = sources(1, 5);
   scheduler.submit(request);

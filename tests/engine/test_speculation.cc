@@ -9,6 +9,7 @@
 #include "engine/tree.h"
 #include "kvik/error.h"
 #include "support/models.h"
+#include "support/paths.h"
 
 namespace kvik::engine {
 namespace {
@@ -161,7 +162,7 @@ class SpeculationTest : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(SpeculationTest, EveryStepIsAsWithoutProposals) {
+TEST_P(SpeculationTest, EveryStepEqualsOneWithoutProposals) {
   expect_as_plain("greedy");
   sampling_ = {.temperature = 1.0};
   expect_as_plain("sampled");
@@ -198,7 +199,7 @@ TEST_P(SpeculationTest, RightProposalsSaveRunsAndWrongOnesAreNeverAccepted) {
   EXPECT_GT(bad.timing.n_proposed, 2 * bad.timing.n_runs);
 }
 
-TEST_P(SpeculationTest, StreamsThatStepTogetherAreAsEachAlone) {
+TEST_P(SpeculationTest, StreamsThatStepTogetherEqualThoseAlone) {
   std::vector<Stream> streams;
   std::vector<std::vector<State>> expected;
   int seed = 0;
@@ -312,7 +313,7 @@ TEST_P(SpeculationTest, NothingThatWasOnlyProposedIsShared) {
   }
 }
 
-TEST_P(SpeculationTest, WithoutMemoryForProposalsTheStepIsMadeWithoutThem) {
+TEST_P(SpeculationTest, WithoutMemoryForProposalsTheStepRunsWithoutThem) {
   const std::vector<State> expected = plain();
   std::unique_ptr<Proposer> proposer = right();
   Stream with = stream(std::move(proposer));
@@ -386,7 +387,7 @@ TEST_P(SpeculationTest, ARewoundStreamBesideOneThatIsAheadGetsItsLogitsFirst) {
 }
 
 // Pages behind a window are kept as long as a rejection could make them visible again.
-TEST_P(SpeculationTest, ARejectionComputesNothingAgain) {
+TEST_P(SpeculationTest, ARejectionRecomputesNothing) {
   const std::vector<State> expected = plain();
   const int n_plain = std::exchange(backend_->n_rows, 0);
   Stream with = stream(wrong());
@@ -417,11 +418,7 @@ TEST_P(SpeculationTest, AFailedRunLeavesNoTrace) {
 INSTANTIATE_TEST_SUITE_P(Models, SpeculationTest,
                          testing::Values("models/fable", "tests/fixtures/forms/half-cache", "tests/fixtures/forms/length-switch",
                                          "tests/fixtures/rules/window"),
-                         [](const auto& test) {
-                           std::string name = test.param.substr(test.param.rfind('/') + 1);
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         [](const auto& test) { return testing_support::test_name_of(test.param.substr(test.param.rfind('/') + 1)); });
 
 }  // namespace
 }  // namespace kvik::engine

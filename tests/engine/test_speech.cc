@@ -1,8 +1,8 @@
 // Speech: expected ids from features, sounds window by window, and the decoder's start tokens.
 #include <gmock/gmock.h>
 
-#include "engine/speech.h"
-#include "engine/speech_tokens.h"
+#include "engine/speech/control_tokens.h"
+#include "engine/speech/speech.h"
 #include "engine/translators.h"
 #include "kvik/error.h"
 
@@ -212,7 +212,7 @@ TEST_F(Starts, NameWhatIsMissing) {
   EXPECT_THAT([&] { start(); }, ThrowsMessage<Error>(HasSubstr("decoder_start_token_id")));
 }
 
-TEST(Speech, TheLikeliestLanguageIsTheOneOfTheHighestLogit) {
+TEST(Speech, TheDetectedLanguageHasTheHighestLogit) {
   const Loaded model = load(speech_form(), false);
   const std::vector<EncodedSource> encoded = encode_features(*model.backend, std::vector<Tensor>{made_by_formula({8, 20})});
   Ids all;

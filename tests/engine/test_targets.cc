@@ -1,4 +1,4 @@
-// Whatever form an encoder-decoder has, its targets are found; and what is asked for is forced, banned or drawn.
+// Targets of all forms of encoder-decoders; forced, banned and sampled tokens.
 #include <algorithm>
 #include <climits>
 #include <gmock/gmock.h>
@@ -55,7 +55,7 @@ struct Changed {
   Ids first(const Wanted& wanted = {1, 8}) const { return translated(model, {sources[1]}, wanted).front(); }
 };
 
-TEST(Targets, TheFirstAndTheLastTokenAreForcedIfTheFilesSaySo) {
+TEST(Targets, TheFirstAndTheLastTokenAreForcedAsConfigured) {
   for (const int beams : {1, 4}) {
     Changed changed;
     changed.sampling.forced_bos_token_id = 7;
@@ -66,7 +66,7 @@ TEST(Targets, TheFirstAndTheLastTokenAreForcedIfTheFilesSaySo) {
   }
 }
 
-TEST(Targets, BannedAndSuppressedTokensNeverComeAndBeginSuppressedOnesNotFirst) {
+TEST(Targets, BannedTokensAreNeverGeneratedAndBeginSuppressedOnesNotFirst) {
   for (const int beams : {1, 4}) {
     Changed changed;
     const Ids plain = changed.first({beams, 8});
@@ -82,7 +82,7 @@ TEST(Targets, BannedAndSuppressedTokensNeverComeAndBeginSuppressedOnesNotFirst) 
   }
 }
 
-TEST(Targets, NoEndTokenComesBeforeTheMinimumLength) {
+TEST(Targets, NoEndTokenIsGeneratedBeforeTheMinimumLength) {
   Changed changed;
   const Ids plain = changed.first();
   changed.model.config.eos = {plain[1]};  // what comes second now ends it
@@ -141,7 +141,7 @@ TEST(Targets, ASeedGivesTheSameTargetAloneAndInABatchAndAnotherSeedAnother) {
   EXPECT_NE(best_of(targets_of(changed.model, changed.sources, options)), together);
 }
 
-TEST(Targets, SeveralSamplesOfOneSourceDifferAndComeBestFirst) {
+TEST(Targets, SeveralSamplesOfOneSourceDifferAndAreSortedByScore) {
   Changed changed;
   changed.sampling.temperature = 1.5;
   TargetOptions options = options_for(changed.model, {1, 12});

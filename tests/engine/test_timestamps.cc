@@ -1,7 +1,7 @@
 #include <cmath>
 #include <gmock/gmock.h>
 
-#include "engine/timed_text.h"
+#include "engine/speech/timed_text.h"
 #include "sample/timestamps.h"
 
 // Tokens below 4 are text, 4 ends it, 5 means no timestamps, 6 to 11 are the times 0 to 5.
@@ -25,18 +25,18 @@ Ids allowed_after(const Ids& generated, std::vector<float> logits = std::vector<
 // Text so likely that times are not taken for being likelier together.
 std::vector<float> likely_text() { return {9, 9, 9, 9, 9, 9, 0, 0, 0, 0, 0, 0}; }
 
-TEST(Timestamps, AWindowBeginsWithATime) {
+TEST(Timestamps, AWindowBeginsWithATimestamp) {
   EXPECT_THAT(allowed_after({}), ElementsAre(6, 7, 8, 9, 10, 11));
   TimestampRules rules = kRules;
   rules.max_initial_index = 2;
   EXPECT_THAT(allowed_after({}, likely_text(), rules), ElementsAre(6, 7, 8));
 }
 
-TEST(Timestamps, AfterTheFirstTimeComesText) { EXPECT_THAT(allowed_after({7}), ElementsAre(0, 1, 2, 3, 4)); }
+TEST(Timestamps, TextFollowsTheFirstTimestamp) { EXPECT_THAT(allowed_after({7}), ElementsAre(0, 1, 2, 3, 4)); }
 
 TEST(Timestamps, ATextEndsAfterItBegan) { EXPECT_THAT(allowed_after({7, 0}, likely_text()), ElementsAre(0, 1, 2, 3, 4, 8, 9, 10, 11)); }
 
-TEST(Timestamps, AfterTheTimeThatEndsATextComesATimeOrTheEnd) {
+TEST(Timestamps, ATimestampOrTheEndFollowsTheEndOfAText) {
   std::vector<float> end_is_likely(12, 0.0f);
   end_is_likely[4] = 9;
   EXPECT_THAT(allowed_after({7, 0, 9}, end_is_likely), ElementsAre(4, 9, 10, 11));
@@ -44,12 +44,12 @@ TEST(Timestamps, AfterTheTimeThatEndsATextComesATimeOrTheEnd) {
 
 TEST(Timestamps, APairIsFollowedByText) { EXPECT_THAT(allowed_after({7, 0, 9, 9}, likely_text()), ElementsAre(0, 1, 2, 3, 4)); }
 
-TEST(Timestamps, TimesThatAreLikelierTogetherAreTaken) {
+TEST(Timestamps, ATimestampIsChosenIfTimestampsTogetherAreLikelier) {
   EXPECT_THAT(allowed_after({6, 0}, {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}), ElementsAre(7, 8, 9, 10, 11));  // log 5 > 1
   EXPECT_THAT(allowed_after({6, 0}, {2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}), ElementsAre(0, 1, 2, 3, 4, 7, 8, 9, 10, 11));
 }
 
-TEST(Timestamps, AVocabularyWithoutTimesIsLeftAlone) { EXPECT_EQ(allowed_after({}, {0, 0, 0}).size(), 3u); }
+TEST(Timestamps, AVocabularyWithoutTimestampsIsUnchanged) { EXPECT_EQ(allowed_after({}, {0, 0, 0}).size(), 3u); }
 
 engine::TimedWindow cut(const Ids& ids) { return engine::cut_at_times(ids, kRules, 0.5, 2.5); }
 

@@ -26,7 +26,7 @@ Completed complete_sources(size_t n_parts) {
   return completed;
 }
 
-TEST(Work, PartsTakeThePlacesOfThoseThatHaveEnded) {
+TEST(Work, NewPartsStartAsOthersEnd) {
   const Completed completed = complete_sources(16);
   EXPECT_EQ(completed.ids.size(), 32u);
   EXPECT_LT(completed.n_runs, 60u) << "two batches, one after the other, take 80";

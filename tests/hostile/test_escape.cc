@@ -9,7 +9,7 @@
 namespace kvik {
 namespace {
 
-TEST(Escape, LeavesOrdinaryTextInAnyLanguageAlone) {
+TEST(Escape, DoesNotChangeOrdinaryTextInAnyLanguage) {
   for (const std::string text : {"plain", "caf\u00e9", "\u4f60\u597d", "\U0001F600", "back\\slash", "\u00a0", "a\u200d b"})
     EXPECT_EQ(escape_controls(text), text);
 }

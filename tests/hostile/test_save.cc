@@ -1,4 +1,4 @@
-// Saving to places that are no files, over links, on a full disk, and beside processes that were killed while they saved.
+// Saving to paths that are not regular files, over links, on a full disk, and after processes were killed while saving.
 #include <csignal>
 #include <fcntl.h>
 #include <fstream>
@@ -57,7 +57,7 @@ class Save : public testing::Test {
   fs::path file_ = folder_.path() / "chat.kv";
 };
 
-TEST_F(Save, RefusesWhatIsNoRegularFileAndLeavesItAsItIs) {
+TEST_F(Save, RefusesToReplaceWhatIsNotARegularFile) {
   fs::create_directory(folder_.path() / "folder");
   ASSERT_EQ(mkfifo((folder_.path() / "pipe").c_str(), 0600), 0);
   for (const fs::path& path : {fs::path("/dev/null"), fs::path("/dev/full"), folder_.path() / "folder", folder_.path() / "pipe"}) {
@@ -100,7 +100,7 @@ TEST_F(Save, FollowsLinksToTheFileTheyMean) {
   }
 }
 
-TEST_F(Save, MakesTheFileThatADanglingLinkNames) {
+TEST_F(Save, CreatesTheTargetOfADanglingLink) {
   fs::create_symlink("absent", folder_.path() / "link");
   write_file(folder_.path() / "link", "new");
   EXPECT_EQ(content_of(folder_.path() / "absent"), "new");
@@ -123,7 +123,7 @@ TEST_F(Save, KeepsThePermissionsOfTheFileItReplaces) {
   EXPECT_EQ(fs::status(file_).permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
-TEST_F(Save, RemovesWhatAKilledSaveLeft) {
+TEST_F(Save, RemovesPartialFilesOfAKilledSave) {
   write_file(file_, "old");
   save_and_be_killed(file_);
   save_and_be_killed(file_);
@@ -144,7 +144,7 @@ TEST_F(Save, RemovesOnlyPartialFilesOfItsOwnName) {
   EXPECT_FALSE(fs::exists(stale));
 }
 
-TEST_F(Save, LeavesASaveAloneThatIsStillWriting) {
+TEST_F(Save, DoesNotRemoveTheFileOfARunningSave) {
   NewFile slow(file_);
   slow.write(std::as_bytes(std::span("slow", 4)));
   write_file(file_, "quick");

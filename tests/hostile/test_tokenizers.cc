@@ -1,5 +1,4 @@
 // Tokenizer files whose steps expand a text without end. Each must be refused before it takes all memory.
-#include <cstring>
 #include <fmt/format.h>
 #include <functional>
 #include <gmock/gmock.h>

@@ -13,7 +13,7 @@ STORY = " there lived a king who had a son"
 
 
 def run(*command, folder, **variables):
-    """In an environment that knows nothing of this checkout."""
+    """In an environment without this checkout."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), **variables}
     done = subprocess.run([str(word) for word in command], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"

@@ -5,6 +5,7 @@
 
 #include "backend/native/fuse/fuse.h"
 #include "laws/native.h"
+#include "support/paths.h"
 #include "verify/decoder_laws.h"
 
 namespace kvik::testing_support {
@@ -184,9 +185,7 @@ TEST_P(DecoderLaws, FusedEqualsUnfusedWithinRounding) {
 }
 
 std::string name_of(const testing::TestParamInfo<LawModel>& info) {
-  std::string name = fmt::format("{}_{}", info.index, info.param.name);
-  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
+  return test_name_of(fmt::format("{}_{}", info.index, info.param.name));
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, DecoderLaws, testing::ValuesIn(law_models()), name_of);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "laws/on_device.h"
+#include "support/paths.h"
 #include "verify/decoder_laws.h"
 
 namespace kvik::testing_support {
@@ -20,12 +21,6 @@ std::vector<DeviceModel> device_models() {
     if (decoder.folder.string().starts_with(fixtures().string())) models.push_back({decoder.name, decoder.folder});
   }
   return models;
-}
-
-std::string name_of_model(const testing::TestParamInfo<DeviceModel>& model) {
-  std::string name = model.param.name;
-  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
 }
 
 class DeviceLaws : public testing::TestWithParam<DeviceModel> {
@@ -58,7 +53,7 @@ TEST_P(DeviceLaws, LogitsAreThoseOfTheCpuWithinRounding) {
   expect_near(rows_of(backend_, ids_), rows_of(open_native(GetParam().folder, NativeOptions{}), ids_), 0.01, GetParam().name);
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, DeviceLaws, testing::ValuesIn(device_models()), name_of_model);
+INSTANTIATE_TEST_SUITE_P(Every, DeviceLaws, testing::ValuesIn(device_models()), NameOfParam());
 
 // Logits after each token: the pieces have these many rows, the last of them again and again.
 std::vector<LogitsRow> rows_in_pieces(const BackendPtr& backend, std::span<const TokenId> ids, std::vector<size_t> pieces) {
@@ -209,11 +204,7 @@ TEST_P(DeviceTranslators, GiveEqualBitsHoweverSourcesAndRowsComeTogether) {
 
 INSTANTIATE_TEST_SUITE_P(Every, DeviceTranslators,
                          testing::Values(fixtures() / "zoo" / "marian", form("translator-pair"), form("recurrent-translator")),
-                         [](const auto& model) {
-                           std::string name = model.param.filename().string();
-                           std::erase(name, '-');
-                           return name;
-                         });
+                         [](const auto& model) { return test_name_of(model.param.filename().string()); });
 
 }  // namespace
 }  // namespace kvik::testing_support

@@ -2,7 +2,6 @@
 // each sequence should hold, whose logits are computed from nothing by a backend that shares nothing. Equal bits.
 //
 //   KVIK_OPERATIONS=100000 KVIK_SEED=7 build/test-laws --gtest_filter='*RandomOperations*'
-#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>

@@ -1,5 +1,6 @@
 // Encoder-decoders on the native backend: sources and rows, however they come together, give the same bits.
 #include "laws/native.h"
+#include "support/paths.h"
 
 namespace kvik::testing_support {
 namespace {
@@ -31,7 +32,7 @@ class TranslatorLaws : public testing::TestWithParam<std::filesystem::path> {
   std::vector<TokenId> ids_;
 };
 
-TEST_P(TranslatorLaws, SourcesEncodedTogetherAreThemselves) {
+TEST_P(TranslatorLaws, SourcesEncodedTogetherEqualThoseEncodedAlone) {
   const std::vector<SourcePtr> together = backend_->encode(sources_);
   for (size_t i = 0; i < sources_.size(); ++i) {
     const SourcePtr alone = backend_->encode(std::span(sources_).subspan(i, 1)).front();
@@ -39,7 +40,7 @@ TEST_P(TranslatorLaws, SourcesEncodedTogetherAreThemselves) {
   }
 }
 
-TEST_P(TranslatorLaws, CachedIsUncachedAtEverySplit) {
+TEST_P(TranslatorLaws, CachedEqualsUncachedAtEverySplit) {
   const SourcePtr source = backend_->encode(sources_).front();
   const std::vector<LogitsRow> whole = rows_of(backend_, ids_, source);
   for (size_t split = 1; split < ids_.size(); ++split) {
@@ -54,7 +55,7 @@ TEST_P(TranslatorLaws, CachedIsUncachedAtEverySplit) {
   }
 }
 
-TEST_P(TranslatorLaws, ABatchOfDifferentSourcesIsEachAlone) {
+TEST_P(TranslatorLaws, BatchedSourcesGetTheSameBitsAsAlone) {
   const std::vector<SourcePtr> sources = backend_->encode(sources_);
   std::vector<engine::Sequence> sequences;
   std::vector<engine::Sequence*> pointers;
@@ -103,11 +104,7 @@ TEST_P(TranslatorLaws, ThreadsInstructionSetsAndLoadsGiveTheSame) {
 INSTANTIATE_TEST_SUITE_P(Every, TranslatorLaws,
                          testing::Values(source_root() / "models" / "en-zh", fixtures() / "zoo" / "marian",
                                          fixtures() / "forms" / "translator-pair"),
-                         [](const auto& model) {
-                           std::string name = model.param.filename().string();
-                           std::erase(name, '-');
-                           return name;
-                         });
+                         [](const auto& model) { return test_name_of(model.param.filename().string()); });
 
 }  // namespace
 }  // namespace kvik::testing_support

@@ -1,4 +1,4 @@
-"""Inputs that do not fit are refused with one sentence that names the node; nothing crashes, whatever is given."""
+"""Invalid inputs are refused with one sentence that names the node; no input causes a crash."""
 
 import pathlib
 import tempfile

@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <span>
 #include <vector>
+
+#include "sample/filters.h"
 
 namespace kvik::sample {
 
@@ -27,6 +30,12 @@ inline std::vector<float> random_row(size_t n, uint64_t seed, const RowKind& kin
     if (uniform(random) < kind.banned) x = -kInfinity;
   }
   return row;
+}
+
+// The filter top_k on a whole row; the sampler uses the threshold alone.
+inline void keep_top_k(std::span<float> row, size_t k, FilterScratch& scratch) {
+  const float lowest = kth_largest(row, k, scratch);
+  for (float& x : row) x = x >= lowest ? x : -kInfinity;
 }
 
 inline const std::vector<RowKind>& row_kinds() {

@@ -1,7 +1,6 @@
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <limits>
 #include <vector>
 
 #include "sample/choice.h"

@@ -1,7 +1,6 @@
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <limits>
 #include <numeric>
 
 #include "sample/filters.h"
@@ -109,7 +108,7 @@ TEST(Filters, OfEqualTokensTopPKeepsTheLowerIds) {
   EXPECT_THAT(row, ElementsAre(0.0f, 0.0f, -kInfinity, -kInfinity));
 }
 
-TEST(Filters, MinPAndEpsilonKeepWhatIsLikelyEnough) {
+TEST(Filters, MinPAndEpsilonKeepTokensAboveTheirThreshold) {
   on_random_rows([&](const std::vector<float>& row, uint64_t) {
     const std::vector<long double> p = probabilities(row);
     const long double top = *std::ranges::max_element(p);
@@ -180,7 +179,7 @@ TEST(Filters, TypicalKeepsTheTokensOfUsualSurprise) {
   });
 }
 
-TEST(Filters, NotANumberIsRemovedAndInfinityStays) {
+TEST(Filters, NanIsRemovedAndInfinityIsKept) {
   FilterScratch scratch;
   const std::vector<float> row = {1.0f, std::nanf(""), kInfinity, 2.0f, kInfinity};
   const auto filtered = [&](auto filter) {

@@ -1,7 +1,6 @@
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <limits>
 #include <vector>
 
 #include "sample/log_softmax.h"
@@ -10,7 +9,7 @@
 namespace kvik::sample {
 namespace {
 
-TEST(LogSoftmax, IsTheLogOfTheShareOfEachExponential) {
+TEST(LogSoftmax, EqualsTheLogOfTheSoftmax) {
   for (const RowKind& kind : row_kinds()) {
     for (const size_t n : std::vector<size_t>{1, 2, 15, 16, 17, 511, 512, 513, 50000}) {
       std::vector<float> row = random_row(n, 1, kind);
@@ -43,7 +42,7 @@ TEST(LogSoftmax, WorksInPlaceAndAtAnyOffset) {
   for (size_t i = 0; i < row.size(); ++i) EXPECT_NEAR(shifted[i], expected[i], 2e-3);
 }
 
-TEST(LogSoftmax, BannedAndNotANumberHaveNoShareAndInfiniteOnesHaveAll) {
+TEST(LogSoftmax, BannedAndNanHaveZeroProbabilityAndInfinityHasAll) {
   const std::vector<float> row = {0.0f, -kInfinity, kNan, 0.0f};
   std::vector<float> got(4);
   log_softmax(row, got);

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

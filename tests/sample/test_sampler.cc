@@ -2,7 +2,6 @@
 #include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <limits>
 
 #include "kvik/error.h"
 #include "sample/choice.h"
@@ -39,7 +38,7 @@ std::vector<Sampling> lowering_options() {
 }
 
 // Rows with ties, and temperatures at which different logits have one quotient.
-TEST(Sampler, ChoosesFromCandidatesWhatItChoosesFromTheRow) {
+TEST(Sampler, CandidatesGiveTheSameChoiceAsTheRow) {
   constexpr size_t kRowSize = 500;
   Workspace workspace;
   int n_decided = 0, n_undecided = 0;
@@ -248,7 +247,7 @@ std::optional<TokenId> sample_if_possible(const Sampler& sampler, std::span<cons
   } catch (const Error&) { return std::nullopt; }
 }
 
-TEST(Sampler, ChoosesWhatThePlainStepsOneByOneChoose) {
+TEST(Sampler, GivesTheSameChoiceAsTheStepsOneByOne) {
   for (uint64_t seed = 0; seed < 1500; ++seed) {
     std::mt19937_64 random(seed);
     const size_t vocab = 1 + random() % (seed % 50 == 0 ? 50000 : 200);
@@ -297,7 +296,7 @@ TEST(Sampler, AStepAllocatesNothingOnceItIsWarm) {
   EXPECT_EQ(later, 0);
 }
 
-TEST(Sampler, TheSameSeedGivesTheSameSequenceWhateverElseWasSampledBetween) {
+TEST(Sampler, TheSameSeedGivesTheSameSequenceDespiteOtherSamplesInBetween) {
   const Sampler sampler({.temperature = 1.0, .top_p = 0.9}, {300});
   const auto run = [&](bool disturbed) {
     Workspace workspace;
@@ -323,7 +322,7 @@ TEST(Sampler, ATinyTemperatureIsGreedyAndDoesNotOverflow) {
   }
 }
 
-TEST(Sampler, SuppressingEveryTokenIsAnErrorThatSaysWhy) {
+TEST(Sampler, SuppressingEveryTokenIsAnErrorWithTheReason) {
   Workspace workspace;
   Rng rng(1);
   for (const double temperature : {0.0, 1.0}) {
@@ -334,7 +333,7 @@ TEST(Sampler, SuppressingEveryTokenIsAnErrorThatSaysWhy) {
   }
 }
 
-TEST(Sampler, PresenceAndFrequencyLookAtWhatWasGeneratedRepetitionAtThePromptToo) {
+TEST(Sampler, PresenceAndFrequencyCountGeneratedTokensRepetitionThePromptToo) {
   Workspace workspace;
   const Ids tokens = {0, 0, 1, 1};
   std::vector<float> row = {8.0f, 8.0f, 8.0f};

@@ -1,4 +1,4 @@
-// Connections, without a model behind them: what slow, silent, many and large clients get, and what the handlers are told.
+// Connections without a model: slow, silent, many and large clients, and the callbacks of the handlers.
 #include <condition_variable>
 #include <gmock/gmock.h>
 #include <mutex>

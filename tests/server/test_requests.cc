@@ -24,7 +24,7 @@ std::string refusal(const std::function<void()>& call) {
 TEST(Fields, WrongTypesAndRangesNameTheField) {
   const Json json = parse_body(R"({"a": 5, "b": "x", "c": [1], "d": {"e": true}, "f": null, "g": 1.5, "h": 16.0})");
   const Fields body(json);
-  EXPECT_THAT(refusal([&] { body.text("a"); }), HasSubstr("a: 'a' is 5; a text was expected"));
+  EXPECT_THAT(refusal([&] { body.text("a"); }), HasSubstr("a: 'a' is 5; a string was expected"));
   EXPECT_THAT(refusal([&] { body.integer("a", 0, 4); }), HasSubstr("from 0 to 4"));
   EXPECT_THAT(refusal([&] { body.integer("g", 0, 4); }), HasSubstr("whole number"));
   EXPECT_THAT(refusal([&] { body.number("b", 0, 4); }), HasSubstr("'b' is \"x\""));
@@ -100,7 +100,7 @@ TEST(Multipart, PartsAreViewsOfTheBody) {
   EXPECT_EQ(parts[1].content, "m");
 }
 
-TEST(Metrics, AreWrittenAsPrometheusReadsThem) {
+TEST(Metrics, AreInThePrometheusTextFormat) {
   MetricTable table;
   table.describe("t_seconds", "Times.");
   table.add("n_total", {{"model", "a\"b\\c\nd"}}, 2);

@@ -1,5 +1,6 @@
 #include "support/paths.h"
 
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <unistd.h>
@@ -13,6 +14,11 @@ std::filesystem::path fixtures() { return source_root() / "tests" / "fixtures"; 
 std::filesystem::path shared() {
   const std::filesystem::path path = source_root() / ".." / "shared";
   return std::filesystem::is_directory(path / "zoo") ? path : std::filesystem::path();
+}
+
+std::string test_name_of(std::string name) {
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
 }
 
 TemporaryFolder::TemporaryFolder() {

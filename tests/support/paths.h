@@ -15,6 +15,16 @@ std::filesystem::path fixtures();
 // The larger data beside a developer's checkout; empty where it is absent.
 std::filesystem::path shared();
 
+// For instances of a test: the name with an underscore for each character that gtest does not accept.
+std::string test_name_of(std::string name);
+// The same for parameters with a member `name`.
+struct NameOfParam {
+  template <class Param>
+  std::string operator()(const testing::TestParamInfo<Param>& info) const {
+    return test_name_of(info.param.name);
+  }
+};
+
 // A fresh folder that is removed with the object.
 class TemporaryFolder {
  public:

@@ -1,4 +1,4 @@
-"""Writes random templates and expressions: most of them mean something, some of them fail, and both must be told apart alike."""
+"""Writes random templates and expressions: most are valid, some fail, and both implementations must agree on which."""
 
 import random
 

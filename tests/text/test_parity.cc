@@ -37,7 +37,7 @@ std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const st
 
 class Parity : public testing::TestWithParam<const char*> {};
 
-TEST_P(Parity, EncodesAsTheReference) {
+TEST_P(Parity, EncodesLikeTheReference) {
   KVIK_NEEDS_SHARED();
   const auto tokenizer = Tokenizer::load(folder_of(GetParam()));
   for_each_case(std::string(GetParam()) + ".jsonl", [&](const Json& c) {
@@ -49,7 +49,7 @@ TEST_P(Parity, EncodesAsTheReference) {
   });
 }
 
-TEST_P(Parity, DecodesAsTheReference) {
+TEST_P(Parity, DecodesLikeTheReference) {
   KVIK_NEEDS_SHARED();
   const auto tokenizer = Tokenizer::load(folder_of(GetParam()));
   for_each_case(std::string(GetParam()) + ".jsonl", [&](const Json& c) {

@@ -32,7 +32,7 @@ class Pipelines : public testing::TestWithParam<std::string> {
   std::filesystem::path folder() const { return fixtures() / "tokenizers" / GetParam(); }
 };
 
-TEST_P(Pipelines, EncodesAsTheReference) {
+TEST_P(Pipelines, EncodeLikeTheReference) {
   const auto tokenizer = Tokenizer::load(folder());
   const Json expected = read_json_file(folder() / "expected.json");
   for (const Json& c : expected.at("encoded")) {
@@ -42,7 +42,7 @@ TEST_P(Pipelines, EncodesAsTheReference) {
   }
 }
 
-TEST_P(Pipelines, DecodesAndStreamsAsTheReference) {
+TEST_P(Pipelines, DecodeAndStreamLikeTheReference) {
   const auto tokenizer = Tokenizer::load(folder());
   const Json expected = read_json_file(folder() / "expected.json");
   for (const Json& c : expected.at("decoded")) {

@@ -17,7 +17,7 @@ TEST(Stop, StopStringAcrossPartsIsNotOutput) {
   EXPECT_EQ(stop.flush(), "");
 }
 
-TEST(Stop, TextThatIsNoStopStringIsOutput) {
+TEST(Stop, TextThatIsNotAStopStringIsOutput) {
   StopMatcher stop({"aab"});
   EXPECT_EQ(stop.push("aa"), "");
   EXPECT_EQ(stop.push("a"), "a");

@@ -102,7 +102,7 @@ TEST(Template, InputValuesCannotBeModified) {
   EXPECT_EQ(render("{{ x.pop is defined }}{{ x.items is defined }}", R"({"x": {"pop": 1}})"), "FalseTrue");
 }
 
-TEST(Template, ClockComesFromTheCaller) {
+TEST(Template, TheCallerSetsTheClock) {
   EXPECT_EQ(render("{{ strftime_now('%d %b %Y %A %j %H:%M é%%') }}"), "04 Mar 2025 Tuesday 063 12:00 é%");
 }
 

@@ -37,17 +37,17 @@ kvik_status kvik_stream_poll(kvik_stream* stream, kvik_stream_update* update) {
   return guarded([&] {
     kvik_stream& reads = given(stream, "stream");
     given(update, "update");
-    const kvik::StreamUpdate news = reads.stream.poll();
+    const kvik::StreamUpdate found = reads.stream.poll();
     const size_t before = reads.text.size();
-    reads.text += news.text;
-    if (news.error != nullptr) std::rethrow_exception(news.error);
+    reads.text += found.text;
+    if (found.error != nullptr) std::rethrow_exception(found.error);
     write_struct(update,
                  {.size = 0,
                   .text = reads.text.c_str() + before,
-                  .n_bytes = news.text.size(),
-                  .has_ended = news.finish.has_value(),
-                  .finish = static_cast<kvik_finish>(news.finish.value_or(kvik::Finish::kStop)),
-                  .timed_out = news.timed_out},
+                  .n_bytes = found.text.size(),
+                  .has_ended = found.finish.has_value(),
+                  .finish = static_cast<kvik_finish>(found.finish.value_or(kvik::Finish::kStop)),
+                  .timed_out = found.timed_out},
                  "update");
   });
 }

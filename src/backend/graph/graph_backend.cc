@@ -271,7 +271,7 @@ bool GraphBackend::takes_several(const SourcePtr& source, bool at_start) {
 }
 
 // Some files are correct only for one new token but report no error for several: earlier rows see later ones, or positions are wrong. So a
-// few tokens are tried once, all in one run and one by one; the latter is right whatever the number of elements of an input means.
+// few tokens are tried once, all in one run and one by one; the latter is correct for either meaning of an input's number of elements.
 bool GraphBackend::try_several(const SourcePtr& source, bool at_start) {
   const auto difference = [&](bool one_position) {
     try {

@@ -98,7 +98,7 @@ Outcome<Program> attempt(const File& file, const CompileOptions& options, const 
   return program;
 }
 
-// What was learned of one past holds for all that look alike; the appends check it again.
+// What was inferred for one past applies to all of the same form; the appends are checked again.
 Hints spread(const File& file, Hints hints) {
   const auto alike = [&](const analysis::State& a, const analysis::State& b) {
     if (a.holds != b.holds || a.cross != b.cross || a.growth != b.growth) return false;

@@ -8,8 +8,8 @@
 // The driver of the compiler: specialize, label, attention, tables, in this order, for one graph; and which graph of a model defines it.
 namespace kvik::native {
 
-// Maximum number of positions to probe, whatever a config file or an option requests. A program is valid only as far as it was probed, so
-// this also limits Program::max_positions.
+// Maximum number of positions to probe, even if a config file or an option requests more. A program is valid only as far as it was probed,
+// so this also limits Program::max_positions.
 inline constexpr int64_t kMostPositions = int64_t{1} << 20;
 
 // The graph of one file as a program over rows. The file must outlive the program. Never returns a Retry, because this is the only place

@@ -77,7 +77,6 @@ class NativeBackend final : public Backend {
   int64_t window_ = 0;  // positions that the widest attention sees; 0: all
   std::vector<int64_t> register_bytes_;
   native::SourceStage sources_;
-  std::vector<TokenId> unsupported_tokens_;  // sorted
 
   mutable std::mutex mutex_;  // of what follows and of the runners: one call at a time
   std::vector<native::RunRow> rows_;
@@ -124,26 +123,13 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
                                                 options.kv_bytes, page_bytes));
   for (const Plan::PlanRegister& r : plan.registers) register_bytes_.push_back(r.size * native::element_bytes(r.dtype));
   sources_ = native::SourceStage(signature_, stages, make, *decoder_, options.open_other);
-  unsupported_tokens_ = plan.unsupported_tokens;
-  std::sort(unsupported_tokens_.begin(), unsupported_tokens_.end());
-  if (!unsupported_tokens_.empty())
-    log.info(fmt::format("token {} is the graph's padding token and would change positions; the native backend never generates it",
-                         fmt::join(unsupported_tokens_, ", ")));
-
-  traits_.switch_after = plan.switch_after;
-  traits_.name = "native";
-  traits_.device = options.device != nullptr ? options.device_name : "cpu";
-  traits_.exact = true;
-  traits_.exact_sources = sources_.is_native();
-  traits_.unsupported_tokens = unsupported_tokens_;
-  traits_.can_rewind = plan.registers.empty();
-  traits_.can_branch = plan.registers.empty() && !plan.one_token && has_causal_attention(plan);
-  traits_.needs_source = signature_.kind == analysis::Kind::kEncoderDecoder;
+  traits_ = traits_of(signature_, stages, options, make.kv_format);
   traits_.vocab = static_cast<int>(decoder_->output_size());
-  traits_.max_positions = smaller_limit(signature_.max_positions.value_or(0), plan.max_positions.value_or(0));
+  traits_.exact_sources = sources_.is_native();
   if (traits_.needs_source) traits_.max_source_positions = sources_.max_positions(signature_);
-  traits_.cache_form = cache_form(options, make.kv_format);
-  count_bytes(stages, options, make.kv_format, traits_);
+  if (!traits_.unsupported_tokens.empty())
+    log.info(fmt::format("token {} is the graph's padding token and would change positions; the native backend never generates it",
+                         fmt::join(traits_.unsupported_tokens, ", ")));
   if (options.device != nullptr) {  // compiled files have weights for the CPU
     if (options.kv_bytes == 0) budget_->set_limit(options.device->free_bytes() / 10 * 9);
     try_one_row();
@@ -186,11 +172,11 @@ void NativeBackend::keep_compiled(const NativeOptions& options, const native::St
                               packed = std::move(packed)] { native::keep_compiled(cache, key_, saved, models, packed, log); });
 }
 
-// Whatever fails on the first row of all fails here, while another backend can still be taken.
+// Computes one row, so that a model that cannot run fails here, while another backend can still be chosen.
 void NativeBackend::try_one_row() {
   if (traits_.needs_source) return;
   Row row{0, 0, 0, true};
-  while (std::binary_search(unsupported_tokens_.begin(), unsupported_tokens_.end(), row.token)) ++row.token;
+  while (std::binary_search(traits_.unsupported_tokens.begin(), traits_.unsupported_tokens.end(), row.token)) ++row.token;
   try {
     const std::unique_ptr<Cache> cache = new_cache(nullptr, 1);
     Cache* const caches[] = {cache.get()};
@@ -264,7 +250,7 @@ void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const
       throw Error(Code::kInternal, "a row names a sequence that is not in the call");
     if (row.token < 0 || row.token >= traits_.vocab)
       throw Error(Code::kBadArgument, fmt::format("token id {} is outside the vocabulary of {}", row.token, traits_.vocab));
-    if (std::binary_search(unsupported_tokens_.begin(), unsupported_tokens_.end(), row.token)) {
+    if (std::binary_search(traits_.unsupported_tokens.begin(), traits_.unsupported_tokens.end(), row.token)) {
       throw Error(
           Code::kUnsupported,
           fmt::format("token id {} is the graph's padding token and changes positions; the native backend cannot run it; use --backend ort",

@@ -62,7 +62,7 @@ NativeEmbedder::NativeEmbedder(analysis::Signature signature, const NativeOption
   log.info(fmt::format("native on {}", runs_on(options, {.decoder = plan}, make.kv_format, cpu)));
 }
 
-// Whatever fails on the first token of all fails here, while another backend can still be taken.
+// Computes one token, so that a model that cannot run fails here, while another backend can still be chosen.
 void NativeEmbedder::try_one_token() {
   TokenId token = 0;
   while (std::ranges::find(traits_.unsupported_tokens, token) != traits_.unsupported_tokens.end()) ++token;

@@ -24,13 +24,9 @@ std::shared_ptr<native::SharedDevice> shared_device(const NativeOptions& options
 // What runs the plans, for the log: "cpu", or "NVIDIA H200 with 3 host steps".
 std::string runs_on(const NativeOptions& options, const native::Stages& stages, cpu::KvFormat kv, std::string_view cpu);
 
-// Everything besides the model that the bits of a cache depend on; threads and instruction sets do not matter.
-std::string cache_form(const NativeOptions& options, cpu::KvFormat kv);
+// All traits that depend on the plans and options alone: without those of the runners (vocab, sources).
+Traits traits_of(const analysis::Signature& signature, const native::Stages& stages, const NativeOptions& options, cpu::KvFormat kv);
 
 int64_t widest_window(const native::Plan& plan);  // how many positions back its rows can see; 0: all
-bool has_causal_attention(const native::Plan& plan);
-
-// Memory that the plans store and read.
-void count_bytes(const native::Stages& stages, const NativeOptions& options, cpu::KvFormat kv, Traits& traits);
 
 }  // namespace kvik::backend

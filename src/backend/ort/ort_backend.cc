@@ -26,7 +26,7 @@ bool has_cuda(const ort::Library& library, const OrtOptions& options, const Log&
   return false;
 }
 
-// Opens on the device that was asked for, or on the CPU where that is allowed.
+// Opens on the requested device, or on the CPU if that is allowed.
 template <class Open>  // (library, settings) -> what was opened
 auto open_on_device(const OrtOptions& options, const Log& log, const Open& open) {
   const std::shared_ptr<const ort::Library> library = ort::Library::open(options.search);

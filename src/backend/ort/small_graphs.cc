@@ -2,7 +2,6 @@
 
 #include <protozero/pbf_writer.hpp>
 #include <span>
-#include <vector>
 
 namespace kvik::backend::ort {
 namespace {

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One line that is drawn again on a terminal; elsewhere a line for each file that is complete.
+// A line that is redrawn on a terminal; otherwise one line per completed file.
 class PullProgress {
  public:
   explicit PullProgress(const Terminal& terminal)

@@ -29,7 +29,7 @@ struct ServeCommand {
   int idle_unload_s = 0, timeout_s = 600, grace_s = 10;
 };
 
-// SIGTERM, which service managers send, as something to wait for. Threads that are made later block it too.
+// Blocks SIGTERM, which service managers send, so that it can be waited for. Threads that are created later inherit this.
 class Termination {
  public:
   Termination() {
@@ -43,7 +43,7 @@ class Termination {
   Termination(const Termination&) = delete;
   Termination& operator=(const Termination&) = delete;
 
-  // Until it comes, or Ctrl-C.
+  // Returns after SIGTERM or Ctrl-C.
   void wait() const {
     pollfd waited[] = {{descriptor_, POLLIN, 0}, {Interrupt::descriptor(), POLLIN, 0}};
     while (!Interrupt::happened() && (poll(waited, 2, -1) <= 0 || (waited[0].revents | waited[1].revents) == 0)) {}

@@ -90,7 +90,7 @@ class PatternSubsets {
   uint32_t number_of(Set set, bool at_start) {
     if (anywhere_ && std::ranges::find(set, 0u) == set.end()) set.push_back(0);  // a match may begin here
     const bool matched = close(set, at_start, false);
-    if (anywhere_ && matched) set = {1};  // and whatever follows
+    if (anywhere_ && matched) set = {1};  // any text may follow
     Set at_end = set;
     const bool accepting = close(at_end, at_start, true);
     std::ranges::sort(set);
@@ -280,7 +280,7 @@ bool CharDfa::matches(std::string_view text) const {
   return accepting_[state];
 }
 
-NodeId CharDfa::to_node(Grammar& grammar, const std::function<NodeId(const CharSet&)>& spell) const {
+NodeId CharDfa::to_node(Grammar& grammar, const std::function<NodeId(const CharSet&)>& char_node) const {
   const std::vector<bool> live = live_states();
   if (!live[0]) return grammar.never();
   Graph graph;
@@ -296,7 +296,7 @@ NodeId CharDfa::to_node(Grammar& grammar, const std::function<NodeId(const CharS
       ranges[to].insert(ranges[to].end(), set.ranges().begin(), set.ranges().end());
     }
     for (auto& [to, of] : ranges) {
-      if (!of.empty()) graph.edges.push_back({state, to, spell(CharSet(std::move(of)))});
+      if (!of.empty()) graph.edges.push_back({state, to, char_node(CharSet(std::move(of)))});
     }
   }
   return grammar.graph(std::move(graph));

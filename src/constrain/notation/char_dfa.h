@@ -14,7 +14,7 @@ class CharDfa {
  public:
   static constexpr uint32_t kDead = UINT32_MAX;
 
-  // Texts that match as a whole, or that have a part which matches. Throws Error(kBadArgument) past a limit; `what` names the pattern.
+  // Texts of which the whole, or a part, matches. Throws Error(kBadArgument) past a limit; `what` names the pattern.
   static CharDfa of_whole(const PatternNfa& nfa, std::string_view what);
   static CharDfa of_part(const PatternNfa& nfa, std::string_view what);
   static CharDfa of_texts(std::vector<std::string> texts);
@@ -28,8 +28,8 @@ class CharDfa {
   bool is_empty() const;
   bool matches(std::string_view text) const;
 
-  // A node that reads these texts; `spell` gives the node that reads a character of a set.
-  NodeId to_node(Grammar& grammar, const std::function<NodeId(const CharSet&)>& spell) const;
+  // A grammar node that reads these texts; `char_node` returns the node that reads a character of a set.
+  NodeId to_node(Grammar& grammar, const std::function<NodeId(const CharSet&)>& char_node) const;
   NodeId to_node(Grammar& grammar) const;
 
  private:
@@ -42,7 +42,7 @@ class CharDfa {
   uint32_t add_state(bool accepting);
   std::vector<bool> live_states() const;
 
-  std::vector<char32_t> cuts_ = {0};  // where the classes of characters begin
+  std::vector<char32_t> cuts_ = {0};  // first characters of the classes
   std::vector<uint32_t> next_;        // [n_states][n_classes]
   std::vector<bool> accepting_;
 };

@@ -10,7 +10,7 @@
 
 namespace kvik::constrain {
 
-// Reads a notation character by character. Its text is valid UTF-8.
+// Reads a pattern or grammar character by character. The text is valid UTF-8.
 class Cursor {
  public:
   Cursor(std::string_view text, std::string_view what);
@@ -29,11 +29,11 @@ class Cursor {
     int least = 0, most = 0;  // kNoLimit: any number
   };
   // "*", "+", "?", "{2}", "{2,}" or "{2,5}"; nothing if none of them is next. `spaced`: there may be spaces inside the braces.
-  // `no_number` says what is wrong with braces without a number.
+  // `no_number`: the error for braces without a number.
   std::optional<Times> repetition(bool spaced, const char* no_number);
   std::string_view since(size_t begin) const { return text_.substr(begin, at_ - begin); }
 
-  // Throws Error(kBadArgument) with the place.
+  // Throws Error(kBadArgument) with the position.
   [[noreturn]] void fail(const std::string& why) const;
   [[noreturn]] void fail_at(size_t place, const std::string& why) const;
 

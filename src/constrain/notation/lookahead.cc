@@ -5,8 +5,8 @@
 namespace kvik::constrain {
 namespace {
 
-// The end of the group that begins here, behind its parenthesis; nothing if it is not closed. `splits`: whether a choice outside of groups
-// was found before the end of the text.
+// The position after the group that begins here; nothing if it is not closed. `splits`: whether there is an alternative (|) outside of
+// groups before the end of the text.
 std::optional<size_t> end_of_group(std::string_view text, size_t begin, bool& splits) {
   int depth = 0;
   bool in_class = false;

@@ -12,13 +12,13 @@ struct Lookahead {
   bool negated = false;  // it must not match
 };
 
-// A pattern as several that must hold together: lookahead right behind ^ at the beginning of a pattern is a pattern of its own.
+// A pattern as several that must all match: each lookahead directly after a leading ^ becomes a separate pattern.
 struct SplitPattern {
   std::string rest;
   std::vector<Lookahead> conditions;
 };
 
-// Lookahead in other places stays where it is, and is not supported there.
+// Lookahead in other positions stays in the pattern, where it is not supported.
 SplitPattern split_lookahead(std::string_view pattern);
 
 }  // namespace kvik::constrain

@@ -21,11 +21,11 @@ struct PatternNfa {
   std::vector<CharSet> sets;
 };
 
-// Where ECMAScript and Python read a pattern differently: texts that match in both, or in one of them.
+// If ECMAScript and Python interpret a pattern differently: texts that match in both, or in at least one.
 enum class Dialects { kBoth, kEither };
 
-// ECMAScript's notation, without what a finite automaton cannot do: lookaround, backreferences, word boundaries; and without \p. Throws
-// Error(kBadArgument) with the place; `what` names the pattern.
+// ECMAScript syntax without lookaround, backreferences and word boundaries, which a finite automaton cannot match, and without \p. Throws
+// Error(kBadArgument) with the position; `what` names the pattern.
 PatternNfa parse_pattern(std::string_view pattern, std::string_view what, Dialects dialects = Dialects::kBoth);
 
 }  // namespace kvik::constrain

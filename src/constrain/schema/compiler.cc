@@ -113,7 +113,7 @@ NodeId SchemaCompiler::write_range(const Shape& shape, bool integer) {
   for (const CharDfa& dfa : texts.positive) options.push_back(dfa.to_node(grammar_));
   for (const CharDfa& dfa : texts.negative) options.push_back(grammar_.sequence({grammar_.bytes("-"), dfa.to_node(grammar_)}));
   const auto none_of = [](const std::vector<CharDfa>& list) { return std::ranges::all_of(list, &CharDfa::is_empty); };
-  if (none_of(texts.positive) && none_of(texts.negative)) resolver_.add_note(shape.where, "no number lies between minimum and maximum");
+  if (none_of(texts.positive) && none_of(texts.negative)) resolver_.add_note(shape.where, "no number is between minimum and maximum");
   return grammar_.choice(std::move(options));
 }
 

@@ -12,7 +12,7 @@
 
 namespace kvik::constrain {
 
-// Writes a schema as a grammar: one rule for every set of schemas that some value must satisfy. Used once.
+// Compiles a schema to a grammar: one rule per set of schemas that a value must satisfy. Use an object once.
 class SchemaCompiler {
  public:
   explicit SchemaCompiler(const Json& document) : document_(document), resolver_(document), json_(grammar_) {}
@@ -24,7 +24,7 @@ class SchemaCompiler {
     RuleId rule;
     Conjunction all;
   };
-  // A call of the rule for values that satisfy all of them. Rules are written later, so that schemas may be recursive.
+  // A call of the rule for values that satisfy all schemas. Rules are written later, so that schemas may be recursive.
   NodeId value_of(const Conjunction& all);
   NodeId write_value(const Conjunction& all);
   NodeId write_shape(const Shape& shape);
@@ -37,7 +37,7 @@ class SchemaCompiler {
   NodeId write_counted(const Shape& shape, size_t n_prefix);
   NodeId write_object(const Shape& shape);
 
-  // A call of one rule for the same text of `key`, which is written once.
+  // A call of the rule for `key`, which is written at the first call.
   NodeId shared(const std::string& key, const std::function<NodeId()>& write);
 
   // Entries of an object whose names are not listed.
@@ -50,7 +50,7 @@ class SchemaCompiler {
   Resolver resolver_;
   JsonRules json_;
   std::map<std::vector<const Json*>, RuleId> rules_;
-  std::map<std::string, RuleId> shared_;  // strings and numbers by what they must satisfy
+  std::map<std::string, RuleId> shared_;  // strings and numbers, by their restrictions
   std::deque<Pending> pending_;
 };
 

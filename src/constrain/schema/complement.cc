@@ -37,7 +37,7 @@ void add_gaps(std::map<double, std::string> values, const std::string& where, st
   add(std::nullopt);
 }
 
-// Whatever is not one of these values, except other arrays and objects if there is one among them.
+// Values other than these. If one of these is an array, arrays are left out altogether, and likewise objects.
 std::vector<Shape> others_than(const std::vector<const Json*>& values, const std::string& where) {
   uint8_t types = kAllTypes;  // none of whose values is excluded
   std::map<double, std::string> numbers;

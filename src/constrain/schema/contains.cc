@@ -1,4 +1,4 @@
-// Arrays of which a number of elements satisfies a schema.
+// `contains`: arrays in which a number of elements satisfies a schema.
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMostContains = 4;          // of one array
 constexpr size_t kMostArrayStates = 20'000;  // elements times counts
 
-// How many elements were read, then how many of them count for each `contains`. Beyond what must be told apart nothing is counted.
+// How many elements were read, then how many of them satisfy each `contains`. Counters stop at the largest value that matters.
 using Counts = std::vector<int>;
 
 class CountedArray {
@@ -23,7 +23,7 @@ class CountedArray {
     for (const ContainsPart& part : shape.contains) most_.push_back(part.most >= 0 ? part.most : part.least);
   }
 
-  // Behind one more element, of which it is known for each `contains` whether it counts; nothing if there is no need for such an array.
+  // The counts after one more element that satisfies these `contains`; nothing if no valid array can follow.
   std::optional<Counts> after(const Counts& counts, uint32_t chosen) const {
     Counts next = counts;
     if (counts[0] == most_[0] && shape_.max_items >= 0) return std::nullopt;
@@ -55,7 +55,7 @@ NodeId SchemaCompiler::write_counted(const Shape& shape, size_t n_prefix) {
   if (shape.contains.size() > kMostContains)
     fail_schema(shape.where, fmt::format("more than {} times 'contains' is not supported", kMostContains));
   const CountedArray array(shape, n_prefix);
-  // What an element satisfies: that which counts, and not that of which there may be too many.
+  // An element satisfies the `contains` that it counts for, and the negation of others that have a maximum.
   const auto element = [&](int index, uint32_t chosen) {
     Conjunction all = shape.element(std::min(static_cast<size_t>(index), n_prefix));
     for (size_t i = 0; i < shape.contains.size(); ++i) {

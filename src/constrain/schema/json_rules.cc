@@ -57,7 +57,7 @@ NodeId JsonRules::string_of_length(int least, int most) {
   return grammar_.call(place->second);
 }
 
-NodeId JsonRules::spell(const CharSet& set) {
+NodeId JsonRules::escaped(const CharSet& set) {
   std::vector<NodeId> options;
   if (const CharSet plain = set.intersect(unescaped()); !plain.empty()) options.push_back(grammar_.chars(plain));
   if (const CharSet others = set.intersect(unescaped().negate()); !others.empty()) options.push_back(escapes(others));
@@ -82,7 +82,7 @@ NodeId JsonRules::escapes(const CharSet& set) {
 
 NodeId JsonRules::string_in(const CharDfa& values) {
   const NodeId quote = grammar_.bytes("\"");
-  return grammar_.sequence({quote, values.to_node(grammar_, [&](const CharSet& set) { return spell(set); }), quote});
+  return grammar_.sequence({quote, values.to_node(grammar_, [&](const CharSet& set) { return escaped(set); }), quote});
 }
 
 NodeId JsonRules::key(std::string_view name) { return grammar_.bytes(dump(std::string(name)) + ":"); }

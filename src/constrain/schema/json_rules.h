@@ -12,8 +12,8 @@
 
 namespace kvik::constrain {
 
-// How JSON is spelled, as nodes of a grammar: on one line, strings with all escapes, numbers of at most 16 digits before and after
-// the point.
+// The syntax of JSON as nodes of a grammar: on one line, strings with all escapes, numbers of at most 16 digits before and after the
+// decimal point.
 class JsonRules {
  public:
   explicit JsonRules(Grammar& grammar) : grammar_(grammar) {}
@@ -25,7 +25,7 @@ class JsonRules {
   NodeId any_integer() { return node_of(integer_, "an integer", &JsonRules::write_integer); }
 
   NodeId string_of_length(int least, int most);
-  NodeId string_in(const CharDfa& values);  // characters that need no escape have none
+  NodeId string_in(const CharDfa& values);  // characters are escaped only if they must be
   NodeId key(std::string_view name);        // with the colon
   NodeId key_in(const CharDfa& names);
   NodeId any_key();
@@ -43,7 +43,7 @@ class JsonRules {
   NodeId write_value();
   NodeId write_number();
   NodeId write_integer();
-  NodeId spell(const CharSet& set);
+  NodeId escaped(const CharSet& set);
   NodeId escapes(const CharSet& set);
   NodeId pattern(const char* pattern);
   NodeId list_of(const char* brackets, NodeId entry);

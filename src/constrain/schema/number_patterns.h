@@ -22,18 +22,18 @@ struct NumberRange {
   bool is_open() const { return !least && !most && !multiple_of; }
 };
 
-// Numbers of a range by their digits, without an exponent.
+// The numbers of a range as decimal texts without an exponent.
 struct NumberTexts {
   std::vector<CharDfa> positive;  // and 0
   std::vector<CharDfa> negative;  // without the sign
 };
 
-// The smallest common multiple of two texts of `multipleOf`, if both are supported; else one that is not.
+// The smallest common multiple of two values of `multipleOf`, as JSON, if both are supported; else an unsupported one.
 std::string common_multiple(const std::string& a, const std::string& b);
 
-// Exactly those of the range, with at most as many digits as JsonRules. Throws Error(kBadArgument), with `where`, for bounds of more than
-// 18 digits and for multiples of a number with more than four digits before or after the point. Multiples of a number that has no exact
-// binary form (0.01) are those on which decimal arithmetic and that of most validators agree; there must be a minimum and a maximum.
+// Exactly the numbers of the range with at most as many digits as in JsonRules. Throws Error(kBadArgument), with `where`, for bounds of
+// more than 18 digits and for multiples of a number with more than four digits before or after the point. If a number has no exact binary
+// form (0.01), only multiples that are valid in both decimal and binary arithmetic are included, and there must be a minimum and a maximum.
 NumberTexts integers_in(const NumberRange& range, const std::string& where);
 NumberTexts numbers_in(const NumberRange& range, const std::string& where);
 

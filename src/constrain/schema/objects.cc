@@ -17,7 +17,7 @@ struct Property {
   bool required;
 };
 
-// Properties in their order, then free entries: a state is how many properties were looked at and how many of each were written.
+// Properties in their order, then free entries. A state is the number of properties considered and the number of entries written.
 class ObjectGraph {
  public:
   ObjectGraph(Grammar& grammar, JsonRules& json, const Shape& shape) : grammar_(grammar), json_(json), shape_(shape) {}

@@ -15,7 +15,7 @@
 namespace kvik::constrain {
 namespace {
 
-// Keywords of some draft that restrict values and are not supported. Words that no draft has are annotations, as the specification says.
+// Unsupported keywords of any draft that restrict values. Names that are in no draft are annotations, as the specification requires.
 constexpr std::array<std::string_view, 5> kUnsupported = {"$dynamicRef", "$recursiveRef", "extends", "disallow", "divisibleBy"};
 constexpr std::array<std::string_view, 14> kResolvedElsewhere = {"$ref",
                                                                  "allOf",
@@ -45,7 +45,8 @@ std::string lower(std::string_view text) {
   return lower;
 }
 
-// In a word like "maxLenght" or "minlength". Words that begin with another sign are extensions of somebody.
+// The edit distance of a name to a keyword ("maxLenght", "minlength"), at most kMostMistakes + 1. Names that begin with a special
+// character are extensions.
 size_t mistakes_in(std::string_view word, std::string_view keyword) {
   const bool is_like = keyword.size() >= kLongKeyword && word.size() + kMostMistakes >= keyword.size() &&
                        word.size() <= keyword.size() + kMostMistakes && std::isalpha(static_cast<unsigned char>(word[0]));
@@ -186,12 +187,12 @@ class ShapeReader {
   }
 
   void read_pattern(const std::string& key, const Json& value) {
-    if (!value.is_string()) fail(key, "a text was expected");
+    if (!value.is_string()) fail(key, "a string was expected");
     shape_.patterns.push_back({value.get<std::string>(), ref_.where + "/pattern", false});
   }
 
   void read_format(const std::string& key, const Json& value) {
-    if (!value.is_string()) fail(key, "a text was expected");
+    if (!value.is_string()) fail(key, "a string was expected");
     const auto format = value.get<std::string>();
     const auto add_range = [&](const char* least, const char* most) {
       Shape other;

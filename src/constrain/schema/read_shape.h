@@ -8,8 +8,8 @@ namespace kvik::constrain {
 
 [[noreturn]] void fail_schema(const std::string& where, const std::string& why);
 
-// What a schema itself says, without $ref, allOf, anyOf, oneOf and nullable. Throws Error(kBadArgument) for a keyword that is not supported
-// or has a wrong value.
+// Reads a schema's own keywords, without $ref, allOf, anyOf, oneOf and nullable. Throws Error(kBadArgument) for a keyword that is
+// unsupported or has an invalid value.
 Shape read_shape(const SchemaRef& ref);
 
 // The schema at a JSON pointer below another.

@@ -58,7 +58,7 @@ void Resolver::add_note(const std::string& where, const std::string& why) {
 
 SchemaRef Resolver::target_of(const SchemaRef& ref, const Json& reference) {
   const std::string where = ref.where + "/$ref";
-  if (!reference.is_string()) fail_schema(where, "a text was expected");
+  if (!reference.is_string()) fail_schema(where, "a string was expected");
   auto text = reference.get<std::string>();
   if (const std::string id = id_of(document_); !id.empty() && text.starts_with(id) && (text.size() == id.size() || text[id.size()] == '#'))
     text = text.size() == id.size() ? "#" : text.substr(id.size());
@@ -146,7 +146,7 @@ std::vector<Shape> Resolver::alternatives(const SchemaRef& ref) {
   return found;
 }
 
-// A keyword of OpenAPI, which JSON Schema does not have.
+// A keyword of OpenAPI, not of JSON Schema.
 bool Resolver::is_nullable(const Json& schema) const {
   const bool is_json_schema = document_.is_object() && document_.contains("$schema");
   return !is_json_schema && schema.contains("nullable") && schema["nullable"] == Json(true);
@@ -181,7 +181,7 @@ std::vector<Shape> Resolver::any_of(const SchemaRef& ref, const char* key) {
   return all;
 }
 
-// Each option, without the values of others if it cannot be shown that it has none.
+// Each option without the values of the other options, unless they are provably disjoint.
 std::vector<Shape> Resolver::one_of(const SchemaRef& ref, uint8_t types) {
   if (const auto known = exclusive_.find(ref.schema); known != exclusive_.end()) return known->second;
   if (!in_comparison_.insert(ref.schema).second)

@@ -6,8 +6,8 @@
 
 namespace kvik::constrain {
 
-// JSON texts that satisfy a JSON schema; docs/constraints.md says which keywords and how texts are spelled. Throws Error(kBadArgument) that
-// names the place of what is malformed, not supported or impossible.
+// The grammar of JSON texts that satisfy a JSON schema; docs/constraints.md lists the keywords and the syntax. Throws Error(kBadArgument)
+// that names the position of a malformed, unsupported or contradictory part.
 Grammar parse_schema(std::string_view text);
 
 }  // namespace kvik::constrain

@@ -17,30 +17,30 @@ struct SchemaRef {
   std::string where;
 };
 
-// All of several schemas.
+// Several schemas that must all hold.
 using Conjunction = std::vector<SchemaRef>;
 
 enum Type : uint8_t { kNull = 1, kBoolean = 2, kInteger = 4, kNumber = 8, kString = 16, kArray = 32, kObject = 64, kAllTypes = 127 };
 
-// `properties` and what goes with it, of one schema: additionalProperties counts for names that this schema does not have.
+// `properties`, `patternProperties` and `additionalProperties` of one schema: the last applies to names that match neither of the others.
 struct ObjectPart {
   std::vector<std::pair<std::string, SchemaRef>> properties;
   std::vector<std::pair<std::string, SchemaRef>> patterns;
   std::optional<SchemaRef> additional;
-  bool evaluates = true;        // for unevaluatedProperties; not what comes from `not`
-  bool is_unevaluated = false;  // it is from that keyword
+  bool evaluates = true;        // for unevaluatedProperties; false for a schema inside `not`
+  bool is_unevaluated = false;  // from unevaluatedProperties itself
 
   const SchemaRef* find(const std::string& name) const;
 };
 
 struct ArrayPart {
   std::vector<SchemaRef> prefix;
-  std::optional<SchemaRef> items;  // behind the prefix
+  std::optional<SchemaRef> items;  // after the prefix
   bool evaluates = true;           // as in ObjectPart
   bool is_unevaluated = false;
 };
 
-// `contains`: how many elements satisfy a schema.
+// `contains`: how many elements must satisfy a schema.
 struct ContainsPart {
   SchemaRef schema;
   int least = 1, most = -1;
@@ -54,10 +54,10 @@ struct StringPattern {
   bool negated = false;  // it must not match
 };
 
-// What one alternative of a schema says, with references, allOf, anyOf and oneOf resolved on this level.
+// The restrictions of one alternative of a schema, with references, allOf, anyOf and oneOf resolved on this level.
 struct Shape {
   std::string where;
-  std::vector<SchemaRef> sources;  // whose own keywords are joined here
+  std::vector<SchemaRef> sources;  // the schemas whose keywords are combined here
   uint8_t types = kAllTypes;       // kNumber includes kInteger
   bool has_values = false;
   std::vector<const Json*> values;  // enum, const
@@ -76,16 +76,16 @@ struct Shape {
   Conjunction property_names;
   bool is_narrowed = false;  // by unevaluated…: more values satisfy the schema, because options that were not chosen may evaluate more
 
-  // Both at once.
+  // Adds the restrictions of another shape.
   void join(const Shape& other);
   // Names that are listed or required and not forbidden, in this order.
   std::vector<std::string> names() const;
-  // Whether names that are not listed may be written. Not if properties are listed and nothing is said about others.
+  // Whether unlisted names may be written. False if properties are listed and the schema does not mention others.
   bool is_open() const;
-  // What the value of a property must satisfy; what an element must.
+  // The schemas that the value of a property, or an element, must satisfy.
   Conjunction value_of(const std::string& name) const;
   Conjunction element(size_t index) const;
-  // What the parts do not evaluate must satisfy a schema.
+  // Properties or items that no part evaluates must satisfy a schema.
   void add_unevaluated_properties(const SchemaRef& schema);
   void add_unevaluated_items(const SchemaRef& schema);
   Shape without_unevaluated() const;

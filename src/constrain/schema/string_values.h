@@ -7,7 +7,7 @@ namespace kvik::constrain {
 
 // The strings that a pattern matches, and those that a shape allows. Throws Error(kBadArgument) past a limit.
 CharDfa dfa_of(const StringPattern& pattern);
-// Only whether it can be parsed, which takes no time that grows with its states.
+// Checks only that the pattern can be parsed, without building its automaton.
 void check_pattern(const StringPattern& pattern);
 CharDfa string_values(const Shape& shape);
 

@@ -8,7 +8,7 @@ namespace kvik::server {
 // Finds the end of a JSON object or list in text that arrives in pieces.
 class JsonExtent {
  public:
-  // Goes on with the whole text so far, which begins with '{' or '['. True once it is complete: size() bytes.
+  // Continues with `text`, the whole text so far, which begins with '{' or '['. True once the value is complete: size() bytes.
   bool extend(std::string_view text) {
     for (; !done_ && position_ < text.size(); ++position_) {
       const char c = text[position_];
@@ -23,7 +23,7 @@ class JsonExtent {
       } else if (c == '"') {
         in_string_ = true;
       } else if (c == '{' || c == '[') {
-        done_ = ++depth_ > kMostNested;  // not worth reading: it is cut here, and no JSON
+        done_ = ++depth_ > kMostNested;  // more deeply nested values are cut off and treated as text
       } else if (c == '}' || c == ']') {
         done_ = --depth_ <= 0;
       }

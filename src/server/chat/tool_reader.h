@@ -6,12 +6,12 @@
 namespace kvik::server {
 
 struct ToolReading {
-  std::vector<std::string> names;  // of the tools that may be called
-  bool is_forced = false;          // the answer is a call and nothing else
+  std::vector<std::string> names;  // of the available tools
+  bool is_forced = false;          // the answer consists of a call only
   bool only_one = false;           // further calls are dropped
 };
 
-// Takes calls of tools out of an answer as it arrives. What may become a call is held back until it is one or is not.
+// Extracts tool calls from an answer as it arrives. Text that may be the beginning of a call is held back until this is certain.
 class ToolReader {
  public:
   ToolReader(ToolFormat format, ToolReading how) : format_(std::move(format)), how_(std::move(how)) {}
@@ -21,7 +21,7 @@ class ToolReader {
     std::vector<ToolCall> calls;
   };
   Found push(std::string_view text);
-  // After the last text. `is_cut`: a limit ended it, so what has begun as a call is one, with as much of its arguments as there is.
+  // Call after the last text. `is_cut`: a limit ended the answer, so an incomplete call is returned with the arguments so far.
   Found flush(bool is_cut = false);
 
  private:
@@ -36,9 +36,9 @@ class ToolReader {
   size_t n_calls_ = 0;
   std::string held_;
   bool in_call_ = false;
-  std::string opening_;      // of the call: what was removed in front of it
+  std::string opening_;      // the text removed before the call
   JsonExtent extent_;        // of the call, in held_
-  bool has_begun_ = false;   // some text was not a call
+  bool has_begun_ = false;   // some text that is not a call has been returned
   bool after_call_ = false;  // spaces and the suffix are dropped
 };
 

@@ -30,13 +30,13 @@ struct Response {
   Headers headers;
 };
 
-// The answer to one request. Any thread may call; what is sent after the client has gone is dropped.
+// The answer to one request. Any thread may call; data for a client that has disconnected is dropped.
 class Responder {
  public:
   virtual ~Responder() = default;
 
   virtual void send(Response response) = 0;
-  // Or in parts. A client that does not read is cut off when too much waits for it.
+  // Sends the answer in parts. A client that does not read is disconnected if too much is unsent.
   virtual void begin(Response head) = 0;
   virtual void write(std::string_view part) = 0;
   virtual void end() = 0;
@@ -44,13 +44,13 @@ class Responder {
   // Runs `work` on the thread of the server, in the order of the calls; it must be short.
   // False if the server has ended.
   virtual bool post(std::function<void()> work) = 0;
-  // Called once, on the thread of the server, if the client goes before the answer is complete.
+  // Called once, on the thread of the server, if the client disconnects before the answer is complete.
   virtual void on_disconnect(std::function<void()> call) = 0;
 };
 
 // Decodes %XX; nullopt if the text is malformed or contains a NUL.
 std::optional<std::string> decode_percent(std::string_view text);
-// Without empty parts and without a slash at the end: "//v1/models/" is "/v1/models". Base addresses are written with and without one.
+// Removes repeated and trailing slashes: "//v1/models/" becomes "/v1/models". Base URLs are written with and without them.
 std::string plain_path(std::string_view path);
 std::string_view reason_phrase(int status);
 bool equal_ignoring_case(std::string_view a, std::string_view b);

@@ -72,13 +72,13 @@ const Json* Fields::find(std::string_view name) const {
 std::optional<std::string> Fields::text(std::string_view name) const {
   const Json* const value = find(name);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_string()) fail(name, "a text");
+  if (!value->is_string()) fail(name, "a string");
   return value->get<std::string>();
 }
 
 std::string Fields::required_text(std::string_view name) const {
   std::optional<std::string> found = text(name);
-  if (!found) fail(name, "a text");
+  if (!found) fail(name, "a string");
   return std::move(*found);
 }
 
@@ -110,7 +110,7 @@ std::vector<std::string> Fields::texts(std::string_view name, size_t most) const
   const Json* const value = find(name);
   if (value == nullptr) return {};
   if (value->is_string()) return {value->get<std::string>()};
-  const std::string expected = fmt::format("a text or a list of at most {} texts", most);
+  const std::string expected = fmt::format("a string or a list of at most {} strings", most);
   if (!value->is_array() || value->size() > most) fail(name, expected);
   std::vector<std::string> texts;
   for (const Json& each : *value) {

@@ -11,13 +11,13 @@
 
 namespace kvik::server {
 
-// The JSON of a body, which is an object. Throws ApiError(400).
+// Parses a body, which must be a JSON object. Throws ApiError(400).
 inline constexpr int kMostNested = 100;
-inline constexpr int kMostKeys = 10'000;  // an object that keeps their order compares each key with all before it
+inline constexpr int kMostKeys = 10'000;  // an ordered object compares each key with all before it
 Json parse_body(std::string_view body);
 
-// The fields of an object of a request. What is missing or null is nullopt; what has the wrong type or range throws ApiError(400) that
-// names the field.
+// The fields of an object in a request. A field that is missing or null is nullopt; one of the wrong type or range throws ApiError(400)
+// that names it.
 class Fields {
  public:
   // `path` is the name of the object in messages; empty: the body itself.
@@ -29,7 +29,7 @@ class Fields {
   std::optional<bool> boolean(std::string_view name) const;
   std::optional<double> number(std::string_view name, double lowest, double highest) const;
   std::optional<int64_t> integer(std::string_view name, int64_t lowest, int64_t highest) const;
-  std::vector<std::string> texts(std::string_view name, size_t most) const;  // one text, or a list of them
+  std::vector<std::string> texts(std::string_view name, size_t most) const;  // a string or a list of strings
   std::optional<Fields> object(std::string_view name) const;
   std::vector<Fields> objects(std::string_view name, size_t most) const;
 

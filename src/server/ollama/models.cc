@@ -75,7 +75,7 @@ void show(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const Json json = parse_body(exchange->request.body);
   const Fields body(json);
   const std::string name = body.text("model").value_or(body.text("name").value_or(""));
-  if (name.empty()) body.fail("model", "a text");
+  if (name.empty()) body.fail("model", "a string");
   service.with_model(exchange, name, [exchange](const Registry::Handle& model) {
     const ModelFacts& facts = model->facts;
     const auto modified = std::chrono::system_clock::from_time_t(static_cast<time_t>(facts.modified));

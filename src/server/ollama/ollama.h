@@ -4,7 +4,7 @@
 
 #include "server/service/service.h"
 
-// Ollama's interface. Each function answers one request; what it throws becomes the answer.
+// Ollama's API. Each function answers one request. An exception becomes the answer.
 namespace kvik::server::ollama {
 
 void generate(Service& service, const std::shared_ptr<Exchange>& exchange);

@@ -50,7 +50,7 @@ void pull(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const Json json = parse_body(exchange->request.body);
   const Fields body(json);
   const std::string name = body.text("model").value_or(body.text("name").value_or(""));
-  if (name.empty()) body.fail("model", "a text");
+  if (name.empty()) body.fail("model", "a string");
   const auto report = std::make_shared<PullReport>(exchange, body.boolean("stream").value_or(true));
   if (service.registry.has(name)) {
     report->write({{"status", "pulling manifest"}});
@@ -72,7 +72,7 @@ void pull(Service& service, const std::shared_ptr<Exchange>& exchange) {
       report->fail(current_api_error());
     }
   });
-  if (!posted) throw ApiError(429, "rate_limit_exceeded", "too many downloads wait already; try again");
+  if (!posted) throw ApiError(429, "rate_limit_exceeded", "too many downloads are waiting; try again later");
 }
 
 }  // namespace kvik::server::ollama

@@ -14,12 +14,12 @@ struct TextRequest {
   std::string model;
   GenerateOptions options;
   bool stream = true;
-  std::optional<std::chrono::seconds> keep_alive;  // negative: for good
-  Json template_variables = Json::object();        // what `think` means to templates that know it
+  std::optional<std::chrono::seconds> keep_alive;  // negative: forever
+  Json template_variables = Json::object();        // the value of `think`, for templates that support it
 };
 TextRequest read_text_request(const Fields& body, const ServeOptions& limits);
 
-// "5m", "1h30m", "300ms", or seconds as a number or a text; negative: for good. Nothing if it is none of these.
+// "5m", "1h30m", "300ms", or seconds as a number or a string; negative: forever. Nothing for any other value.
 std::optional<std::chrono::seconds> parse_duration(std::string_view text);
 std::optional<std::chrono::seconds> read_keep_alive(const Fields& body);
 

@@ -14,26 +14,41 @@ Json Envelope::json(std::string_view object) const {
   return {{"id", id}, {"object", object}, {"created", created}, {"model", model}, {"system_fingerprint", fingerprint}};
 }
 
-std::string event(const Json& json) { return fmt::format("data: {}\n\n", dump(json)); }
-
 Json usage_json(const GenerationSummary& summary) {
   return usage_json(summary.prompt_tokens, summary.completion_tokens, summary.reused_tokens);
 }
 
-void write_end(Exchange& exchange, Json last, const GenerationSummary* usage) {
-  if (usage != nullptr) {
-    last["choices"] = Json::array();
-    last["usage"] = usage_json(*usage);
-    exchange.write(event(last));
-  }
-  exchange.write("data: [DONE]\n\n");
-  exchange.end();
+EventStream::EventStream(std::shared_ptr<Exchange> exchange, Envelope envelope, std::string_view object, bool include_usage)
+    : exchange_(std::move(exchange)), envelope_(std::move(envelope)), object_(object), include_usage_(include_usage) {}
+
+bool EventStream::begin() {
+  if (std::exchange(has_begun_, true)) return false;
+  exchange_->begin("text/event-stream");
+  return true;
 }
 
-void write_failure(Exchange& exchange, bool has_begun, const ApiError& error) {
-  if (!has_begun) return exchange.fail(error);
-  exchange.write(fmt::format("data: {}\n\ndata: [DONE]\n\n", error_body(Style::kOpenAi, error)));
-  exchange.end();
+std::string EventStream::event(Json choice) const {
+  Json json = object();
+  json["choices"] = Json::array({std::move(choice)});
+  if (include_usage_) json["usage"] = nullptr;
+  return fmt::format("data: {}\n\n", dump(json));
+}
+
+void EventStream::end(const GenerationSummary& summary) {
+  if (include_usage_) {
+    Json last = object();
+    last["choices"] = Json::array();
+    last["usage"] = usage_json(summary);
+    exchange_->write(fmt::format("data: {}\n\n", dump(last)));
+  }
+  exchange_->write("data: [DONE]\n\n");
+  exchange_->end();
+}
+
+void EventStream::fail(const ApiError& error) {
+  if (!has_begun_) return exchange_->fail(error);
+  exchange_->write(fmt::format("data: {}\n\ndata: [DONE]\n\n", error_body(Style::kOpenAi, error)));
+  exchange_->end();
 }
 
 }  // namespace kvik::server::openai

@@ -10,7 +10,7 @@
 
 namespace kvik::server::openai {
 
-// What every object of an answer begins with.
+// The fields that all objects of an answer have in common.
 struct Envelope {
   Envelope(const LoadedModel& model, std::string_view id_prefix);
   Json json(std::string_view object) const;
@@ -21,15 +21,32 @@ struct Envelope {
   std::string fingerprint;
 };
 
-// One event of a stream.
-std::string event(const Json& json);
 Json usage_json(const GenerationSummary& summary);
-// Ends a stream, after the object (as an Envelope begins it) that tells the usage, unless `usage` is null.
-void write_end(Exchange& exchange, Json last, const GenerationSummary* usage);
-// In a stream, an error is an event.
-void write_failure(Exchange& exchange, bool has_begun, const ApiError& error);
 
-// How the text of a chat is read; null if there are no tools.
+// A streamed answer: server-sent events with one choice each, then the usage if the request includes it.
+class EventStream {
+ public:
+  // `object`: the type of the objects, a string literal.
+  EventStream(std::shared_ptr<Exchange> exchange, Envelope envelope, std::string_view object, bool include_usage);
+
+  // Sends the header. False if that has been done.
+  bool begin();
+  std::string event(Json choice) const;
+  void write(const std::string& events) { exchange_->write(events); }
+  void end(const GenerationSummary& summary);
+  // An event if the stream has begun, else the answer of an error.
+  void fail(const ApiError& error);
+
+ private:
+  Json object() const { return envelope_.json(object_); }
+
+  std::shared_ptr<Exchange> exchange_;
+  Envelope envelope_;
+  std::string_view object_;
+  bool include_usage_;
+  bool has_begun_ = false;
+};
+
 struct ChatAnswer {
   std::shared_ptr<Exchange> exchange;
   Registry::Handle model;
@@ -43,8 +60,8 @@ struct CompletionAnswer {
   Registry::Handle model;
   TextRequest request;
   struct Echo {
-    std::string text;                      // what the texts of a prompt begin with
-    std::vector<GeneratedToken> logprobs;  // of the prompt, if they are asked for; the first token has none
+    std::string text;                      // text to put before the choices of a prompt
+    std::vector<GeneratedToken> logprobs;  // of the prompt, if requested; the first token has none
   };
   size_t n_prompts = 1;
   std::vector<Echo> echo;  // one per prompt, or none

@@ -27,7 +27,9 @@ std::string_view reason_of(Finish finish, bool has_calls) {
 class ChatStreamWriter final : public AnswerWriter {
  public:
   explicit ChatStreamWriter(ChatAnswer answer)
-      : answer_(std::move(answer)), envelope_(*answer_.model, "chatcmpl-"), n_calls_(static_cast<size_t>(answer_.request.n)) {}
+      : answer_(std::move(answer)),
+        stream_(answer_.exchange, Envelope(*answer_.model, "chatcmpl-"), "chat.completion.chunk", answer_.request.include_usage),
+        n_calls_(static_cast<size_t>(answer_.request.n)) {}
 
   void update(size_t choice, StreamUpdate update) override {
     begin();
@@ -43,37 +45,32 @@ class ChatStreamWriter final : public AnswerWriter {
       events += chunk(choice, {{"tool_calls", Json::array({std::move(json)})}});
     }
     if (update.finish) events += chunk(choice, Json::object(), nullptr, reason_of(*update.finish, n_calls_[choice] > 0));
-    answer_.exchange->write(events);
+    stream_.write(events);
   }
 
   void done(const GenerationSummary& summary) override {
     begin();
-    write_end(*answer_.exchange, envelope_.json("chat.completion.chunk"), answer_.request.include_usage ? &summary : nullptr);
+    stream_.end(summary);
   }
 
-  void failed(const ApiError& error) override { write_failure(*answer_.exchange, has_begun_, error); }
+  void failed(const ApiError& error) override { stream_.fail(error); }
 
  private:
   void begin() {
-    if (std::exchange(has_begun_, true)) return;
-    answer_.exchange->begin("text/event-stream");
+    if (!stream_.begin()) return;
     std::string events;
     for (size_t i = 0; i < n_calls_.size(); ++i) events += chunk(i, {{"role", "assistant"}, {"content", ""}});
-    answer_.exchange->write(events);
+    stream_.write(events);
   }
 
   std::string chunk(size_t choice, const Json& delta, const Json& logprobs = nullptr, std::string_view finish = {}) const {
-    Json json = envelope_.json("chat.completion.chunk");
-    json["choices"] = Json::array(
-        {{{"index", choice}, {"delta", delta}, {"logprobs", logprobs}, {"finish_reason", finish.empty() ? Json() : Json(finish)}}});
-    if (answer_.request.include_usage) json["usage"] = nullptr;
-    return event(json);
+    return stream_.event(
+        {{"index", choice}, {"delta", delta}, {"logprobs", logprobs}, {"finish_reason", finish.empty() ? Json() : Json(finish)}});
   }
 
   ChatAnswer answer_;
-  Envelope envelope_;
+  EventStream stream_;
   std::vector<int> n_calls_;  // of tools, per choice
-  bool has_begun_ = false;
 };
 
 class ChatWholeWriter final : public AnswerWriter {

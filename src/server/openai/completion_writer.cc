@@ -20,7 +20,9 @@ Json choice_json(size_t index, const std::string& text, const Json& logprobs, co
 class CompletionStreamWriter final : public AnswerWriter {
  public:
   explicit CompletionStreamWriter(CompletionAnswer answer)
-      : answer_(std::move(answer)), envelope_(*answer_.model, "cmpl-"), logprobs_(answer_.n_choices()) {}
+      : answer_(std::move(answer)),
+        stream_(answer_.exchange, Envelope(*answer_.model, "cmpl-"), "text_completion", answer_.request.include_usage),
+        logprobs_(answer_.n_choices()) {}
 
   void update(size_t choice, StreamUpdate update) override {
     begin();
@@ -30,39 +32,30 @@ class CompletionStreamWriter final : public AnswerWriter {
       if (!logprobs_[choice].empty()) logprobs = logprobs_[choice].take();
     }
     if (update.text.empty() && logprobs.is_null() && !update.finish) return;
-    answer_.exchange->write(
-        chunk(choice_json(choice, update.text, logprobs, update.finish ? Json(finish_reason(*update.finish)) : Json())));
+    const Json finish = update.finish ? Json(finish_reason(*update.finish)) : Json();
+    stream_.write(stream_.event(choice_json(choice, update.text, logprobs, finish)));
   }
 
   void done(const GenerationSummary& summary) override {
     begin();
-    write_end(*answer_.exchange, envelope_.json("text_completion"), answer_.request.include_usage ? &summary : nullptr);
+    stream_.end(summary);
   }
 
-  void failed(const ApiError& error) override { write_failure(*answer_.exchange, has_begun_, error); }
+  void failed(const ApiError& error) override { stream_.fail(error); }
 
  private:
   void begin() {
-    if (std::exchange(has_begun_, true)) return;
-    answer_.exchange->begin("text/event-stream");
+    if (!stream_.begin()) return;
     for (size_t i = 0; !answer_.echo.empty() && i < logprobs_.size(); ++i) {
       add_prompt(logprobs_[i], *answer_.model, answer_.echo_of(i));
-      answer_.exchange->write(
-          chunk(choice_json(i, answer_.echo_of(i)->text, logprobs_[i].empty() ? Json() : logprobs_[i].take(), nullptr)));
+      const Json logprobs = logprobs_[i].empty() ? Json() : logprobs_[i].take();
+      stream_.write(stream_.event(choice_json(i, answer_.echo_of(i)->text, logprobs, nullptr)));
     }
   }
 
-  std::string chunk(Json choice) const {
-    Json json = envelope_.json("text_completion");
-    json["choices"] = Json::array({std::move(choice)});
-    if (answer_.request.include_usage) json["usage"] = nullptr;
-    return event(json);
-  }
-
   CompletionAnswer answer_;
-  Envelope envelope_;
+  EventStream stream_;
   std::vector<CompletionLogprobs> logprobs_;
-  bool has_begun_ = false;
 };
 
 class CompletionWholeWriter final : public AnswerWriter {

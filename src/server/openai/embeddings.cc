@@ -20,7 +20,7 @@ struct EmbeddingRequest {
 
 Texts read_input(const Fields& body, size_t most_bytes) {
   const Json* const input = body.find("input");
-  if (input == nullptr) body.fail("input", "a text, a list of texts, or token ids");
+  if (input == nullptr) body.fail("input", "a string, a list of strings, or token ids");
   if (is_token_ids(*input)) return std::vector<std::vector<TokenId>>{input->get<std::vector<TokenId>>()};
   const bool is_lists = input->is_array() && !input->empty() && std::ranges::all_of(*input, is_token_ids);
   if (is_lists && input->size() <= kMostInputs) return input->get<std::vector<std::vector<TokenId>>>();

@@ -4,7 +4,7 @@
 
 #include "server/service/service.h"
 
-// OpenAI's interface. Each function answers one request; it runs on a thread of Service::prepare. What it throws becomes the answer.
+// OpenAI's API. Each function answers one request on a thread of Service::prepare. An exception becomes the answer.
 namespace kvik::server::openai {
 
 void chat_completions(Service& service, const std::shared_ptr<Exchange>& exchange);

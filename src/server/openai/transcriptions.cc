@@ -162,7 +162,7 @@ void transcriptions(Service& service, const std::shared_ptr<Exchange>& exchange)
   const std::string_view recording = request.file->content;  // of the body, which the exchange keeps
   service.with_model(exchange, request.model, [&service, exchange, request, recording](const Registry::Handle& model) {
     if (!model->model.has_encoder() || model->model.feature_rank() == 0)
-      throw ApiError(400, "", fmt::format("{} is no speech model", model->facts.name), "model");
+      throw ApiError(400, "", fmt::format("{} is not a speech model", model->facts.name), "model");
     const MemoryFile file(recording);  // mapped from then on
     TranscribeOptions options = request.options;
     options.timestamps = needs_times(request.format) && model->model.has_timestamps();

@@ -19,7 +19,7 @@ TranslationRequest read_translation_request(const Fields& body, const ServeOptio
   TranslationRequest request;
   request.model = body.required_text("model");
   request.input = body.texts("input", kMostTexts);
-  if (!body.has("input")) body.fail("input", "a text or a list of texts");
+  if (!body.has("input")) body.fail("input", "a string or a list of strings");
   size_t n_bytes = 0;
   for (const std::string& text : request.input) n_bytes += text.size();
   if (n_bytes > limits.max_prompt_bytes)
@@ -40,7 +40,7 @@ void translations(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const Json json = parse_body(exchange->request.body);
   TranslationRequest request = read_translation_request(Fields(json), service.options);
   service.with_model(exchange, request.model, [&service, exchange, request](const Registry::Handle& model) {
-    if (!translates_text(*model)) throw ApiError(400, "", fmt::format("{} is no translation model", model->facts.name), "model");
+    if (!translates_text(*model)) throw ApiError(400, "", fmt::format("{} is not a translation model", model->facts.name), "model");
     translate(service, exchange, model, request.input, request.options, [exchange](const std::vector<Translation>& all) {
       Json data = Json::array();
       for (const Translation& each : all)

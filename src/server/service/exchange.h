@@ -12,7 +12,7 @@
 
 namespace kvik::server {
 
-// In which form errors are written.
+// The format of errors.
 enum class Style { kOpenAi, kOllama };
 std::string error_body(Style style, const ApiError& error);
 
@@ -23,7 +23,7 @@ struct ExchangeCounts {
   double first_token_ms = 0;
 };
 
-// A request and its answer, from the first byte to the line in the log. Any thread may call; fields are set by one at a time.
+// A request and its answer, from the first byte to the line in the access log. Any thread may call; one at a time may set fields.
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   Exchange(Request of, std::shared_ptr<Responder> responder, const ServeOptions& options, MetricTable& metrics);
@@ -41,7 +41,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   void send(Response response);
   void send(const Json& json) { send(Response{.body = dump(json)}); }
-  void fail(const ApiError& error);  // if nothing was sent yet
+  void fail(const ApiError& error);  // only if nothing has been sent
   void begin(std::string_view content_type);
   void write(std::string_view part);
   void end();
@@ -63,7 +63,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   std::atomic<bool> gone_{false}, logged_{false}, ended_{false};
 };
 
-// The line of a request that was refused before it was read.
+// Logs a request that was refused before its body was read.
 void log_refusal(const Request& request, Response& response, const ServeOptions& options, MetricTable& metrics);
 
 double ms_since(std::chrono::steady_clock::time_point start);

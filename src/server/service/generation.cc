@@ -85,7 +85,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
       choice.ended = update.finish.has_value();
       all_ended &= choice.ended;
       if (update.error != nullptr) return fail(update.error);
-      if (update.timed_out) return fail(std::make_exception_ptr(ApiError(504, "timeout", "the time for this request is over")));
+      if (update.timed_out) return fail(std::make_exception_ptr(ApiError(504, "timeout", "the request timed out")));
       if (update.finish == Finish::kCancelled) return fail(std::make_exception_ptr(ApiError(503, "", "the server stops")));
       if (!update.text.empty() || !update.tokens.empty() || update.finish) writer_->update(i, std::move(update));
     }

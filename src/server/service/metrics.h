@@ -11,7 +11,7 @@ namespace kvik::server {
 
 using Labels = std::vector<std::pair<std::string_view, std::string_view>>;
 
-// What /metrics shows, in the text format of Prometheus. Any thread may call.
+// The metrics of /metrics, in the text format of Prometheus. Any thread may call.
 class MetricTable {
  public:
   void add(std::string_view name, const Labels& labels, double value = 1);      // a counter

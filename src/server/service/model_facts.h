@@ -7,7 +7,7 @@
 
 namespace kvik::server {
 
-// What the files of a model say, read when the server starts.
+// Properties of a model from its files, read when the server starts.
 struct ModelFacts {
   std::string name;  // in requests
   std::string path;  // as on the command line
@@ -25,7 +25,7 @@ struct ModelFacts {
 // Throws Error for a model that cannot be found or whose files cannot be read.
 ModelFacts read_facts(const std::string& model, const LoadOptions& load);
 
-// As requests name it: "org/name" stays; a path becomes its last part, without ".onnx".
+// The name in requests: "org/name" is unchanged; of a path, the last component without ".onnx".
 std::string model_name(const std::string& model);
 
 }  // namespace kvik::server

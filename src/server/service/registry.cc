@@ -183,7 +183,7 @@ void Registry::State::load(Entry& entry, std::unique_lock<std::mutex>& lock) {
 Registry::Registry(const std::vector<std::string>& models, const ServeOptions& options) : state_(std::make_shared<State>(options)) {
   for (const std::string& model : models) {
     if (!add(model))
-      throw Error(Code::kBadArgument, fmt::format("two models are called '{}'; requests could not tell them apart", model_name(model)));
+      throw Error(Code::kBadArgument, fmt::format("two models are called '{}'; requests cannot distinguish them", model_name(model)));
   }
   if (state_->entries.empty()) throw Error(Code::kBadArgument, "a server needs at least one model");
   state_->thread = std::thread([state = state_.get()] { state->run(); });

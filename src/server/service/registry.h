@@ -26,8 +26,8 @@ struct LoadedModel {
   bool has_chat_template() const { return !chat_template.empty() && chat_template.fault().empty(); }
 };
 
-// The models of a server. They share one memory budget: a model is loaded when it is asked for, and others that nobody uses are unloaded
-// for it, the least recently used first. Any thread may call.
+// The models of a server. They share one memory budget: a model is loaded on first use, and idle models are unloaded to make room, the
+// least recently used first. Any thread may call.
 class Registry {
  public:
   // Throws Error for a model that cannot be found or whose files cannot be read.
@@ -36,26 +36,26 @@ class Registry {
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // In use, and so not unloaded, as long as this is held.
+  // A model is not unloaded while a handle to it exists.
   using Handle = std::shared_ptr<const LoadedModel>;
-  // Calls `ready` at once if the model is loaded, else later on the thread that loads it, which must not be kept busy. Throws ApiError(404)
-  // for an unknown name. The error of a failed load is in the second argument.
+  // Calls `ready` at once if the model is loaded, else later on the thread that loads it, so it must be fast. Its second argument is the
+  // error if loading failed. Throws ApiError(404) for an unknown name.
   void acquire(std::string_view name, std::function<void(Handle, std::exception_ptr)> ready);
   Handle load_now(std::string_view name);  // waits
 
-  // How long a model stays loaded after its last use, instead of the server's own setting; a negative time: for good. Until it is unloaded.
+  // How long a model stays loaded after its last use, instead of ServeOptions::idle_unload; negative: forever. Valid until it is unloaded.
   void set_keep_alive(std::string_view name, std::chrono::seconds time);
-  void unload(std::string_view name);  // once nobody uses it; nothing if it is not loaded
+  void unload(std::string_view name);  // when it is no longer in use
 
   struct Status {
     ModelFacts facts;
-    Handle loaded;                                                   // null: it is not; not counted as a use
+    Handle loaded;                                                   // null: it is not loaded. Does not count as use
     std::optional<std::chrono::system_clock::time_point> unload_at;  // if it is loaded and idle, and will be unloaded
   };
   std::vector<Status> list() const;                      // in the order of the command line
   const ModelFacts& facts(std::string_view name) const;  // throws ApiError(404)
   bool has(std::string_view name) const;
-  bool add(const std::string& model);  // one more, as on the command line; false if there is one of this name
+  bool add(const std::string& model);  // as on the command line; false if there is a model of this name
   int64_t n_loads() const;
   int64_t n_unloads() const;
 

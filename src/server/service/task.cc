@@ -36,7 +36,7 @@ class RunningTask : public std::enable_shared_from_this<RunningTask<Result>> {
   void wake() {
     const bool posted = service_.prepare.try_post([self = this->shared_from_this()] { self->finish_if_done(); });
     if (posted) return;
-    exchange_->fail(ApiError(429, "rate_limit_exceeded", "too many requests wait already; try again"));
+    exchange_->fail(ApiError(429, "rate_limit_exceeded", "too many requests are waiting; try again later"));
     const std::lock_guard lock(mutex_);
     task_.reset();
     model_ = nullptr;
@@ -64,7 +64,7 @@ class RunningTask : public std::enable_shared_from_this<RunningTask<Result>> {
   void answer(Task<Result>& task) {
     answer_errors(*exchange_, [&] {
       Result result = task.get();
-      if (task.timed_out()) throw ApiError(504, "timeout", "the time for this request is over");
+      if (task.timed_out()) throw ApiError(504, "timeout", "the request timed out");
       if (task.was_cancelled()) throw ApiError(503, "", "the server stops");
       done_(std::move(result));
     });

@@ -12,9 +12,9 @@ namespace kvik::server {
 template <class Result>
 using SubmitTask = std::function<std::optional<Task<Result>>(Engine& engine, const RequestOptions& how)>;
 
-// Runs a task for an exchange, and cancels it if the client goes. `done` gets the result on a thread of Service::prepare; what it throws,
-// what ends the task early and the error of the task become the answer. Throws ApiError(429) if the queue of the model is full, and what
-// `submit` throws.
+// Runs a task for an exchange, and cancels it if the client disconnects. `done` gets the result on a thread of Service::prepare. Errors of
+// the task and of `done`, and a timeout, become the answer. Throws ApiError(429) if the queue of the model is full, and what `submit`
+// throws.
 template <class Result>
 void run_task(Service& service, const std::shared_ptr<Exchange>& exchange, const Registry::Handle& model, const SubmitTask<Result>& submit,
               std::function<void(Result)> done);

@@ -9,18 +9,18 @@
 
 namespace kvik::server {
 
-// A few threads that do work in the order in which it came. For what takes longer than the thread of the server may, and runs no model:
-// parsing, templates, tokenizing, downloads.
+// A few threads that execute tasks in the order of their arrival. For work that is too slow for the thread of the server and does not run
+// a model: parsing, templates, tokenizing, downloads.
 class Tasks {
  public:
   Tasks(size_t n_threads, size_t most_waiting);
-  ~Tasks();  // does what waits
+  ~Tasks();  // executes waiting tasks
   Tasks(const Tasks&) = delete;
   Tasks& operator=(const Tasks&) = delete;
 
-  // Any thread. False if too much waits already. The task must not throw.
+  // Any thread. False if the queue is full. The task must not throw.
   bool try_post(std::function<void()> task);
-  void wait_until_idle();  // nothing waits and nothing runs
+  void wait_until_idle();  // no task is waiting or running
 
  private:
   void run();

@@ -9,7 +9,7 @@
 namespace kvik::server {
 namespace {
 
-// Nothing from another host, no inline script, in no frame.
+// Nothing from other hosts, no inline scripts, no embedding in frames.
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; media-src 'self' blob:; "
     "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cfloat>
 #include <fmt/format.h>
-#include <protozero/pbf_message.hpp>
 
+#include "base/protobuf.h"
 #include "base/utf8.h"
 #include "kvik/error.h"
 
@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
 
-enum class ModelField : protozero::pbf_tag_type { kPieces = 1, kTrainer = 2, kNormalizer = 3 };
-enum class PieceField : protozero::pbf_tag_type { kPiece = 1, kScore = 2, kType = 3 };
-enum class TrainerField : protozero::pbf_tag_type {
+enum class ModelField : protobuf::pbf_tag_type { kPieces = 1, kTrainer = 2, kNormalizer = 3 };
+enum class PieceField : protobuf::pbf_tag_type { kPiece = 1, kScore = 2, kType = 3 };
+enum class TrainerField : protobuf::pbf_tag_type {
   kModelType = 3,
   kSpaceIsSuffix = 24,
   kByteFallback = 35,
@@ -23,26 +23,21 @@ enum class TrainerField : protozero::pbf_tag_type {
   kBosPiece = 46,
   kEosPiece = 47
 };
-enum class NormalizerField : protozero::pbf_tag_type { kCharsmap = 2, kDummyPrefix = 3, kExtraSpaces = 4, kEscapeSpaces = 5 };
+enum class NormalizerField : protobuf::pbf_tag_type { kCharsmap = 2, kDummyPrefix = 3, kExtraSpaces = 4, kEscapeSpaces = 5 };
 
 // Fields with an unexpected wire type are skipped.
-constexpr auto kBytes = protozero::pbf_wire_type::length_delimited;
-constexpr auto kVarint = protozero::pbf_wire_type::varint;
-constexpr auto kFixed32 = protozero::pbf_wire_type::fixed32;
-using protozero::tag_and_type;
-
-template <class Field>
-protozero::pbf_message<Field> message_of(std::string_view bytes) {
-  return protozero::pbf_message<Field>(bytes.data(), bytes.size());
-}
+using protobuf::bytes_of;
+using protobuf::kBytes;
+using protobuf::kFixed32;
+using protobuf::kVarint;
+using protobuf::message_of;
+using protobuf::tag_and_type;
 
 // protozero's get_bool() reads a byte before it checks for the end.
 template <class Message>
 bool flag_of(Message& message) {
   return message.get_uint64() != 0;
 }
-
-std::string_view view_of(const protozero::data_view& data) { return {data.data(), data.size()}; }
 
 }  // namespace
 
@@ -57,9 +52,9 @@ void SpmModel::read(std::string_view bytes) {
   auto message = message_of<ModelField>(bytes);
   while (message.next()) {
     switch (message.tag_and_type()) {
-      case tag_and_type(ModelField::kPieces, kBytes): read_piece(view_of(message.get_view())); break;
-      case tag_and_type(ModelField::kTrainer, kBytes): read_trainer(view_of(message.get_view())); break;
-      case tag_and_type(ModelField::kNormalizer, kBytes): read_normalizer(view_of(message.get_view())); break;
+      case tag_and_type(ModelField::kPieces, kBytes): read_piece(bytes_of(message)); break;
+      case tag_and_type(ModelField::kTrainer, kBytes): read_trainer(bytes_of(message)); break;
+      case tag_and_type(ModelField::kNormalizer, kBytes): read_normalizer(bytes_of(message)); break;
       default: message.skip();
     }
   }
@@ -71,7 +66,7 @@ void SpmModel::read_piece(std::string_view bytes) {
   auto message = message_of<PieceField>(bytes);
   while (message.next()) {
     switch (message.tag_and_type()) {
-      case tag_and_type(PieceField::kPiece, kBytes): piece = view_of(message.get_view()); break;
+      case tag_and_type(PieceField::kPiece, kBytes): piece = bytes_of(message); break;
       case tag_and_type(PieceField::kScore, kFixed32): data.score = message.get_float(); break;
       case tag_and_type(PieceField::kType, kVarint): data.kind = static_cast<Kind>(message.get_enum()); break;
       default: message.skip();
@@ -92,9 +87,9 @@ void SpmModel::read_trainer(std::string_view bytes) {
       case tag_and_type(TrainerField::kModelType, kVarint): algorithm_ = static_cast<Algorithm>(message.get_enum()); break;
       case tag_and_type(TrainerField::kSpaceIsSuffix, kVarint): space_is_suffix_ = flag_of(message); break;
       case tag_and_type(TrainerField::kByteFallback, kVarint): byte_fallback_ = flag_of(message); break;
-      case tag_and_type(TrainerField::kUnknownSurface, kBytes): unknown_surface_ = std::string(view_of(message.get_view())); break;
-      case tag_and_type(TrainerField::kBosPiece, kBytes): bos_piece_ = std::string(view_of(message.get_view())); break;
-      case tag_and_type(TrainerField::kEosPiece, kBytes): eos_piece_ = std::string(view_of(message.get_view())); break;
+      case tag_and_type(TrainerField::kUnknownSurface, kBytes): unknown_surface_ = std::string(bytes_of(message)); break;
+      case tag_and_type(TrainerField::kBosPiece, kBytes): bos_piece_ = std::string(bytes_of(message)); break;
+      case tag_and_type(TrainerField::kEosPiece, kBytes): eos_piece_ = std::string(bytes_of(message)); break;
       default: message.skip();
     }
   }
@@ -107,7 +102,7 @@ void SpmModel::read_normalizer(std::string_view bytes) {
   auto message = message_of<NormalizerField>(bytes);
   while (message.next()) {
     switch (message.tag_and_type()) {
-      case tag_and_type(NormalizerField::kCharsmap, kBytes): charsmap_ = Charsmap(view_of(message.get_view())); break;
+      case tag_and_type(NormalizerField::kCharsmap, kBytes): charsmap_ = Charsmap(bytes_of(message)); break;
       case tag_and_type(NormalizerField::kDummyPrefix, kVarint): add_dummy_prefix_ = flag_of(message); break;
       case tag_and_type(NormalizerField::kExtraSpaces, kVarint): remove_extra_spaces_ = flag_of(message); break;
       case tag_and_type(NormalizerField::kEscapeSpaces, kVarint): escape_spaces_ = flag_of(message); break;

@@ -106,9 +106,9 @@ std::string category_of(const std::string& name) {
   }
   if (name == "lc") return "L&";
   if (name.empty() || name.size() > 2 || std::string_view("lmnpszc").find(name[0]) == std::string_view::npos) return {};
-  std::string spelled = name;
-  spelled[0] = static_cast<char>(spelled[0] - 32);
-  return compiles("\\p{" + spelled + "}") ? spelled : std::string();
+  std::string property = name;
+  property[0] = static_cast<char>(property[0] - 32);
+  return compiles("\\p{" + property + "}") ? property : std::string();
 }
 
 }  // namespace
@@ -160,9 +160,9 @@ void add_property(CharacterSet& set, std::string_view given, bool negated) {
     return;
   }
   // By script, not by script extension, which is what a bare name means to PCRE2.
-  for (const std::string& spelled : {"sc:" + name, name}) {
-    if (!compiles("\\p{" + spelled + "}")) continue;
-    set.items += fmt::format("\\{}{{{}}}", negated ? 'P' : 'p', spelled);
+  for (const std::string& property : {"sc:" + name, name}) {
+    if (!compiles("\\p{" + property + "}")) continue;
+    set.items += fmt::format("\\{}{{{}}}", negated ? 'P' : 'p', property);
     return;
   }
   throw Error(Code::kUnsupported, fmt::format("unknown Unicode property '\\p{{{}}}' in a pattern", given));

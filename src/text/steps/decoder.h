@@ -57,9 +57,9 @@ std::unique_ptr<const Decoder> make_metaspace_decoder(std::string replacement, b
 std::unique_ptr<const Decoder> make_wordpiece_decoder(std::string prefix, bool clean_up);
 std::unique_ptr<const Decoder> make_ctc_decoder(std::string pad, std::string word_delimiter, bool clean_up);
 std::unique_ptr<const Decoder> make_suffix_decoder(std::string suffix);
-// What happens where a file names no decoder: a space between the tokens.
+// The decoder if a file names none: a space between the tokens.
 std::unique_ptr<const Decoder> make_spaces_decoder();
-// Drops the white space at both ends of the text, as Python's strip() knows it.
+// Drops the white space at both ends of the text, as Python's strip() defines it.
 std::unique_ptr<const Decoder> make_trim_decoder();
 
 }  // namespace kvik::text

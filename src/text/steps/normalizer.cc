@@ -1,7 +1,5 @@
 #include "text/steps/normalizer.h"
 
-#include <cstring>
-
 #include "base/utf8.h"
 #include "text/unicode/byte_alphabet.h"
 

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "text/template/filter_tables.h"

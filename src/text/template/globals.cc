@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "text/template/filters.h"
 #include "text/template/namespace.h"
 #include "text/template/print.h"

@@ -1,7 +1,6 @@
 #include "text/template/json.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -146,7 +145,7 @@ class ValueBuilder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool parse_error(size_t byte, const std::string&, const nlohmann::detail::exception& e) {
-    // A number out of range of double is no syntax error: Python parses it as infinity.
+    // A number out of range of double is not a syntax error: Python parses it as infinity.
     error_ = e.id == 406 ? "holds a number too large for any type" : fmt::format("is not valid JSON at byte {}", byte);
     return false;
   }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "text/template/compare.h"
 #include "text/template/methods.h"

@@ -38,7 +38,7 @@ Value modulo_reals(double a, double b) {
 Value power_reals(double a, double b) {
   if (a == 0 && b < 0) fail("0.0 cannot be raised to a negative power");
   if (a < 0 && std::trunc(b) != b && std::isfinite(b))
-    fail("a negative number to a fractional power is a complex number, which templates have not");
+    fail("a negative number to a fractional power is a complex number, which templates do not support");
   const double result = std::pow(a, b);
   if (std::isinf(result) && std::isfinite(a) && std::isfinite(b)) fail("the result of ** is too large for a float");
   return Value::real(result);

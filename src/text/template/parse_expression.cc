@@ -272,7 +272,7 @@ ExprPtr Parser::parse_subscript(ExprPtr object) {
     slice->object = std::move(object);
     return finish(std::move(slice));
   }
-  if (std::any_of(keys->items.begin(), keys->items.end(), is_bare_slice)) fail_at(line, "a slice cannot stand among several subscripts");
+  if (std::any_of(keys->items.begin(), keys->items.end(), is_bare_slice)) fail_at(line, "a slice cannot be one of several subscripts");
   if (keys->items.size() == 1) return finish(std::make_unique<ItemExpr>(std::move(object), std::move(keys->items.front()), line));
   return finish(std::make_unique<ItemExpr>(std::move(object), finish(std::move(keys)), line));
 }

@@ -33,7 +33,7 @@ Charsmap::Charsmap(std::string_view blob) {
 Charsmap::Match Charsmap::find(std::string_view text, bool first) const {
   Match match;
   if (units_.empty()) return match;
-  // Offsets of a damaged map may be out of range, which is no match.
+  // Offsets of a damaged map may be out of range, which counts as no match.
   size_t node = offset_of(units_[0]);
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<uint8_t>(text[i]);

@@ -195,7 +195,7 @@ TEST_F(CompileCacheTest, AnIndexOfAnyBytesStaysInTheFile) {
   EXPECT_GT(n_mapped, 10);
 }
 
-TEST_F(CompileCacheTest, TheLeastRecentlyUsedFileGoesFirst) {
+TEST_F(CompileCacheTest, TheLeastRecentlyUsedFileIsDeletedFirst) {
   logits(WeightChoice::kF32);
   const fs::path f32 = only_file();
   logits(WeightChoice::kF16);

@@ -79,7 +79,7 @@ TEST(CutBuffers, PromptsThatSeeOtherKeysThanSingleTokensAreRefused) {
   }
 }
 
-TEST(CutBuffers, ARefusedMaskAmongNewTokensSaysWhy) {
+TEST(CutBuffers, ARefusedMaskAmongNewTokensHasAReason) {
   const auto program = compile_changed("prompt-mask", [](onnx::Graph& graph) { set_mask(graph, 25, 3, -10000.0f); });
   ASSERT_NE(program.refusal(), nullptr);
   EXPECT_THAT(program.sentence(), HasSubstr("does not depend only on the distance between query and key"));

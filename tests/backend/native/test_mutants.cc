@@ -1,4 +1,4 @@
-// Models with one thing changed: whatever the reference evaluator still runs must be refused by the compiler or computed right. A mutant is
+// Models with one change: if the reference evaluator still runs it, the compiler must refuse it or compute it correctly. A mutant is
 // judged if the reference runs it to finite numbers; mutants are drawn until enough have been judged.
 // KVIK_MUTANTS=N judges N of every test model, and 3,000 in all, instead of a few of some.
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "backend/reference/reference_backend.h"
 #include "support/models.h"
 #include "support/mutate.h"
+#include "support/paths.h"
 #include "support/programs.h"
 #include "support/row_interpreter.h"
 
@@ -178,7 +179,7 @@ class Mutants : public testing::TestWithParam<ModelFolder> {
   inline static int n_judged = 0, n_compiled = 0;
 };
 
-TEST_P(Mutants, AreRefusedOrComputedRight) {
+TEST_P(Mutants, AreRefusedOrComputedCorrectly) {
   analysis::Signature signature;
   try {
     signature = analysis::analyze(GetParam().path);
@@ -213,14 +214,7 @@ std::vector<ModelFolder> folders() {
   return result;
 }
 
-std::string name_of_mutants(const testing::TestParamInfo<ModelFolder>& info) {
-  std::string name = info.param.name;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Of, Mutants, testing::ValuesIn(folders()), name_of_mutants);
+INSTANTIATE_TEST_SUITE_P(Of, Mutants, testing::ValuesIn(folders()), testing_support::NameOfParam());
 
 }  // namespace
 }  // namespace kvik

@@ -1,4 +1,3 @@
-#include <cstring>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

@@ -1,6 +1,5 @@
 // Every test model becomes the program over rows that is expected, or is refused for the reason that is expected; and the program
 // computes what the graph computes.
-#include <algorithm>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <map>
@@ -75,14 +74,7 @@ TEST_P(Programs, GiveTheLogitsOfTheGraph) {
   EXPECT_LT(difference, allowed);
 }
 
-std::string name_of_programs(const testing::TestParamInfo<ModelFolder>& info) {
-  std::string name = info.param.name;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, Programs, testing::ValuesIn(testing_support::model_folders()), name_of_programs);
+INSTANTIATE_TEST_SUITE_P(All, Programs, testing::ValuesIn(testing_support::model_folders()), testing_support::NameOfParam());
 
 }  // namespace
 }  // namespace kvik

@@ -1,5 +1,5 @@
-// What the compiler makes of an attention that is spelled or bent in one way (tests/fixtures/rules): the rule in words, and rows that
-// compute what the graph computes; or a refusal that names the node. A wrong program is the one thing that must never come out.
+// What the compiler infers from an attention written or modified in one way (tests/fixtures/rules): the mask pattern in words, and rows
+// that compute what the graph computes; or a refusal that names the node. A wrong program is the one thing that must never come out.
 #include <algorithm>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,6 +8,7 @@
 #include "backend/native/graph/outcome.h"
 #include "onnx/eval/evaluator.h"
 #include "support/models.h"
+#include "support/paths.h"
 #include "support/row_interpreter.h"
 
 namespace kvik {
@@ -80,7 +81,7 @@ MATCHER_P(names_a_part_of, graph, "") {
          std::ranges::any_of(graph.values, [&](const auto& value) { return quotes(value.name); });
 }
 
-TEST_P(Rules, AreReadRightOrRefused) {
+TEST_P(Rules, AreDetectedCorrectlyOrRefused) {
   const analysis::Signature signature = analysis::analyze(folder());
   const Expected& expected = GetParam();
   const analysis::File& file = signature.files.at(0);
@@ -102,13 +103,7 @@ TEST_P(Rules, AreReadRightOrRefused) {
   for (size_t i = 0; i < rows.size(); ++i) EXPECT_THAT(rows[i], testing::Pointwise(testing::FloatNear(1e-4f), reference[i])) << "row " << i;
 }
 
-std::string name_of_rules(const testing::TestParamInfo<Expected>& info) {
-  std::string name = info.param.name;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, Rules, testing::ValuesIn(all_expected()), name_of_rules);
+INSTANTIATE_TEST_SUITE_P(All, Rules, testing::ValuesIn(all_expected()), testing_support::NameOfParam());
 
 // Its mask lets the places of the buffer through that nothing was written to yet, and only those.
 TEST(FixedBuffers, MustNotSeePositionsThatWereNotWritten) {

@@ -1,6 +1,5 @@
 // The small models that cut, join and bring back caches on a device, run on the host: there the plain functions say what is right.
 #include <gmock/gmock.h>
-#include <numeric>
 
 #include "api/environment.h"
 #include "backend/graph/batch_tensor.h"

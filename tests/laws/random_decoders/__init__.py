@@ -1,1 +1,1 @@
-"""Small decoders written from random choices: the architectures nobody thought of, spelled as no exporter spells them."""
+"""Small decoders generated from random choices: architectures and forms that no known exporter writes."""

@@ -1,4 +1,4 @@
-"""Who sees whom, spelled in every way: constants, comparisons, triangles; added or chosen by Where."""
+"""Attention masks in many forms: constants, comparisons, triangles; added or selected by Where."""
 
 from __future__ import annotations
 

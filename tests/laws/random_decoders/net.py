@@ -1,4 +1,4 @@
-"""A graph writer that spells shapes and small operations as different exporters and opsets do."""
+"""A graph writer that expresses shapes and small operations as different exporters and opsets do."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Net:
     def to_numbers(self, x: str) -> str:
         return self.cast(x, self.onnx_type)
 
-    # ---- shapes, as exporters spell them
+    # ---- shapes, in the forms of exporters
 
     def size(self, x: str, axis: int) -> str:
         """One dimension, a scalar."""

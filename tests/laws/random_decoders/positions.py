@@ -1,4 +1,4 @@
-"""Where a token stands: position numbers, learned and sinusoidal embeddings, rotation of queries and keys."""
+"""Positions: numbers, learned and sinusoidal embeddings, rotation of queries and keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ONNX Runtime computes, fed by what the generator knows and not by any analysis."""
+"""Expected results from ONNX Runtime, fed as the generator specifies and without any analysis."""
 
 from __future__ import annotations
 

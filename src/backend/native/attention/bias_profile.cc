@@ -10,7 +10,7 @@ namespace {
 
 constexpr float kRounding = 4e-7f;  // of a difference of two numbers, each a few roundings old, relative to the larger
 
-// Biases that hide a key hide it whatever they are.
+// Any bias below the threshold hides its key, so all of them are equal.
 bool agree(float a, float b, float tolerance) {
   if (a < kHidden && b < kHidden) return true;
   return std::abs(a - b) <= tolerance + 1e-4f * std::abs(a);

@@ -11,10 +11,10 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-// How many heads a distance is hidden from.
+// The number of heads that do not see a distance.
 enum class Seen { kByAll, kBySome, kByNone };
 
-// A profile with the hiding that is only underflow taken out of it.
+// The profile without keys that are only hidden by underflow.
 class Shape {
  public:
   Shape(const BiasProfile& profile, float underflow) : profile_(profile), underflow_(underflow) { find_slopes(); }
@@ -83,7 +83,7 @@ class Shape {
   std::vector<float> slopes_;
 };
 
-// The distances from which on nothing is seen any more; `end` where there are none.
+// The first distances from which no key is visible; `end` if there are none.
 int64_t window_of(const Shape& shape, int64_t end) {
   while (end > 0 && shape.seen(end - 1) == Seen::kByNone) --end;
   return end;
@@ -148,7 +148,7 @@ Expected<> classify_causal(const Shape& shape, int64_t n_distances, MaskPattern&
   return {};
 }
 
-// Both directions: rows of one sequence that are all there before any of them looks at the others.
+// Both directions: all rows of a sequence must exist before any of them attends.
 void classify_full(const Shape& shape, int64_t n_behind, int64_t n_ahead, MaskPattern& pattern, std::string& words) {
   if (all_distances(-n_ahead, n_behind, [&](int64_t d) { return shape.has_no_bias(d); })) return;
   const int64_t end = window_of(shape, n_behind);

@@ -56,7 +56,7 @@ class PlainAttend {
  public:
   PlainAttend(const Attend& attend, const RandomOperands& operands) : attend_(attend), operands_(operands) {}
 
-  // One head's values for a row at `position`, of batch entry b; nothing if rounding could make them others.
+  // One head's values for a row at `position` of batch entry b; nothing if rounding could change them.
   std::optional<std::vector<double>> head(int64_t b, int64_t row, int64_t position, int64_t h) const {
     Rounder rounded;
     const int64_t n_keys = operands_.k.n_positions;

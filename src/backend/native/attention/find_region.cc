@@ -1,6 +1,5 @@
 #include "backend/native/attention/find_region.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <functional>
 #include <unordered_set>

@@ -1,6 +1,5 @@
 #include "backend/native/attention/key_value_layout.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <map>
 #include <utility>

@@ -83,7 +83,7 @@ std::vector<Probe::Given> pieces(const AttentionContext& context, const Operator
           {value, fresh_tensor(v, context.labels[value].axes, sizes)}};
 }
 
-// Rows of a buffer that is longer than what it holds: its mask says how long.
+// Rows of a buffer that is not full: its mask gives the length.
 Expected<std::vector<Probe::Given>> in_buffer(const AttentionContext& context, const OperatorDefinition& definition, const Sizes& sizes,
                                               std::span<const float> k, std::span<const float> v) {
   const ValueId mask = definition.input(definition.mask);

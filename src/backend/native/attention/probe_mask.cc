@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <fmt/format.h>
-#include <numeric>
 
 #include "backend/native/probe/bisect.h"
 
@@ -20,7 +19,7 @@ struct Size {
   int64_t past, fresh;
 };
 
-// Small ones, of all sorts; an attention over a source varies that instead.
+// Small ones of all kinds; for an attention over a source, the source varies instead.
 Expected<std::vector<Sizes>> small_sizes(const Labels& labels, bool from_source) {
   constexpr std::array kWithPast = {Size{0, 6}, Size{5, 1}, Size{3, 4}, Size{11, 5}, Size{40, 1}, Size{30, 9}, Size{0, 1}};
   constexpr std::array kWithoutPast = {Size{0, 6}, Size{0, 3}, Size{0, 13}, Size{0, 41}, Size{0, 1}};
@@ -45,7 +44,7 @@ bool is_window(const FlatGraph& flat, onnx::ValueId past) {
   });
 }
 
-// Positions of a cache of fixed size: beyond them the graph means nothing.
+// Positions of a cache of fixed size: past them, the graph is not defined.
 std::optional<int64_t> capacity_of(const FlatGraph& flat) {
   std::optional<int64_t> capacity;
   for (const FlatGraph::Input& input : flat.inputs) {
@@ -103,7 +102,7 @@ class MaskInference {
     return {};
   }
 
-  // Rows of a prompt cannot be looked at one by one if they are only defined together.
+  // Rows of a prompt cannot be probed one by one if they are only defined together.
   Expected<> look_at_prompt() {
     const int64_t last = limit_.value_or(context_.context), together = std::min(last, kMostTogether);
     KVIK_TRY(const Sizes sizes, sizes_at(context_.labels, {.fresh = together}));
@@ -208,7 +207,7 @@ class MaskInference {
     return {};
   }
 
-  // Other probes see a full buffer. In one that is not, what nothing was written to must take no weight, and the rule stay what it is.
+  // Other probes see a full buffer. If it is not full, unwritten positions must get no weight, and the pattern must stay the same.
   Expected<> require_empty_places_hidden() {
     const int64_t buffer = context_.labels.flat->buffer;
     for (const Size& size : {Size{0, 1}, Size{0, 3}, Size{5, 1}, Size{3, 4}}) {
@@ -253,7 +252,7 @@ class MaskInference {
 
   bool rows_are_computed_together() const { return !context_.labels.flat->has_past && !context_.labels.one_token; }
 
-  // A window is invisible to probes that are shorter than it, so the last row of a whole context is looked at.
+  // Probes that are shorter than a window cannot detect it, so the last row of a whole context is probed too.
   Expected<> look_far() {
     const int64_t wanted = context_.context > 0 ? context_.context : kContextIfUnknown;
     int64_t most = smallest_bad_ ? std::min(wanted, *smallest_bad_ - 1) : wanted;

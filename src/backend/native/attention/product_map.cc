@@ -60,7 +60,7 @@ Expected<Dims> batch_of(const Node& node, const Matrix& a, const Matrix& b) {
     for (size_t i = 0; i < own; ++i) {
       int64_t& size = batch[batch.size() - 1 - i];
       const int64_t dim = operand->dims[own - 1 - i];
-      if (size != 1 && dim != 1 && size != dim) return refuse(node, "its operands do not go together");
+      if (size != 1 && dim != 1 && size != dim) return refuse(node, "its operands do not match");
       size = std::max(size, dim);
     }
   }
@@ -74,7 +74,7 @@ Expected<ProductMap> product_map(const Node& node, const Dims& a_dims, const Dim
   if (a_dims.empty() || b_dims.empty()) return refuse(node, "a product of scalars is not a product of rows");
   const Matrix a = matrix_of(a_dims, true, flags.transpose_a), b = matrix_of(b_dims, false, flags.transpose_b);
   const int64_t n_inner = a.dims.back(), n_rows = a.dims.end()[-2], n_columns = b.dims.back();
-  if (b.dims.end()[-2] != n_inner) return refuse(node, "its operands do not go together");
+  if (b.dims.end()[-2] != n_inner) return refuse(node, "its operands do not match");
   KVIK_TRY(const Dims batch, batch_of(node, a, b));
   const Dims a_batch = batch_strides(a, batch), b_batch = batch_strides(b, batch);
   const int64_t n_batch = element_count(batch);

@@ -8,7 +8,7 @@
 namespace kvik::native {
 namespace {
 
-// How all keys that are seen answer to a product of `x` everywhere but at the row's reference, where it is 0.
+// The response of all visible keys to a product of `x` everywhere except at the row's reference key, where it is 0.
 struct Responses {
   std::vector<float> values;
   float noise = 0;

@@ -1,6 +1,5 @@
 #include "backend/native/attention/score_source.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <fmt/format.h>

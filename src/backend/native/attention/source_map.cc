@@ -14,7 +14,7 @@ using onnx::ValueId;
 
 constexpr size_t kLongestPath = 48;
 
-// One edge from a row value to one that is made of it: by a node, or by an append, which changes nothing for a row.
+// One edge from a row value to a value computed from it: by a node, or by an append, which does not change a row.
 struct PathEdge {
   ValueId from = onnx::kNoValue, to = onnx::kNoValue;
   const Node* node = nullptr;  // null: an append
@@ -61,7 +61,7 @@ class Path {
     }
   }
 
-  // Candidates, the best first: the smallest, and of those the earliest.
+  // Candidates in order of preference: the smallest, of those the earliest.
   std::vector<size_t> candidates() const {
     std::vector<size_t> result;
     for (size_t i = edges_.size(); i > 0; --i) result.push_back(i - 1);
@@ -129,7 +129,7 @@ std::vector<float> random_row(int64_t n) {
   return row;
 }
 
-// Asked with ones for the scale, with counting numbers for the map, with random ones whether that is all.
+// Probed with ones for the scale, with indices for the map, and with random numbers to check that this is all.
 Expected<std::optional<SourceMap>> map_from(const Path& path, size_t candidate) {
   const int64_t n = path.n_elements(candidate);
   constexpr int64_t kMostExact = int64_t{1} << 24;

@@ -1,5 +1,5 @@
-// Activations written as primitive operations. What a group of elementwise operations computes from one value is asked, not read: it is run
-// on numbers and compared with the activations that have a kernel.
+// Activations written as primitive operations. A group of elementwise operations on one value is recognized by its results: it is run on
+// sample numbers and compared with the activations that have a kernel.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,7 +17,7 @@ using Samples = std::vector<float>;
 
 constexpr size_t kMostOperations = 16;
 
-// Dense where activations bend; a few far away, where a bound would show.
+// Dense where activations bend; a few far away, to detect clipping.
 const Samples& samples() {
   static const Samples kSamples = [] {
     Samples x;
@@ -33,12 +33,12 @@ const Samples& samples() {
 
 const cpu::CpuKernels& kernels() { return cpu::fastest(); }
 
-// Operations from a root back to one value on which all of them depend, and on nothing else.
+// The operations from a root back to one value, the only one that they depend on.
 class Cone {
  public:
   Cone(Plan& plan, OpIndex root) : plan_(plan), root_(root) {}
 
-  // Goes further back until everything comes from one input again. False if they never do.
+  // Extends it backward until all operations depend on one input again. False if they never do.
   bool widen() {
     do {
       const OpIndex next = ops_.empty() ? root_ : plan_.value(frontier_.rbegin()->second.index).producer;
@@ -123,13 +123,13 @@ Samples Cone::run() const {
   return made.at(plan_.ops[static_cast<size_t>(root_)].out.front());
 }
 
-constexpr float kNeverOverflows = 16.0f;  // no exponential of it, nor of a few times it, does
+constexpr float kNeverOverflows = 16.0f;  // neither its exponential nor that of a small multiple overflows
 
-// Equal wherever the expanded form returns a number; for large inputs an intermediate exponential may overflow.
-bool agree(const Samples& spelled, const Samples& known) {
-  for (size_t i = 0; i < spelled.size(); ++i) {
-    if (!std::isfinite(spelled[i]) && std::abs(samples()[i]) > kNeverOverflows) continue;
-    if (!(std::abs(spelled[i] - known[i]) <= 2e-6f + 4e-6f * std::abs(known[i]))) return false;
+// Equal if the expanded form returns a number; for large inputs an intermediate exponential may overflow.
+bool agree(const Samples& expanded, const Samples& known) {
+  for (size_t i = 0; i < expanded.size(); ++i) {
+    if (!std::isfinite(expanded[i]) && std::abs(samples()[i]) > kNeverOverflows) continue;
+    if (!(std::abs(expanded[i] - known[i]) <= 2e-6f + 4e-6f * std::abs(known[i]))) return false;
   }
   return true;
 }
@@ -163,9 +163,9 @@ bool match_activation(Rewriter& rewriter, OpIndex root) {
   Cone cone(rewriter.plan(), root);
   while (cone.widen()) {
     if (cone.size() == 1 && rewriter.op(root).as<UnaryOp>() != nullptr) continue;
-    const Samples spelled = cone.run();
+    const Samples expanded = cone.run();
     for (const Known& activation : known_activations()) {
-      if (!agree(spelled, activation.values)) continue;
+      if (!agree(expanded, activation.values)) continue;
       const Input x = cone.leaf();
       if (activation.times_x) {
         rewriter.become(root, GateOp{activation.op}, {x, x});
@@ -185,7 +185,7 @@ bool may_end_activation(const Op& op) {
 }  // namespace
 
 int fuse_activation(Plan& plan) {
-  // Outermost first: a sigmoid that belongs to more is not taken by itself.
+  // Outermost first: a sigmoid that is part of a larger activation is not matched alone.
   return rewrite_each_from_end(plan, "activation", [](Rewriter& rewriter, OpIndex i) {
     return may_end_activation(rewriter.op(i)) && match_activation(rewriter, i);
   });

@@ -1,8 +1,6 @@
 // Rewrites equivalent expressions to one form and removes common subexpressions, so that other fusions have few forms to match.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <type_traits>
 #include <unordered_map>
 
 #include "backend/native/fuse/passes.h"
@@ -51,7 +49,7 @@ std::vector<float> mapped(std::span<const float> values, float (*fn)(float)) {
   return result;
 }
 
-// Rounding to whole numbers makes much of the last bit of a quotient.
+// Rounding to whole numbers amplifies the last bit of a quotient.
 bool is_rounded(const Plan& plan, const Op& op) {
   const std::vector<OpIndex>& consumers = plan.value(op.out.front()).consumers;
   return std::any_of(consumers.begin(), consumers.end(), [&](OpIndex consumer) {
@@ -223,10 +221,10 @@ bool name_reduction(Rewriter& plan, OpIndex i) {
 constexpr Rule kRules[] = {order_operands, invert_constant, name_scalar_operation, name_power, join_constants, join_sign,
                            divide_by_root, join_unary,      name_reduction};
 
-// Operations with equal keys compute the same.
+// Ops with equal keys compute the same values.
 class OpKey {
  public:
-  // Empty for what must not be shared.
+  // Empty for ops that must not be shared.
   static std::string of(const Plan& plan, const Op& op) {
     if (op.out.size() != 1) return {};
     OpKey key;
@@ -288,7 +286,7 @@ class OpKey {
   std::string bytes_;
 };
 
-constexpr int kMostChanges = 16;  // of one operation; each rule brings it nearer to its last form
+constexpr int kMostChanges = 16;  // of one op; each rule brings it closer to its final form
 
 bool apply_rules(Rewriter& plan, OpIndex i) {
   for (const Rule rule : kRules) {
@@ -314,7 +312,7 @@ int fuse_canonical(Plan& target) {
     const std::string key = OpKey::of(target, plan.op(i));
     if (key.empty()) continue;
     const auto [known, fresh] = made.try_emplace(key, unchanged.index);
-    // A rule may have changed what was noted here.
+    // A rule may have changed an op that was recorded here.
     const OpIndex first = target.value(known->second).producer;
     if (fresh || plan.is_dead(first) || OpKey::of(target, plan.op(first)) != key) {
       known->second = unchanged.index;

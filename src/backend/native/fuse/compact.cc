@@ -5,7 +5,7 @@ namespace {
 
 constexpr int kUnused = -1;
 
-// Gives each used thing its new number and moves it there.
+// Renumbers the used entries and moves them.
 template <class T>
 std::vector<int> close_ranks(std::vector<T>& things, const std::vector<bool>& used) {
   std::vector<int> numbers(things.size(), kUnused);

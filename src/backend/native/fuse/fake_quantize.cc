@@ -1,4 +1,4 @@
-// QuantizeLinear and DequantizeLinear of a row value, as exports with quantized activations have them: rounding to a grid, in floats.
+// QuantizeLinear followed by DequantizeLinear, as in exports with quantized activations, becomes rounding to a grid, in floats.
 #include "backend/native/fuse/passes.h"
 #include "backend/native/fuse/rewriter.h"
 

@@ -1,4 +1,4 @@
-// activation(a) * b in one go; a and b may be parts of one value.
+// activation(a) * b as one op; a and b may be parts of one value.
 #include <algorithm>
 #include <array>
 

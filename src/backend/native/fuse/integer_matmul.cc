@@ -1,5 +1,5 @@
-// DynamicQuantizeLinear, MatMulInteger and the multiplication by both scales (or all of it but the first in one operator): one product of a
-// row that is quantized by itself. QuantizeLinear and a product with both scales: the same, of rows that share a scale.
+// DynamicQuantizeLinear, MatMulInteger and the multiplication by both scales (the last two may be one operator): one matmul that quantizes
+// each row by itself. QuantizeLinear and a product with both scales: the same with one scale for all rows.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 namespace kvik::native {
 namespace {
 
-// The operation that makes the input, through casts that are exact for such sums.
+// The op that computes the input, past casts that are exact for such sums.
 const Op* through_cast(const Plan& plan, const Input& input) {
   const Op* op = plan.producer(input);
   return reference_node(plan, op, "Cast") != nullptr && plan.has_one_consumer(input.index) ? plan.producer(op->in[0]) : op;
@@ -52,7 +52,7 @@ struct Quantized {
   Input rows, scale, zero_point;
 };
 
-// What QuantizeLinear made these of, with the scale and zero point that the product undoes.
+// The input of the QuantizeLinear that computed these codes, if its scale and zero point are those of the product.
 std::optional<PlainRows> before_fixed_quantization(const Plan& plan, const Quantized& quantized) {
   const Op* op = plan.producer(quantized.rows);
   const onnx::Node* node = reference_node(plan, op, "QuantizeLinear");
@@ -67,7 +67,7 @@ std::optional<PlainRows> before_fixed_quantization(const Plan& plan, const Quant
   return PlainRows{op->in[0], to->scale, static_cast<int32_t>(to->zero_point) + (to->codes == DType::kI8 ? 128 : 0)};
 }
 
-// What DynamicQuantizeLinear made these of.
+// The input of the DynamicQuantizeLinear that computed these codes.
 std::optional<PlainRows> before_quantization(const Plan& plan, const Quantized& quantized) {
   const Op* op = plan.producer(quantized.rows);
   if (reference_node(plan, op, "DynamicQuantizeLinear") == nullptr || op->out.size() != 3) return {};
@@ -78,7 +78,7 @@ std::optional<PlainRows> before_quantization(const Plan& plan, const Quantized& 
 
 Input input_of(const Op& op, size_t i) { return i < op.in.size() ? op.in[i] : Input{}; }
 
-// sum is the integer product, scale the second output of what quantized its rows.
+// `sum`: the integer product; `scale`: the second output of the op that quantized its rows.
 std::optional<IntegerProduct> spelled_out(const Plan& plan, const Input& sum, const Input& scale, const std::vector<Input>& scales) {
   const Op* op = through_cast(plan, sum);
   if (reference_node(plan, op, "MatMulInteger") == nullptr) return {};
@@ -104,7 +104,7 @@ std::optional<IntegerProduct> find(const Plan& plan, const Op& op) {
   return product ? product : spelled_out(plan, factors.values[1], factors.values[0], factors.constants);
 }
 
-// Scales as they meet the n columns; empty if they do not.
+// The scale of each of the n columns; empty if they do not match.
 std::vector<float> column_scales(const Plan& plan, const std::vector<Input>& constants, int64_t n) {
   std::vector<float> scales(static_cast<size_t>(n), 1.0f);
   for (const Input& constant : constants) {

@@ -1,5 +1,4 @@
-// Keys and values that are repeated for several heads before they are cached are cached once, and heads are mapped to them.
-#include <algorithm>
+// If keys and values are repeated for several heads before they are cached, they are cached once, and heads are mapped to them.
 
 #include "backend/native/fuse/passes.h"
 #include "backend/native/fuse/rewriter.h"

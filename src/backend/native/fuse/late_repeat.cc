@@ -1,5 +1,5 @@
-// What is computed from each element by itself is computed before elements are repeated: the same numbers, fewer times. Keys that are
-// rounded after their heads were repeated, as a static quantizer writes them, are then repeated last, and kv_heads keeps each once.
+// Elementwise ops are moved before ops that repeat elements: the same numbers, computed fewer times. Keys that a static quantizer rounds
+// after their heads were repeated are then repeated last, and kv_heads keeps each once.
 #include "backend/native/fuse/passes.h"
 #include "backend/native/fuse/rewriter.h"
 

@@ -1,4 +1,4 @@
-// A constant that is added to a product is the product's bias.
+// A constant that is added to a product becomes its bias.
 #include "backend/native/fuse/passes.h"
 #include "backend/native/fuse/rewriter.h"
 
@@ -14,7 +14,7 @@ bool match_matmul_bias(Rewriter& rewriter, OpIndex i) {
   if (product == nullptr || !same_rows_of(*product, op)) return false;
   const Matmul matmul = *product->as<Matmul>();
   const int64_t n = plan.weights[static_cast<size_t>(matmul.weights.front())].n;
-  // Every n columns must meet the same.
+  // Every group of n columns must have the same bias.
   const bool one = op.in[0].size == n;
   if (!one && add->b == Spread::kEvery && add->groups != op.in[0].size / n) return false;
   std::vector<float> bias = per_group(plan, op.in[1], add->b, n);

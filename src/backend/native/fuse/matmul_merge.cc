@@ -1,5 +1,5 @@
-// Products of one row by several matrices are one product by the matrices side by side: queries, keys and values; gate and input of a
-// feed-forward layer.
+// Products of one row and several matrices become one product with the concatenated matrices: queries, keys and values; gate and up
+// projection of a feed-forward layer.
 #include <map>
 #include <tuple>
 
@@ -9,7 +9,7 @@
 namespace kvik::native {
 namespace {
 
-constexpr size_t kMostProducts = 8;  // of one: what a row makes at once is kept at once
+constexpr size_t kMostProducts = 8;  // of one product: its outputs are in memory at the same time
 
 using MatmulKey = std::tuple<ValueIndex, int64_t, int64_t, Op::Section, ValueIndex>;  // x, rows
 

@@ -1,5 +1,5 @@
-// Moves of moves become one, moves of neighbors none; a part that is contiguous in the source is read there, and a row
-// that was only repeated is spread by the operation that reads it.
+// Merges moves of moves and removes moves of contiguous elements: a part that is contiguous in the source is read there, and
+// a row that is only repeated is broadcast by the op that reads it.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -10,7 +10,7 @@
 namespace kvik::native {
 namespace {
 
-// Elements that lie together in something and come to lie together elsewhere.
+// A run of elements that is contiguous in both the source and the result.
 struct Piece {
   Input::Kind kind = Input::Kind::kNone;
   int32_t index = -1;
@@ -41,7 +41,7 @@ Pieces pieces_of(const Op& op) {
   return pieces;
 }
 
-// The pieces that elements [first, first + count) come from, as if they came to lie at `to`.
+// The runs that elements [first, first + count) come from, with `to` as their place in the result.
 Pieces window(const Pieces& pieces, int64_t first, int64_t count, int64_t to) {
   Pieces seen;
   auto piece = std::upper_bound(pieces.begin(), pieces.end(), first, [](int64_t x, const Piece& p) { return x < p.to; });
@@ -53,7 +53,7 @@ Pieces window(const Pieces& pieces, int64_t first, int64_t count, int64_t to) {
   return seen;
 }
 
-// A value whose elements, or whose rows, come several times.
+// A value whose elements, or whose rows, are repeated.
 struct Repeated {
   Spread spread = Spread::kAll;
   int64_t groups = 1;
@@ -86,7 +86,7 @@ class Moves {
   explicit Moves(Plan& plan) : rewriter_(plan, "moves"), plan_(plan) {}
 
   int run() {
-    // Everybody first reads where things lie; only then it is clear which moves are still needed.
+    // First all operands are redirected to the sources of moves; then it is known which moves are still needed.
     for (OpIndex i = 0; i < rewriter_.size(); ++i) {
       if (rewriter_.is_dead(i)) continue;
       if (rewriter_.op(i).as<Move>() != nullptr) {
@@ -158,7 +158,7 @@ class Moves {
     for (const Piece& piece : moved_.at(rewriter_.op(i).out.front()).own) {
       const Pieces* before = all_of(piece);
       const Pieces seen = before == nullptr ? Pieces{piece} : window(*before, piece.from, piece.count, piece.to);
-      // A move that stays for others is worth reading as long as it gathers.
+      // If a move is kept for other readers and gathers elements, reading its result is cheaper.
       const bool worth = before != nullptr && (seen.size() == 1 || plan_.has_one_consumer(piece.index));
       changed = changed || worth;
       for (const Piece& part : worth ? seen : Pieces{piece}) add(all, part);

@@ -1,6 +1,6 @@
 // Normalizations written as primitive operations, over the whole row or over groups of it:
 //   (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * weight + bias, with or without the mean, weight and bias.
-// With a sum instead of the mean of squares (an l2 norm) the weight takes up what differs.
+// With a sum instead of the mean of squares (an L2 norm), the weight includes the factor.
 #include <algorithm>
 #include <cmath>
 
@@ -40,7 +40,7 @@ void collect_factors(Plan& plan, const Op& op, size_t depth, Product& product) {
   }
 }
 
-// Read by others or not: norms of one value share what they begin with, and it dies with the last of them.
+// It may have other readers: norms of one value share their first ops, which are removed with the last of them.
 template <class T>
 const Op* made_by(const Plan& plan, const Input& input) {
   const Op* op = plan.producer(input);
@@ -81,7 +81,7 @@ struct InverseRoot {
   float epsilon = 0.0f;
 };
 
-// Several norms may share a root; who else reads it keeps it alive, and then nothing is won.
+// Several norms may share a root. Any other reader would keep it alive, and nothing would be saved.
 bool only_multiplies(const Plan& plan, ValueIndex value) {
   const std::vector<OpIndex>& consumers = plan.value(value).consumers;
   return !(plan.output.is_value() && plan.output.index == value) && std::all_of(consumers.begin(), consumers.end(), [&](OpIndex consumer) {
@@ -125,7 +125,7 @@ std::optional<Input> centered(const Plan& plan, const Input& input, int64_t grou
   return op->in[0];
 }
 
-// The product of the constants as they meet one group; empty if groups meet different ones.
+// The product of the constants for one group; empty if it differs between groups.
 std::vector<float> joined_weight(const Plan& plan, const Product& product, int64_t groups, int64_t group) {
   std::vector<float> weight(static_cast<size_t>(group), 1.0f);
   for (const Product::Factor& factor : product.constants) {
@@ -172,7 +172,7 @@ std::vector<float> as_vector(const Plan& plan, const Input& input, int64_t n, fl
   return {values.begin(), values.end()};
 }
 
-// A norm that is only multiplied by constants, or added to them, may be made once for each.
+// If all readers of a norm multiply it by constants or add them, each may get its own norm.
 bool only_affine(const Plan& plan, ValueIndex value) {
   const std::vector<OpIndex>& consumers = plan.value(value).consumers;
   return !(plan.output.is_value() && plan.output.index == value) && std::all_of(consumers.begin(), consumers.end(), [&](OpIndex consumer) {

@@ -1,4 +1,4 @@
-// A row of a table of integers and its dequantization: an embedding from quantized codes.
+// A lookup in a table of codes and its dequantization become one embedding op.
 #include <fmt/format.h>
 
 #include "backend/native/fuse/passes.h"

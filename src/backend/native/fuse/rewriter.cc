@@ -29,7 +29,7 @@ Rewriter::Rewriter(Plan& plan, std::string_view pass) : plan_(plan), pass_(pass)
 OpIndex Rewriter::producer(const Input& input) const { return plan_.is_whole(input) ? plan_.value(input.index).producer : kNoIndex; }
 
 void Rewriter::become(OpIndex i, Op::Args args, std::vector<Input> in) {
-  // What is read from now on is counted first: nothing that both forms need may die in between.
+  // New readers are counted first, so that nothing that both forms need is removed in between.
   for (const Input& input : in) {
     if (input.is_value()) insert_sorted(plan_.values[static_cast<size_t>(input.index)].consumers, i);
   }

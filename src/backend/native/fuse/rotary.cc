@@ -1,4 +1,4 @@
-// Rotary positions written as primitive operations, by halves or by neighbors, of whole heads or of their first part.
+// Rotary embeddings written as primitive operations: by halves or interleaved, of whole heads or of their first part.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -12,12 +12,12 @@
 namespace kvik::native {
 namespace {
 
-// Rows of tables by the elements that are wanted of them.
+// Tables by the elements that are needed of them.
 class Angles {
  public:
   explicit Angles(Plan& plan) : plan_(plan) {}
 
-  // True if both name the same numbers at every position that was looked at.
+  // True if both have the same numbers at all probed positions.
   bool equal(const std::vector<TableElement>& a, const std::vector<TableElement>& b) {
     for (size_t i = 0; i < a.size(); ++i) {
       if (!(a[i] == b[i]) && !equal(a[i], b[i])) return false;
@@ -110,7 +110,7 @@ Move gathered(const std::vector<int64_t>& from) {
   return move;
 }
 
-// Heads that are repeated are better turned once, before.
+// Repeated heads are rotated once, before they are repeated.
 bool repeats(std::vector<int64_t> from) {
   std::sort(from.begin(), from.end());
   return std::adjacent_find(from.begin(), from.end()) != from.end();
@@ -144,7 +144,7 @@ bool match_rotary(Rewriter& rewriter, LinearForms& forms, Angles& angles, OpInde
 int fuse_rotary(Plan& plan) {
   LinearForms forms(plan);
   Angles angles(plan);
-  // Outermost first: what passes beside the rotated part of a head belongs to it.
+  // Outermost first: the unrotated elements of a head belong to it.
   return rewrite_each_from_end(plan, "rotary", [&](Rewriter& rewriter, OpIndex i) { return match_rotary(rewriter, forms, angles, i); });
 }
 

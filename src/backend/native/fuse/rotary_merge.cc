@@ -1,4 +1,4 @@
-// Queries and keys that lie side by side turn by the same angles in one operation.
+// Rotations of adjacent queries and keys by the same angles become one op.
 #include <algorithm>
 #include <map>
 #include <tuple>

@@ -11,7 +11,7 @@ constexpr int kDeepest = 24;
 
 bool is_sign(float x) { return x == 1.0f || x == -1.0f; }
 
-// Which of an element's terms is its own and which its partner's.
+// Which of an element's two terms is its own, and which one its partner's.
 struct Turn {
   LinearForm::Term own, partner;
 };
@@ -33,14 +33,14 @@ bool has_factor(const Element& element, const TableElement& factor) {
   return element.terms[0].factor == factor || element.terms[1].factor == factor;
 }
 
-// What the first head looks like; whether it is really so, and the other heads too, is checked afterwards.
+// The structure of the first head; all heads are then checked against it.
 std::optional<Shape> guess_shape(const std::vector<Element>& elements) {
   const size_t n = elements.size();
   if (n < 2 || elements[0].n_terms != 2) return {};
   size_t partner = 1;
   while (partner < n && !same_sources(elements[0], elements[partner])) ++partner;
   if (partner == n) return {};
-  size_t turned = 0;  // elements from the start on that are turned
+  size_t turned = 0;  // number of rotated elements, from the start
   while (turned < n && elements[turned].n_terms == 2) ++turned;
   Shape shape;
   shape.interleaved = partner == 1 && n > 2 && !(turned == 2);
@@ -48,7 +48,7 @@ std::optional<Shape> guess_shape(const std::vector<Element>& elements) {
     shape.n_pairs = static_cast<int64_t>(partner);
     shape.head_dim = 2 * shape.n_pairs;
   } else {
-    // The next head begins where the first angle comes again.
+    // The next head begins where the first angle occurs again.
     size_t next = 2;
     while (next < turned &&
            !(has_factor(elements[next], elements[0].terms[0].factor) && has_factor(elements[next], elements[0].terms[1].factor)))
@@ -56,7 +56,7 @@ std::optional<Shape> guess_shape(const std::vector<Element>& elements) {
     shape.n_pairs = static_cast<int64_t>(std::min(next, turned) / 2);
     shape.head_dim = 2 * shape.n_pairs;
   }
-  if (turned == static_cast<size_t>(2 * shape.n_pairs)) {  // followed by what passes, up to the next head
+  if (turned == static_cast<size_t>(2 * shape.n_pairs)) {  // followed by unrotated elements, up to the next head
     size_t next = turned;
     while (next < n && elements[next].n_terms == 1) ++next;
     shape.head_dim = static_cast<int64_t>(next);

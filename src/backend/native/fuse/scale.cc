@@ -1,5 +1,5 @@
-// A number that queries or keys are multiplied by belongs to the scale of their attention: products are linear, and so are moves and
-// rotations on the way.
+// A constant factor of queries or keys is merged into the scale of their attention: products are linear, and so are moves and rotations
+// in between.
 #include <cmath>
 
 #include "backend/native/fuse/passes.h"

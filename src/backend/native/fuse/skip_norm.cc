@@ -1,4 +1,4 @@
-// The sum with a residual and the norm of it in one go.
+// The sum with a residual and its norm become one op.
 #include "backend/native/fuse/passes.h"
 #include "backend/native/fuse/rewriter.h"
 
@@ -19,7 +19,7 @@ bool match_skip_norm(Rewriter& rewriter, OpIndex i) {
   const NormOp args = *norm;
   const ValueIndex normed = norm_op.out.front(), added = sum_op.out.front();
   const Input weight = norm_op.in[1], bias = norm_op.in[2], x = sum_op.in[0], skip = sum_op.in[1];
-  // Both come to where the sum was: what reads it may stand before the norm.
+  // The op takes the place of the sum, because readers of the sum may precede the norm.
   const bool wanted = !plan.has_one_consumer(added);
   const PlanValue like = plan.value(normed);
   const ValueIndex first = rewriter.widen(at, plan.value(added).size);

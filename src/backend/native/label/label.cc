@@ -31,7 +31,7 @@ class OutputLabeler {
   Outcome<LabeledGraph> run(ValueId output) {
     std::optional<Stop> stop = label(output);
     if (!stop && state_.flat->has_past) reach_other_outputs();
-    // Whatever came out rests on what was known at the start.
+    // The results depend on the hints that were known at the start.
     if (labeler_.learned) return Retry{labeler_.hints};
     if (stop) return std::move(*stop);
     return std::move(labeler_.result);

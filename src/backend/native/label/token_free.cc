@@ -19,14 +19,13 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 }
 
 constexpr size_t kMostAncestors = 256;
-constexpr int64_t kLargestTable =
-    int64_t{1} << 16;  // elements of constants that are read: what looks up an embedding does depend on tokens
+constexpr int64_t kLargestTable = int64_t{1} << 16;  // elements of constants that may be read: an embedding lookup does depend on tokens
 
 bool is_row_of_tokens(const Label& label) {
   return label.kind == Label::Kind::kRow && label.on_tokens && !label.on_past && !label.on_source && !label.is_score;
 }
 
-// Whether a value is computed from tokens alone, and by little enough to try it.
+// Whether a value is computed from tokens alone, and cheap enough to evaluate.
 bool comes_from_tokens_only(const Labels& labels, ValueId value) {
   std::vector<ValueId> stack = {value};
   std::unordered_set<ValueId> seen;
@@ -50,7 +49,7 @@ bool comes_from_tokens_only(const Labels& labels, ValueId value) {
 
 // Evaluates each token by itself; returns the tokens whose result differs from the majority.
 Expected<std::vector<TokenId>> exceptions(GraphLabeler& labeler, ValueId value, int64_t vocab) {
-  if (labeler.labels().one_sequence) return std::vector<TokenId>(kMostUnsupported + 1);  // they cannot be asked side by side
+  if (labeler.labels().one_sequence) return std::vector<TokenId>(kMostUnsupported + 1);  // they cannot be evaluated in one batch
   std::map<std::string, std::vector<TokenId>> tokens_by_result;
   for (int64_t first = 0; first < vocab; first += kTokensAtOnce) {
     const int64_t count = std::min(kTokensAtOnce, vocab - first);

@@ -133,7 +133,7 @@ std::string ValueNumbers::node_key(const Node& node, const Numbers& local) {
   return key;
 }
 
-// Numbers everything that `target` is computed from; what depends on the values in `local` is numbered there and not kept.
+// Numbers all values that `target` is computed from; those that depend on values in `local` are numbered there and not kept.
 void ValueNumbers::number_all(ValueId target, Numbers& local) {
   const onnx::Graph& graph = labels_->flat->graph;
   const auto known = [&](ValueId id) {

@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 
 #include "backend/native/lower/lowering.h"

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <fmt/format.h>
-#include <numeric>
 
 #include "backend/graph/convert.h"
 #include "backend/native/lower/lowering.h"

@@ -4,7 +4,7 @@
 #include "backend/native/lower/lowering.h"
 #include "onnx/eval/kernel.h"
 
-// Whatever works on groups of a row: norms, softmax, reductions; and rotary positions.
+// Operators on groups of a row: norms, softmax, reductions; and rotary embeddings.
 namespace kvik::native {
 namespace {
 

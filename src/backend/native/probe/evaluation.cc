@@ -42,7 +42,7 @@ double product_elements(const Tensor& a, const Tensor& b) {
   return std::max(rows, 1.0) * static_cast<double>(b.size()) / inner;
 }
 
-// How many elements the operators that can make much of little will make; for the others an upper bound, roughly.
+// The output size of operators whose output can be much larger than their inputs; for others a rough upper bound.
 double expected_elements(const Node& node, std::span<const Tensor> in) {
   const auto has = [&](size_t i) { return i < in.size() && in[i].defined(); };
   if (node.op == "ConstantOfShape" && has(0)) return elements(onnx::as_ints(in[0]));
@@ -80,7 +80,7 @@ double expected_elements(const Node& node, std::span<const Tensor> in) {
 void spend(const Node& node, std::span<const Tensor> inputs, WorkBudget& budget) {
   constexpr double kBytesEach = 4;
   const double bytes = expected_elements(node, inputs) * kBytesEach;
-  // The small part counts nodes, so that a loop over nothing ends too.
+  // The small constant counts nodes, so that a loop over empty tensors ends too.
   const double work = bytes + 64;
   if (bytes > static_cast<double>(budget.largest_bytes) || work > static_cast<double>(budget.bytes_left)) {
     throw Error(Code::kTooLarge, fmt::format("{}: its result exceeds the compiler's evaluation budget", node.describe()));

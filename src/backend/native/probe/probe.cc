@@ -69,7 +69,7 @@ Expected<Tensor> Constants::get(ValueId id) {
   return value_of(id);
 }
 
-// One evaluation: which values are given, what was computed from them.
+// One evaluation: the given values and those computed from them.
 class Probe::Run {
  public:
   Run(Probe& probe, std::span<const Given> given, bool has_tokens = false)
@@ -108,7 +108,7 @@ class Probe::Run {
     return from_axes(id);
   }
 
-  // What must be known before any node runs; if it is not, why.
+  // Checks what must be known before any node runs; returns why if it is not.
   void store(ValueId id, const Expected<Tensor>& value) {
     if (value) {
       store(id, *value);

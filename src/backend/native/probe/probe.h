@@ -27,7 +27,7 @@ class Constants {
   WorkBudget budget_{.largest_bytes = int64_t{1} << 34, .bytes_left = int64_t{1} << 40};  // weights may be large
 };
 
-// Evaluates whatever does not depend on the contents of rows, with the reference kernels, at one set of sizes. Results are kept, so that
+// Evaluates values that do not depend on the contents of rows, with the reference kernels, at one set of sizes. Results are kept, so that
 // one probe serves all layers. `Shape` of a row value comes from its axes. Inputs are fed as for a run over rows: masks of ones, positions
 // past … past + new - 1, write index past, valid length total.
 class Probe {

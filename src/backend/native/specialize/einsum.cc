@@ -17,7 +17,7 @@ Expected<std::string> expanded_term(const onnx::Node& node, std::string term, si
   if (dots == std::string::npos) return term;
   std::string letters;
   for (size_t i = 0; i < n_hidden; ++i) letters += static_cast<char>('0' + i);
-  if (n_hidden > 8) return refuse(node, "its ellipsis stands for too many axes");
+  if (n_hidden > 8) return refuse(node, "its ellipsis covers too many axes");
   return term.replace(dots, 3, letters);
 }
 

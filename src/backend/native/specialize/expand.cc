@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <functional>
 
 #include "backend/native/specialize/einsum.h"
 #include "backend/native/specialize/expand_rotary.h"
@@ -48,7 +47,7 @@ Expected<bool> embed_layer_norm(NodeExpander& expander) {
   return true;
 }
 
-// Which input of the node is what.
+// The roles of the node's inputs.
 const onnx::AttentionOperator& signature_of(const NodeExpander& expander) {
   return *onnx::attention_operator(expander.node().domain, expander.node().op);
 }
@@ -117,7 +116,7 @@ Expected<bool> projected_attention(NodeExpander& expander) {
   return true;
 }
 
-// The same node on other inputs, without what has been expanded.
+// The same node on other inputs, without the expanded parts.
 void rewrite(NodeExpander& expander, std::vector<ValueId> inputs, std::vector<Attribute> attributes) {
   expander.into(expander.node().outputs, {.op = expander.node().op,
                                           .inputs = std::move(inputs),
@@ -266,7 +265,7 @@ Expected<bool> product_of_codes(NodeExpander& expander) {
   return true;
 }
 
-// A tensor without elements adds nothing to what is concatenated.
+// A tensor without elements does not change a concatenation.
 Expected<bool> has_no_elements(NodeExpander& expander, int i) {
   const Label& label = expander.label(i);
   if (label.kind == Label::Kind::kRow) return label.is_empty;
@@ -293,8 +292,8 @@ Expected<bool> drop_empty_inputs(NodeExpander& expander) {
 
 Expected<bool> expand_composite_op(CompileState& state, onnx::NodeId id) {
   const onnx::Node& node = state.node(id);
-  using Spell = Expected<bool> (*)(NodeExpander&);
-  static const std::map<std::pair<std::string_view, std::string_view>, Spell> known = {
+  using Expansion = Expected<bool> (*)(NodeExpander&);
+  static const std::map<std::pair<std::string_view, std::string_view>, Expansion> known = {
       {{kMicrosoft, "EmbedLayerNormalization"}, embed_layer_norm},
       {{kMicrosoft, "Attention"}, projected_attention},
       {{kMicrosoft, "QAttention"}, projected_attention},

@@ -18,8 +18,8 @@ Refusal refuse_input(const Port& port, std::string_view why) {
   return refuse(fmt::format("input '{}' ({}) {}", port.name, analysis::role_name(port.role), why));
 }
 
-Expected<Axis> declared(const Port& port, size_t axis, int64_t told = 0) {
-  const int64_t size = axis < port.dims.size() && port.dims[axis].value > 0 ? port.dims[axis].value : told;
+Expected<Axis> declared(const Port& port, size_t axis, int64_t fallback = 0) {
+  const int64_t size = axis < port.dims.size() && port.dims[axis].value > 0 ? port.dims[axis].value : fallback;
   if (size > kLargestAxis) return refuse_input(port, fmt::format("declares an axis of {}", size));
   if (size <= 0) return Axis{factor(Symbol::kUnknown)};
   return canonical({factor(size)});
@@ -76,7 +76,7 @@ Expected<Axes> state_axes(const Port& port, const State& state, bool is_cut) {
   return axes;
 }
 
-// A sequence by itself has no batch; a row by itself, which is right token by token, nothing new beside it either.
+// A single sequence has no batch axis; a single row, for one token at a time, has no axis of new tokens either.
 Axes without_rows(Axes axes, bool one_token) {
   for (Axis& axis : axes) {
     std::erase_if(axis, [&](const Factor& one) { return one == factor(Symbol::kBatch) || (one_token && one == factor(Symbol::kNew)); });

@@ -29,7 +29,7 @@ Expected<bool> condition_of(CompileState& state, const Node& node) {
   return *first;
 }
 
-// How a condition goes on for longer and longer sequences.
+// How a condition behaves as sequences get longer.
 class LengthScan {
  public:
   LengthScan(CompileState& state, const Node& node, bool at_first) : state_(state), node_(node), at_first_(at_first) {}
@@ -98,7 +98,7 @@ std::optional<int64_t> switch_of(const analysis::File& file, const CompileOption
     const Outcome<bool> branch = resolve_if(state, id);
     if (const Switch* change = branch.length_switch()) return change->length;
     if (!branch) continue;
-    if (!inline_branch(*state.flat, id, *branch)) continue;  // what it holds may be further conditions
+    if (!inline_branch(*state.flat, id, *branch)) continue;  // it may contain further conditions
     state.labels.of_value.resize(state.flat->graph.values.size());
   }
   return std::nullopt;

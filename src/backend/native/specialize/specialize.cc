@@ -58,7 +58,7 @@ Expected<> fix_flags(FlatGraph& flat, bool cached_branch) {
   return {};
 }
 
-// TensorScatter says itself what it writes, so that what a buffer has room for does not matter.
+// TensorScatter itself defines what it writes, so the capacity of the buffer does not matter.
 int64_t buffer_of(const FlatGraph& flat) {
   int64_t buffer = 0;
   for (const analysis::State& state : flat.file->states) {

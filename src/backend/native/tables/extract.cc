@@ -29,7 +29,7 @@ class Extraction {
     return true;
   }
 
-  // Refuses a target that depends on what is neither known nor computed; `what` names it.
+  // Refuses a target that depends on values that are neither known nor computed; `what` names the target.
   template <class IsKnown>
   Expected<std::shared_ptr<const OwnedGraph>> run(ValueId target, std::string_view what, const IsKnown& is_known) {
     const auto known = [&](ValueId id) { return has(id) || add_initializer(id) || is_known(id); };
@@ -55,7 +55,7 @@ class Extraction {
   std::unordered_map<ValueId, ValueId> known_;
 };
 
-// What decides the tensor that is fed, without the strings of the file.
+// The properties of an input that determine its tensor, without the strings of the file.
 analysis::Port plain(const analysis::Port& port) {
   analysis::Port copied = port;
   for (onnx::Dim& dim : copied.dims) dim.symbol = {};

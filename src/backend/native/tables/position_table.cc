@@ -15,7 +15,7 @@ namespace {
 using onnx::ValueId;
 
 constexpr int64_t kContextIfUnknown = 8192;
-constexpr int64_t kMostNumbersAtOnce = int64_t{1} << 19;  // what is evaluated to find the limit and to refute
+constexpr int64_t kMostNumbersAtOnce = int64_t{1} << 19;  // total evaluated to find the limit and to refute
 constexpr int64_t kFewestPositions = 4500;                // but at least so many: scaled rotations often change beyond 4096
 
 // The sequence axis of a table: of the rows themselves, of the keys, or none if the program is for one token at a time.
@@ -111,7 +111,7 @@ class Refutation {
     return found.value.has_value();
   }
 
-  // All rows of a graph without a past are computed together; of one with a past the last alone.
+  // Without a past, all rows are computed together; with a past, only the last one.
   int64_t largest_tried() const {
     const bool together = !state_.labels.flat->has_past || rows_.along_which() == Along::kKeys;
     return together ? std::min(wanted(), many()) : wanted();
@@ -175,7 +175,7 @@ class Refutation {
 
   CompileState& state_;
   const PositionRows& rows_;
-  // Only of positions that were looked at: a context may be of any length.
+  // Only for probed positions, because a context may be of any length.
   std::unordered_map<int64_t, size_t> place_of_;  // by position, in known_
   std::vector<float> known_;
   std::string failure_;

@@ -12,8 +12,8 @@
 namespace kvik::native {
 namespace {
 
-constexpr int64_t kFirstRows = 256;  // that are computed together at least
-constexpr int64_t kMostRows = 4096;  // and at most, so that the step that asks for them does not wait long
+constexpr int64_t kFirstRows = 256;  // minimum number computed together
+constexpr int64_t kMostRows = 4096;  // and maximum, so that the step that needs them does not wait long
 
 Tensor feed_of(const PositionRecipe& recipe, const PositionFeed& feed, const Sizes& sizes) {
   const FeedForm form{recipe.encodes, recipe.form.has_past, recipe.form.one_position};
@@ -55,7 +55,7 @@ class RecipeCall {
   bool by_key_;
 };
 
-// Elements as the value has them.
+// Elements in the value's own type.
 Tensor typed(const std::vector<float>& numbers, Dims dims, DType dtype) {
   if (dtype == DType::kF32 || dtype == DType::kBool) return Tensor::of<float>(std::move(dims), numbers);  // booleans are 1 and 0 in a plan
   Tensor result(dtype, std::move(dims));

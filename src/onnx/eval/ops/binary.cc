@@ -1,5 +1,4 @@
 #include <cmath>
-#include <limits>
 
 #include "onnx/eval/groups.h"
 #include "onnx/eval/ops/cast.h"

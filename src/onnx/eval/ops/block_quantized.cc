@@ -1,5 +1,4 @@
 #include <array>
-#include <cmath>
 
 #include "onnx/eval/groups.h"
 #include "onnx/eval/ops/blocked_matrix.h"

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "onnx/eval/groups.h"
 #include "onnx/eval/ops/cast.h"

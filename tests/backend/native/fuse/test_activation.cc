@@ -114,7 +114,7 @@ TEST(FuseActivation, AStepThatOthersReadIsKept) {
   EXPECT_EQ(fuse_and_compare(canonical_and_activation, plan), 0);
 }
 
-TEST(FuseActivation, AVectorOfConstantsIsNoActivation) {
+TEST(FuseActivation, AVectorOfConstantsIsNotAnActivation) {
   PlanBuilder b(2);
   Plan plan = b.done(b.mul(b.x(), b.unary(Unary::kSigmoid, b.mul(b.x(), b.constant({1.0f, 1.5f})))));
   EXPECT_EQ(fuse_and_compare(canonical_and_activation, plan), 0);

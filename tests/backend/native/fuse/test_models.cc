@@ -76,14 +76,7 @@ TEST_P(FusedModels, GiveTheSameResultsWithoutFusions) {
   for (const Program& program : programs) expect_same_without(program);
 }
 
-std::string test_name(const testing::TestParamInfo<ModelFolder>& info) {
-  std::string name = info.param.name;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, FusedModels, testing::ValuesIn(kvik::testing_support::model_folders()), test_name);
+INSTANTIATE_TEST_SUITE_P(All, FusedModels, testing::ValuesIn(kvik::testing_support::model_folders()), kvik::testing_support::NameOfParam());
 
 // A static quantizer rounds keys and values after their heads are repeated.
 TEST(FuseLateRepeat, RoundedKeysOfSharedHeadsAreKeptOnce) {

@@ -42,7 +42,7 @@ TEST(FuseMoves, PartsOfAConcatenationAreReadFromItsInputs) {
   EXPECT_EQ(kinds(plan), "move unary binary");
 }
 
-TEST(FuseMoves, APartThatLiesScatteredIsStillMoved) {
+TEST(FuseMoves, AScatteredPartIsStillMoved) {
   PlanBuilder b(6);
   const Input turned = b.move({b.x()}, {0, 2, 4, 1, 3, 5});
   Plan plan = b.done(b.mul(b.part(turned, 0, 3), b.part(turned, 3, 3)));

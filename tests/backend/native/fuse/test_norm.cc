@@ -49,7 +49,7 @@ TEST(FuseNorm, LayerNormIsFoundWithWeightAndBias) {
   }
 }
 
-TEST(FuseNorm, HeadsAreNormalizedByThemselves) {
+TEST(FuseNorm, EachHeadIsNormalizedSeparately) {
   PlanBuilder b(12);
   const Input mean = b.reduce(Reduce::kMean, b.unary(Unary::kSquare, b.x()), 2);
   const Input inverse = b.unary(Unary::kRsqrt, b.add(mean, b.number(1e-6f)));
@@ -68,7 +68,7 @@ TEST(FuseNorm, ALengthNormIsANormWithAnotherWeight) {
   EXPECT_EQ(kinds(plan), "norm");
 }
 
-TEST(FuseNorm, AFactorBehindANormJoinsItsWeightAndBias) {
+TEST(FuseNorm, AFactorAfterANormIsMergedIntoItsWeightAndBias) {
   PlanBuilder b(6);
   const Input normed = b.op(NormOp{true, 1e-5f, 1}, {b.x(), b.constant(kWeight), b.constant(kBias)}, 6);
   Plan plan = b.done(b.mul(normed, b.number(0.25f)));
@@ -90,14 +90,14 @@ TEST(FuseNorm, TwoNormsOfOneValueWithDifferentWeightsAreTwo) {
   EXPECT_EQ(plan.ops.size(), 4u);
 }
 
-TEST(FuseNorm, EpsilonOutsideOfTheRootIsNoNorm) {
+TEST(FuseNorm, EpsilonOutsideOfTheRootIsNotANorm) {
   PlanBuilder b(6);
   const Input mean = b.reduce(Reduce::kMean, b.mul(b.x(), b.x()));
   Plan plan = b.done(b.div(b.x(), b.add(b.unary(Unary::kSqrt, mean), b.number(0.1f))));
   EXPECT_EQ(fuse_and_compare(canonical_and_norm, plan), 0);
 }
 
-TEST(FuseNorm, AMeanOverOtherGroupsIsNoNorm) {
+TEST(FuseNorm, AMeanOverOtherGroupsIsNotANorm) {
   PlanBuilder b(12);
   const Input mean = b.reduce(Reduce::kMean, b.mul(b.x(), b.x()), 2);
   const Input inverse = b.unary(Unary::kRsqrt, b.add(mean, b.number(1e-6f)));
@@ -105,7 +105,7 @@ TEST(FuseNorm, AMeanOverOtherGroupsIsNoNorm) {
   EXPECT_EQ(fuse_and_compare(canonical_and_norm, plan), 0);
 }
 
-TEST(FuseNorm, ANormOfSomethingElseIsNoNorm) {
+TEST(FuseNorm, DividingAnotherValueByTheRootIsNotANorm) {
   PlanBuilder b(6);
   const Input y = b.unary(Unary::kTanh, b.x());
   const Input mean = b.reduce(Reduce::kMean, b.mul(y, y));

@@ -133,7 +133,7 @@ TEST(FuseMatmulBias, AnAddedConstantIsTheBias) {
   EXPECT_EQ(kinds(plan), "matmul");
 }
 
-TEST(FuseMatmulBias, AnAddedValueIsNoBias) {
+TEST(FuseMatmulBias, AnAddedValueIsNotABias) {
   PlanBuilder b(4);
   Plan plan = b.done(b.add(b.matmul(b.x(), 4), b.x()));
   EXPECT_EQ(fuse_and_compare(fuse_matmul_bias, plan), 0);

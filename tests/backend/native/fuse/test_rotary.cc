@@ -88,7 +88,7 @@ TEST(FuseRotary, PairsAreFound) {
   }
 }
 
-TEST(FuseRotary, NeighborsWithEachAngleTwiceAreFound) {
+TEST(FuseRotary, InterleavedPairsWithRepeatedAnglesAreFound) {
   PlanBuilder b(16);
   std::vector<int64_t> swap;
   std::vector<float> signs;
@@ -151,13 +151,13 @@ TEST(FuseRotary, TheOtherDirectionTurnsByNegatedSines) {
   EXPECT_EQ(kinds(plan), "rotary");
 }
 
-TEST(FuseRotary, HalvesWithUnequalAnglesAreNoRotation) {
+TEST(FuseRotary, HalvesWithUnequalAnglesAreNotARotation) {
   PlanBuilder b(16);
   Plan plan = b.done(by_rotated_halves(b, b.x(), 2, cos_unequal));
   EXPECT_EQ(fuse_and_compare(canonical_and_rotary, plan), 0);
 }
 
-TEST(FuseRotary, AMirrorIsNoRotation) {
+TEST(FuseRotary, AReflectionIsNotARotation) {
   PlanBuilder b(8);
   std::vector<int64_t> swap = {4, 5, 6, 7, 0, 1, 2, 3};  // without the sign
   const Input c = b.table_input(b.table(8, cos_halves)), s = b.table_input(b.table(8, sin_halves));
@@ -165,7 +165,7 @@ TEST(FuseRotary, AMirrorIsNoRotation) {
   EXPECT_EQ(fuse_and_compare(canonical_and_rotary, plan), 0);
 }
 
-TEST(FuseRotary, TwoSourcesAreNoRotation) {
+TEST(FuseRotary, TwoSourcesAreNotARotation) {
   PlanBuilder b(16);
   const Input y = b.unary(Unary::kExp, b.part(b.x(), 8, 8)), x = b.unary(Unary::kTanh, b.part(b.x(), 0, 8));
   std::vector<int64_t> swap = {4, 5, 6, 7, 0, 1, 2, 3};
@@ -184,7 +184,7 @@ TEST(FuseRotary, AValueThatIsAlsoReadUnrotatedStays) {
   EXPECT_EQ(kinds(plan), "unary rotary binary");
 }
 
-TEST(FuseRotaryMerge, NeighborsTurnTogether) {
+TEST(FuseRotaryMerge, AdjacentRotationsAreMerged) {
   PlanBuilder b(40);
   const Input c = b.table_input(b.table(4, cos4)), s = b.table_input(b.table(4, sin4));
   const auto turn = [&](const Input& x) { return b.op(RotaryOp{x.size / 8, 8, 4, false}, {x, c, s}, x.size); };

@@ -68,7 +68,7 @@ TEST(Lower, FunctionsOfOneElement) {
   expect_as_reference({"Less", {row({9}), weights({9})}});
 }
 
-TEST(Lower, ActivationsWithoutAKernelAreSpelledOut) {
+TEST(Lower, ActivationsWithoutAKernelAreExpanded) {
   for (const char* op : {"HardSwish", "HardSigmoid", "Elu", "Celu", "Selu", "LeakyRelu", "ThresholdedRelu", "Softsign", "Mish"})
     expect_as_reference({op, {row({3, 7})}});
   expect_as_reference({"Elu", {row({3, 7})}, {{"alpha", 0.3f}}});
@@ -88,7 +88,7 @@ TEST(Lower, SumsOverLeadingAxesAreSumsOfParts) {
     expect_as_reference({op, {row({1, 3, 7}), numbers({1})}, {{"keepdims", int64_t{0}}}});
 }
 
-TEST(Lower, AConvolutionOverAllThereIsIsAProduct) {
+TEST(Lower, AConvolutionOverTheWholeInputIsAProduct) {
   expect_as_reference({"Conv", {row({1, 6, 4}), weights({6, 1, 4})}, {{"group", int64_t{6}}}});
   expect_as_reference({"Conv", {row({1, 6, 4}), weights({6, 1, 4}), weights({6})}, {{"group", int64_t{6}}}});
   expect_as_reference({"Conv", {row({1, 6, 4}), weights({5, 6, 4}), weights({5})}});
@@ -100,7 +100,7 @@ TEST(Lower, AConvolutionThatSlidesIsLeftToTheReference) {
   EXPECT_THAT(answer.kinds, testing::Contains("reference"));
 }
 
-TEST(Lower, MovementIsAskedOfTheReferenceKernel) {
+TEST(Lower, MovementIsInferredFromTheReferenceKernel) {
   expect_as_reference({"Transpose", {row({3, 4, 2})}, {{"perm", std::vector<int64_t>{2, 0, 1}}}});
   expect_as_reference({"Concat", {row({3, 2}), weights({3, 1}), row({3, 4})}, {{"axis", int64_t{1}}}});
   expect_as_reference({"Slice", {row({3, 8}), numbers({7}), numbers({0}), numbers({1}), numbers({-2})}});
@@ -114,7 +114,7 @@ TEST(Lower, SlicesOfNeighborsAreNoOperations) {
   EXPECT_EQ(answer.native, answer.reference);
 }
 
-TEST(Lower, WhateverWorksOnGroupsOfARow) {
+TEST(Lower, NormsSoftmaxAndReductionsOfGroupsOfARow) {
   expect_as_reference({"Softmax", {row({3, 7})}, {{"axis", int64_t{-1}}}});
   expect_as_reference({"Softmax", {row({2, 3, 4})}, {{"axis", int64_t{1}}}, "", 11});
   expect_as_reference({"LogSoftmax", {row({3, 7})}, {{"axis", int64_t{-1}}}});
@@ -139,7 +139,7 @@ TEST(Lower, ProductsByConstantMatrices) {
   expect_as_reference({"FusedMatMul", {row({1, 24}), weights({40, 24})}, {{"transB", int64_t{1}}, {"alpha", 0.125f}}, "com.microsoft"});
 }
 
-TEST(Lower, WhatNoRuleKnowsRunsByItsReferenceKernel) {
+TEST(Lower, NodesWithoutALoweringRunOnTheirReferenceKernel) {
   const NodeAnswer answer = run_node({"CumSum", {row({3, 8}), NodeInput::fixed(Tensor::scalar<int64_t>(1))}});
   EXPECT_THAT(answer.kinds, testing::Contains("reference"));
   EXPECT_EQ(answer.native, answer.reference);

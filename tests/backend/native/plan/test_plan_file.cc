@@ -12,6 +12,7 @@
 #include "backend/native/saved_stages.h"
 #include "kvik/error.h"
 #include "support/models.h"
+#include "support/paths.h"
 #include "support/programs.h"
 
 namespace kvik::native {
@@ -55,13 +56,8 @@ TEST_P(SavedPlansOf, AreTheCompiledPlans) {
   }
 }
 
-std::string name_of_saved(const testing::TestParamInfo<ModelFolder>& info) {
-  std::string name = info.param.name;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return name;
-}
-INSTANTIATE_TEST_SUITE_P(All, SavedPlansOf, testing::ValuesIn(kvik::testing_support::model_folders()), name_of_saved);
+INSTANTIATE_TEST_SUITE_P(All, SavedPlansOf, testing::ValuesIn(kvik::testing_support::model_folders()),
+                         kvik::testing_support::NameOfParam());
 
 class PlanFile : public testing::Test {
  protected:

@@ -65,7 +65,7 @@ std::shared_ptr<const Plan> plan_of(const std::filesystem::path& folder) {
   return take(compile_stages(signature, {})).decoder;
 }
 
-TEST(PositionTables, RowsAreTheSameHoweverTheyWereReached) {
+TEST(PositionTables, RowsDoNotDependOnHowTablesWereExtended) {
   for (const std::filesystem::path& folder : {fable(), fixtures() / "zoo" / "small-merged", fixtures() / "zoo" / "qwen2"}) {
     const std::shared_ptr<const Plan> plan = plan_of(folder);
     ASSERT_FALSE(plan->tables.empty()) << folder;

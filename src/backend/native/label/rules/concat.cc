@@ -4,8 +4,8 @@
 #include "backend/native/label/rules.h"
 #include "onnx/eval/ops/common.h"
 
-// Concatenation joins features, or appends what is new to the past. Seen from a position, the past and the new rows together hold at that
-// position what was new when it was computed: an append is only another name for the new row.
+// Concatenation joins features, or appends new rows to the past. At each position, the past and the new rows together contain the row that
+// was new when it was computed, so an append is an alias of the new row.
 namespace kvik::native {
 namespace {
 
@@ -45,7 +45,7 @@ Expected<> append(NodeLabeler& op, const Axes& result) {
     if (input == nullptr)
       return op.refuse(
           fmt::format("the past {} does not line up with what is appended, {}", to_string(known), to_string(op.label(1).axes)));
-    // Known from now on; labels that were made without it are made again.
+    // Known from now on; labels that were derived without it are derived again.
     op.labeler().hints.past_axes[past] = wanted;
     op.labeler().learned = true;
   }
@@ -124,7 +124,7 @@ Expected<> require_written_after_past(NodeLabeler& op, const std::vector<Tensor>
     const int64_t n_rows = at ? sizes.fresh : 1;
     for (size_t n = 0; n < numbers.size(); ++n) {
       const int64_t expected = sizes.past + static_cast<int64_t>(n) / inner % n_rows;
-      if (numbers[n] != expected) return op.refuse(fmt::format("writes row {} where row {} comes next", numbers[n], expected));
+      if (numbers[n] != expected) return op.refuse(fmt::format("writes row {} where row {} is expected", numbers[n], expected));
     }
   }
   return {};
@@ -169,7 +169,7 @@ Expected<> require_own_places(NodeLabeler& op, size_t n_coordinates, size_t at) 
   return {};
 }
 
-// Rows of a buffer, chosen by number: those after the past. `n_coordinates`: of the index of a ScatterND; 0: it names positions alone.
+// Rows of a buffer, selected by index: those after the past. `n_coordinates`: of the index of a ScatterND; 0: it names positions alone.
 Expected<> write_rows(NodeLabeler& op, size_t at, size_t n_coordinates) {
   if (op.node().string_or("reduction", "none") != "none") return op.refuse("adds to the contents of the buffer");
   if (op.is_row(1)) return op.refuse("writes at positions that depend on rows");

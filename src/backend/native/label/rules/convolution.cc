@@ -3,7 +3,7 @@
 
 #include "backend/native/label/rules.h"
 
-// A convolution whose kernel is one position wide is a product of each row by a weight; any wider one mixes rows.
+// A convolution with a kernel of one position is a product of each row and a weight; wider kernels mix rows.
 namespace kvik::native {
 namespace {
 

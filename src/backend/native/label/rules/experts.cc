@@ -2,7 +2,7 @@
 
 #include "backend/native/label/rules.h"
 
-// A mixture of experts in one operator: rows, the router's numbers for each row, and weights.
+// A mixture of experts as one operator: rows, the router's scores per row, and weights.
 namespace kvik::native {
 namespace {
 

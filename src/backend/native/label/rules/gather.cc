@@ -24,7 +24,7 @@ Expected<> look_up(NodeLabeler& op) {
   return op.emit_with(spliced(table, at, index), op.dtype(0));
 }
 
-// Every index names the last position of this call.
+// Every index is the last position of this call.
 Expected<bool> takes_last(NodeLabeler& op, const Axis& axis) {
   if (axis != Axis{factor(Symbol::kNew)} || op.any_score()) return false;
   KVIK_TRY(const std::vector<std::vector<int64_t>> indices, op.ints_by_size(1));

@@ -6,7 +6,7 @@
 #include "onnx/eval/ops/common.h"
 
 // GatherND and ScatterND by an index that is known beforehand, as assignments to slices and lists of indices are exported. The index names
-// whole coordinates: those of an axis of rows must be where each row stands anyway, those of features the same for all rows.
+// whole coordinates: along an axis of rows they must be each row's own position, along features the same for all rows.
 namespace kvik::native {
 namespace {
 
@@ -70,7 +70,7 @@ class Places {
   }
 
   Expected<int64_t> at_own_row(int64_t number, int64_t own, int64_t size) const {
-    if (number != own && number + size != own) return op_.refuse(fmt::format("picks row {} where row {} stands", number, own));
+    if (number != own && number + size != own) return op_.refuse(fmt::format("picks row {} where row {} is expected", number, own));
     return int64_t{0};
   }
 

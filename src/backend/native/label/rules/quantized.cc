@@ -12,7 +12,7 @@ Axes with_last(Axes axes, int64_t size) {
   return axes;
 }
 
-// The whole tensor has one scale in the graph. Here a row has its own, or it would depend on its neighbors.
+// In the graph, the whole tensor has one scale. Here each row has its own; otherwise it would depend on its neighbors.
 Expected<> dynamic_quantize(NodeLabeler& op) {
   KVIK_CHECK(op.set_output(1, Axes(), DType::kF32));
   KVIK_CHECK(op.set_output(2, Axes(), DType::kU8));

@@ -47,7 +47,7 @@ Expected<> reduce(NodeLabeler& op) {
   KVIK_TRY(const Axes axes, op.axes(0));
   KVIK_TRY(const std::vector<size_t> over, reduced_axes(op, axes.size()));
   const bool keeps = op.node().int_or("keepdims", 1) != 0;
-  // Scores may be reduced over their keys: it is the attention's own affair, and is probed with it.
+  // Scores may be reduced over their keys: that is part of the attention and probed with it.
   if (!(op.any_score() && keeps)) KVIK_CHECK(require_features(op, over));
   return op.emit_with(without(axes, over, keeps), op.dtype(0));
 }
@@ -69,7 +69,7 @@ bool is_over_keys(const NodeLabeler& op, const Axes& axes, const std::vector<siz
   return axis == Axis{factor(kTotal)} || axis == Axis{factor(kSource)} || axis == Axis{factor(kTotalAndSink)};
 }
 
-// Scores of a graph without a past that are weighed along what was taken for the queries: it is the other way round.
+// Scores of a graph without a past that are normalized along the assumed queries: queries and keys are the other way around.
 bool is_over_queries(NodeLabeler& op, const Axes& axes, const std::vector<size_t>& over) {
   if (!op.is("Softmax") || !op.any_score() || over.size() != 1 || op.labeler().flat().has_past) return false;
   return axes[over.front()] == Axis{factor(kNew)} && !op.labeler().labels().keys_on_left;

@@ -1,10 +1,9 @@
-#include <algorithm>
 #include <fmt/format.h>
 
 #include "backend/native/label/rules.h"
 
-// Experts that work on the rows that chose them: NonZero says which those are, Gather fetches them, ScatterElements puts them back. For a
-// row by itself that is one row or none.
+// Experts that work on the rows that chose them: NonZero selects the rows, Gather reads them, ScatterElements writes them back. For a
+// single row, that is one row or none.
 namespace kvik::native {
 namespace {
 
@@ -49,7 +48,7 @@ Expected<> scatter_features(NodeLabeler& op, const Axes& data, const Axes& index
   return op.emit_with(data, op.dtype(0));
 }
 
-// Rows of axis `at` of `axes`, where the i-th place of the index says which: the mask must have had these very rows.
+// Rows along axis `at` of `axes`, selected by the i-th coordinate of the index: the mask must have had the same rows.
 Expected<Selections::Places> places_of(NodeLabeler& op, size_t index) {
   const Selections::Places* places = op.labeler().selections().places_of(op.node().inputs[index]);
   if (places == nullptr) return op.refuse("gathers rows by an index that is not from a selection");

@@ -7,7 +7,7 @@
 namespace kvik::native {
 namespace {
 
-// What is taken of an axis at one set of sizes, after clamping as the operator does it.
+// The part of an axis that is selected at one set of sizes, clamped as the operator does.
 struct Range {
   int64_t start = 0, count = 0, step = 1;
 

@@ -1,4 +1,4 @@
-#include "engine/audio_windows.h"
+#include "engine/speech/audio_windows.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "engine/timed_text.h"
+#include "engine/speech/timed_text.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "engine/speech_tokens.h"
+#include "engine/speech/control_tokens.h"
 
 #include <algorithm>
 

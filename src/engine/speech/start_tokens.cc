@@ -1,4 +1,4 @@
-#include "engine/speech_start.h"
+#include "engine/speech/start_tokens.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "engine/audio_windows.h"
-#include "engine/speech_start.h"
+#include "engine/speech/audio_windows.h"
+#include "engine/speech/start_tokens.h"
+#include "engine/speech/timed_text.h"
 #include "engine/targets.h"
-#include "engine/timed_text.h"
 #include "engine/work.h"
 
 // Speech models: recordings of any length, window by window.

@@ -1,4 +1,4 @@
-#include "engine/speech.h"
+#include "engine/speech/speech.h"
 
 #include <algorithm>
 
