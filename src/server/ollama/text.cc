@@ -32,7 +32,7 @@ void answer(Service& service, const Registry::Handle& model, const Prompt& promp
   const std::shared_ptr<Exchange> exchange = answer.exchange;
   if (translates_text(*model)) {
     answer.prompt.clear();
-    return answer_with_translation(service, exchange, model, prompt.source, options, new_writer(std::move(answer)));
+    return answer_with_translation(service, exchange, model, {prompt.source}, options, new_writer(std::move(answer)));
   }
   if (!model->continues_prompts()) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name));
   std::vector<TokenId> ids = prompt.context;

@@ -85,9 +85,9 @@ ChatRequest read_chat_request(const Fields& body, const ServeOptions& options) {
 void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const Registry::Handle& model, ChatRequest request) {
   ChatAnswer how{exchange, model, request.text, {}};
   if (translates_text(*model)) {
-    how.request.n = 1;
+    refuse_choices_of_translation(*model, request.text);
     if (!request.tools.empty()) refuse_for_translation(*model, "tools");
-    return answer_with_translation(service, exchange, model, last_user_text(request.messages), request.text.options,
+    return answer_with_translation(service, exchange, model, {last_user_text(request.messages)}, request.text.options,
                                    new_chat_writer(std::move(how)));
   }
   if (!model->continues_prompts()) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name), "model");
