@@ -13,6 +13,10 @@ std::string joined_parts(const Fields& message) {
   std::string text;
   for (const Fields& part : message.objects("content", kMostParts)) {
     const std::string type = part.text("type").value_or("text");
+    if (type == "refusal") {  // of an earlier answer
+      text += part.required_text("refusal");
+      continue;
+    }
     if (type != "text" && type != "input_text") part.fail("type", "\"text\", the only kind of content that this model reads,");
     text += part.required_text("text");
   }
