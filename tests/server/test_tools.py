@@ -68,6 +68,12 @@ def test_only_allowed_tools_are_called(client):
         assert refused.value.param == field
 
 
+def test_parameters_are_those_of_an_object(http):
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "string"}}}
+    answer = http.post("/v1/chat/completions", json={"model": "talker", "messages": MESSAGES, "tools": [tool]})
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == "tools[0].function.parameters.type"
+
+
 def test_tools_need_a_template_that_has_them(client):
     for model, choice in (("fable", "auto"), ("talker", {"type": "function", "function": {"name": "other"}}), ("talker", 5)):
         with pytest.raises(openai.BadRequestError):

@@ -59,7 +59,9 @@ void read_tools(const Fields& body, ChatRequest& request) {
     const std::optional<Fields> function = tool.object("function");
     if (!function) tool.fail("function", "an object");
     request.reading.names.push_back(function->required_text("name"));
-    function->object("parameters");  // must be one
+    const std::optional<Fields> parameters = function->object("parameters");
+    const Json* const kind = parameters ? parameters->find("type") : nullptr;
+    if (kind != nullptr && kind->is_string() && *kind != "object") parameters->fail("type", "\"object\", because arguments have names,");
     functions.push_back(function->json());
   }
   if (!functions.empty()) request.tools = *body.find("tools");
