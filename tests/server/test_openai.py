@@ -187,6 +187,7 @@ def test_translations(http):
 def test_content_may_be_parts_of_text(client, greedy):
     parts = [{"type": "text", "text": "Once upon"}, {"type": "text", "text": " a time"}]
     assert chat(client, messages=[{"role": "user", "content": parts}]).choices[0].message.content == greedy["text"]
+    assert "a text or a list of parts" in refused(lambda: chat(client, messages=[{"role": "user", "content": 5}])).message
     refusal = {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
     assert chat(client, messages=[refusal, {"role": "user", "content": parts}]).usage.prompt_tokens > chat(client, messages=[{"role": "user", "content": parts}]).usage.prompt_tokens
     image = [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}]
