@@ -320,6 +320,8 @@ class Model {
   bool has_tokenizer() const;
   std::vector<TokenId> tokenize(std::string_view text, bool add_special = true) const;
   std::string detokenize(std::span<const TokenId> ids, bool skip_special = true) const;
+  // What a token adds to a text behind other tokens, which may be part of a character. Special tokens are written out.
+  std::string token_bytes(TokenId id) const;
   bool has_chat_template() const;
   // `messages_json`: [{"role": …, "content": …}, …], rendered with the model's chat template.
   std::string apply_chat_template(std::string_view messages_json, bool add_generation_prompt = true) const;

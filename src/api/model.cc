@@ -13,6 +13,7 @@
 #include "kvik/profile.h"
 #include "onnx/identity.h"
 #include "text/template/json.h"
+#include "text/tokenizer_core.h"
 
 namespace kvik {
 namespace {
@@ -182,6 +183,18 @@ std::vector<TokenId> Model::tokenize(std::string_view text, bool add_special) co
 }
 
 std::string Model::detokenize(std::span<const TokenId> ids, bool skip_special) const { return state_->detokenize(ids, skip_special); }
+
+// Pushed twice, because some tokenizers drop the space of a first token.
+std::string Model::token_bytes(TokenId id) const {
+  const std::string written = state_->detokenize(std::span(&id, 1), false);  // throws for an id that is not in the vocabulary
+  if (id >= state_->tokenizer->end_id()) return written;
+  std::string bytes;
+  const std::unique_ptr<text::DecodeRun> run = state_->tokenizer->core().start_decoding_bytes(bytes);
+  run->push(id);
+  bytes.clear();
+  run->push(id);
+  return bytes.empty() ? written : bytes;
+}
 
 bool Model::has_chat_template() const { return !state_->chat_template.empty(); }
 

@@ -35,6 +35,9 @@ void check_body(const Route& route, const Request& request, const ServeOptions& 
   if (route.body != Route::Body::kJson) return;
   if (route.style == Style::kOpenAi && !type.empty() && !equal_ignoring_case(type, "application/json"))
     throw ApiError(415, "", "the content type of the body must be application/json");
+  const std::string_view coding = request.header("content-encoding");
+  if (!coding.empty() && !equal_ignoring_case(coding, "identity"))
+    throw ApiError(415, "", "a body with a content encoding is not supported; send it as it is");
   const std::string_view length = request.header("content-length");
   uint64_t n_bytes = 0;
   std::from_chars(length.data(), length.data() + length.size(), n_bytes);

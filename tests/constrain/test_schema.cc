@@ -59,6 +59,31 @@ TEST(Schema, Formats) {
       testing::IsEmpty());
 }
 
+TEST(Schema, FormatsOfPydantic) {
+  EXPECT_THAT(mistakes_in({{R"({"type": "string", "format": "base64"})", {R"("")", R"("aGk=")"}, {R"("aGk")"}},
+                           {R"({"type": "string", "format": "base64url"})", {R"("a_-s")"}, {R"("a/+s")"}},
+                           {R"({"type": "string", "format": "uuid4"})",
+                            {R"("123e4567-e89b-42d3-a456-426614174000")"},
+                            {R"("123e4567-e89b-12d3-a456-426614174000")", R"("123e4567-e89b-42d3-c456-426614174000")"}},
+                           {R"({"type": "string", "format": "ipvanyaddress"})", {R"("1.2.3.4")", R"("::1")"}, {R"("1.2.3.4/8")"}},
+                           {R"({"type": "string", "format": "ipvanyinterface"})", {R"("1.2.3.4/8")", R"("::1/128")"}, {R"("1.2.3.4/33")"}},
+                           {R"({"type": "string", "format": "ipvanynetwork"})", {R"("1.2.3.4/32")"}, {R"("1.2.3.4/8")"}},
+                           {R"({"type": "string", "format": "ipv6network"})", {R"("::1/128")"}, {R"("1.2.3.4/32")"}},
+                           {R"({"type": "string", "format": "name-email"})", {R"("a@b.org")"}, {R"("a")"}},
+                           {R"({"type": "string", "format": "multi-host-uri"})", {R"("postgres://a.b/c")"}, {R"("a")"}},
+                           {R"({"type": "string", "format": "file-path"})", {R"("/a b")"}, {"1"}}}),
+              testing::IsEmpty());
+}
+
+TEST(Schema, StringsOfAFormatAreShorterIfTheirMaximumNeedsTooManyStates) {
+  EXPECT_THAT(mistakes_in({{R"({"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083})",
+                            {R"("https://example.org/a/long/path/to/something/that/is/wanted?with=a&query#and-a-fragment")"},
+                            {R"("")", R"("example")"}},
+                           {R"({"type": "string", "format": "email", "maxLength": 10000})", {R"("somebody@example.org")"}, {R"("x")"}}}),
+              testing::IsEmpty());
+  EXPECT_THAT(schema_error(R"({"type": "string", "format": "uri", "minLength": 2000, "maxLength": 2083})"), testing::HasSubstr("states"));
+}
+
 TEST(Schema, IntegersBetweenBounds) {
   const std::pair<int, int> ranges[] = {{0, 0}, {3, 7}, {-5, 5}, {9, 123}, {100, 1099}, {-250, -13}, {-1, 1000}, {998, 1002}};
   for (const auto& [least, most] : ranges) {

@@ -256,10 +256,21 @@ def test_streams_are_not_to_be_cached_or_buffered(http):
 
 
 def test_offsets_of_a_text_count_characters(client):
-    logprobs = client.completions.create(model="fable", prompt="\u65e5\u672c \u00e9t\u00e9", max_tokens=3, temperature=0, echo=True, logprobs=0).choices[0].logprobs
-    assert any(len(token.encode()) > len(token) for token in logprobs.tokens)
-    for token, begin, end in zip(logprobs.tokens, logprobs.text_offset, logprobs.text_offset[1:]):
-        assert end - begin == len(token)
+    choice = client.completions.create(model="fable", prompt="\u65e5\u672c \u00e9t\u00e9", max_tokens=3, temperature=0, echo=True, logprobs=0).choices[0]
+    tokens, offsets = choice.logprobs.tokens, choice.logprobs.text_offset
+    assert any("\ufffd" in token for token in tokens)  # a part of a character
+    for token, offset in zip(tokens, offsets):
+        assert "\ufffd" in token or choice.text[offset:offset + len(token)] == token
+    assert offsets == sorted(offsets) and offsets[-1] + len(tokens[-1]) == len(choice.text)
+
+
+def test_bytes_of_tokens_are_those_of_the_text(client):
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": ["\u65e5\u672c\u00e9\U0001f600"]}}}
+    choice = client.chat.completions.create(**{**CHAT, "max_tokens": 40}, response_format=form, logprobs=True, top_logprobs=1).choices[0]
+    tokens = choice.logprobs.content
+    assert any("\ufffd" in token.token for token in tokens)  # a part of a character
+    assert b"".join(bytes(token.bytes) for token in tokens).decode() == choice.message.content
+    assert all(token.top_logprobs[0].bytes is not None for token in tokens)
 
 
 def test_roles_and_arguments_reach_the_template_in_one_form(http):

@@ -57,6 +57,7 @@ def status(answer):
     (b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n", 400),
     (b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", 400),
     (b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\n{}", 415),
+    (b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n\x1f\x8b", 415),
     (b"DELETE /v1/completions HTTP/1.1\r\nhost: localhost\r\n\r\n", 405),
     (b"BREW /health HTTP/1.1\r\nhost: localhost\r\n\r\n", 405),
     (b"POST /v1/nothing HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{}", 404),

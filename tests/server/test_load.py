@@ -106,6 +106,20 @@ def test_models_share_a_memory_budget_and_idle_ones_are_unloaded():
         assert metric(server.url, "kvik_model_unloads_total", "") >= 2
 
 
+def test_a_model_that_need_not_be_kept_is_not_loaded_twice():
+    with RunningServer("fable") as server:
+        unused = "x" * 4_000_000  # copied while the model could be unloaded
+
+        def ask(prompt, keep_alive):
+            body = {"model": "fable", "prompt": prompt, "keep_alive": keep_alive, "stream": False, "options": {"num_predict": 1}, "raw": True, "system": unused}
+            return httpx.post(server.url + "/api/generate", json=body, timeout=60).status_code
+        for _ in range(5):
+            assert ask("", 300) == 200
+            n_loads = metric(server.url, "kvik_model_loads_total", "")
+            assert ask("Once", 0) == 200 and metric(server.url, "kvik_model_loads_total", "") == n_loads
+            wait_for(lambda: not httpx.get(server.url + "/api/ps").json()["models"])
+
+
 @pytest.mark.parametrize("how, expected", [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_requests_end_before_the_server_does(how, expected):
     with RunningServer("fable") as server:

@@ -160,6 +160,21 @@ def test_a_translation_model_translates_the_last_message_of_the_user(client):
     assert client.completions.create(model="en-zh", prompt="How are you today?").choices[0].text == expected
 
 
+def test_a_translation_model_answers_every_prompt_and_refuses_what_it_does_not_do(client, http):
+    texts = ["How are you today?", "The weather is good."]
+    expected = [succeed("translate", "en-zh", text).strip() for text in texts]
+    assert [choice.text for choice in client.completions.create(model="en-zh", prompt=texts).choices] == expected
+    streamed = {chunk.choices[0].index: chunk.choices[0].text for chunk in client.completions.create(model="en-zh", prompt=texts, stream=True)}
+    assert [streamed[0], streamed[1]] == expected
+    for more in ({"prompt": [1, 2, 3]}, {"n": 2}, {"best_of": 2}, {"logprobs": 1}, {"echo": True}):
+        answer = http.post("/v1/completions", json={"model": "en-zh", "prompt": texts[0], **more})
+        assert answer.status_code == 400 and answer.json()["error"]["param"] == next(iter(more))
+    for more in ({"n": 2}, {"logprobs": True}):
+        answer = http.post("/v1/chat/completions", json={"model": "en-zh", "messages": [{"role": "user", "content": texts[0]}], **more})
+        assert answer.status_code == 400 and answer.json()["error"]["param"] == next(iter(more))
+    assert http.post("/api/generate", json={"model": "en-zh", "prompt": texts[0], "logprobs": True}).status_code == 400
+
+
 def test_translations(http):
     texts = ["How are you today?", "The weather is good."]
     expected = [line for line in succeed("translate", "en-zh", "--beams", 4, text="\n".join(texts)).splitlines()]
@@ -172,6 +187,9 @@ def test_translations(http):
 def test_content_may_be_parts_of_text(client, greedy):
     parts = [{"type": "text", "text": "Once upon"}, {"type": "text", "text": " a time"}]
     assert chat(client, messages=[{"role": "user", "content": parts}]).choices[0].message.content == greedy["text"]
+    assert "a text or a list of parts" in refused(lambda: chat(client, messages=[{"role": "user", "content": 5}])).message
+    refusal = {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
+    assert chat(client, messages=[refusal, {"role": "user", "content": parts}]).usage.prompt_tokens > chat(client, messages=[{"role": "user", "content": parts}]).usage.prompt_tokens
     image = [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}]
     assert "messages[0].content[0].type" in refused(lambda: chat(client, messages=[{"role": "user", "content": image}])).message
 

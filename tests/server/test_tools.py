@@ -54,6 +54,26 @@ def test_a_conversation_with_calls_goes_back_through_the_template(client):
     assert answer.choices[0].message.tool_calls is None and answer.usage.completion_tokens == 5
 
 
+def test_only_allowed_tools_are_called(client):
+    def allowed(mode, *names):
+        return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [{"type": "function", "function": {"name": name}} for name in names]}}
+    def ask(choice, **more):
+        return client.chat.completions.create(model="talker", messages=MESSAGES, tools=[TIME, WEATHER], tool_choice=choice, temperature=1, seed=1, **more)
+    check_weather(ask(allowed("required", "get_weather")).choices[0].message.tool_calls[0])
+    assert ask(allowed("auto", "get_weather"), max_tokens=2).usage.prompt_tokens < ask("auto", max_tokens=2).usage.prompt_tokens
+    for choice, field in ((allowed("auto"), "tool_choice.allowed_tools.tools"), (allowed("auto", "nothing"), "tool_choice.allowed_tools.tools[0].function"),
+                          (allowed("often", "get_time"), "tool_choice.allowed_tools.mode")):
+        with pytest.raises(openai.BadRequestError) as refused:
+            ask(choice)
+        assert refused.value.param == field
+
+
+def test_parameters_are_those_of_an_object(http):
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "string"}}}
+    answer = http.post("/v1/chat/completions", json={"model": "talker", "messages": MESSAGES, "tools": [tool]})
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == "tools[0].function.parameters.type"
+
+
 def test_tools_need_a_template_that_has_them(client):
     for model, choice in (("fable", "auto"), ("talker", {"type": "function", "function": {"name": "other"}}), ("talker", 5)):
         with pytest.raises(openai.BadRequestError):

@@ -208,6 +208,12 @@ CharDfa CharDfa::of_lengths(int least, int most) {
 }
 
 CharDfa CharDfa::intersect(const CharDfa& other) const {
+  std::optional<CharDfa> both = try_intersect(other, kMostPatternStates);
+  if (!both) fail_too_large("pattern");
+  return std::move(*both);
+}
+
+std::optional<CharDfa> CharDfa::try_intersect(const CharDfa& other, size_t most_states) const {
   CharDfa both;
   both.cuts_.insert(both.cuts_.end(), cuts_.begin(), cuts_.end());
   both.cuts_.insert(both.cuts_.end(), other.cuts_.begin(), other.cuts_.end());
@@ -217,16 +223,17 @@ CharDfa CharDfa::intersect(const CharDfa& other) const {
   for (const char32_t cut : both.cuts_) classes.emplace_back(class_of(cut), other.class_of(cut));
   std::unordered_map<uint64_t, uint32_t> numbers;
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
+  bool fits = true;
   const auto number_of = [&](uint32_t a, uint32_t b) {
     const auto [place, is_new] = numbers.try_emplace(uint64_t{a} << 32 | b, static_cast<uint32_t>(pairs.size()));
-    if (is_new) {
-      pairs.emplace_back(a, b);
-      both.add_state(accepting_[a] && other.accepting_[b]);
-    }
-    return place->second;
+    if (!is_new) return place->second;
+    fits &= pairs.size() < most_states && (pairs.size() + 1) * both.n_classes() <= kMostCells;
+    if (!fits) return kDead;
+    pairs.emplace_back(a, b);
+    return both.add_state(accepting_[a] && other.accepting_[b]);
   };
   number_of(0, 0);
-  for (size_t i = 0; i < pairs.size(); ++i) {
+  for (size_t i = 0; i < pairs.size() && fits; ++i) {
     const auto [a, b] = pairs[i];
     for (size_t c = 0; c < classes.size(); ++c) {
       const uint32_t to_a = next(a, classes[c].first), to_b = other.next(b, classes[c].second);
@@ -235,6 +242,7 @@ CharDfa CharDfa::intersect(const CharDfa& other) const {
       both.next_[i * both.n_classes() + c] = to;
     }
   }
+  if (!fits) return std::nullopt;
   return both;
 }
 
@@ -270,6 +278,33 @@ std::vector<bool> CharDfa::live_states() const {
 }
 
 bool CharDfa::is_empty() const { return !live_states()[0]; }
+
+int CharDfa::longest() const {
+  const std::vector<bool> live = live_states();
+  if (!live[0]) return 0;
+  // States in the order in which all states before them are done; those on a cycle never are.
+  std::vector<std::vector<uint32_t>> after(n_states());
+  std::vector<size_t> n_before(n_states(), 0);
+  for (uint32_t state = 0; state < n_states(); ++state) {
+    for (size_t c = 0; live[state] && c < n_classes(); ++c) {
+      const uint32_t to = next(state, c);
+      if (to == kDead || !live[to] || set_of_class(c).empty() || (!after[state].empty() && after[state].back() == to)) continue;
+      after[state].push_back(to);
+      ++n_before[to];
+    }
+  }
+  std::vector<int> length(n_states(), 0);
+  std::vector<uint32_t> done;
+  if (n_before[0] == 0) done.push_back(0);
+  for (size_t i = 0; i < done.size(); ++i) {
+    for (const uint32_t to : after[done[i]]) {
+      length[to] = std::max(length[to], length[done[i]] + 1);
+      if (--n_before[to] == 0) done.push_back(to);
+    }
+  }
+  const auto n_live = static_cast<size_t>(std::ranges::count(live, true));
+  return done.size() < n_live ? kNoLimit : *std::ranges::max_element(length);
+}
 
 bool CharDfa::matches(std::string_view text) const {
   uint32_t state = 0;

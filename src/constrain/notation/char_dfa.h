@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -24,8 +25,10 @@ class CharDfa {
   static CharDfa of_lengths(int least, int most);
 
   CharDfa intersect(const CharDfa& other) const;
+  std::optional<CharDfa> try_intersect(const CharDfa& other, size_t most_states) const;  // nothing if there would be more
   CharDfa complement() const;
   bool is_empty() const;
+  int longest() const;  // number of characters of the longest text; kNoLimit if there is none
   bool matches(std::string_view text) const;
 
   // A grammar node that reads these texts; `char_node` returns the node that reads a character of a set.

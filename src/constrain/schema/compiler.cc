@@ -126,7 +126,7 @@ NodeId SchemaCompiler::write_string(const Shape& shape) {
   return shared(key_of(shape), [&] {
     Shape written = shape;
     if (shape.max_length > kMostPatternLength) written.max_length = std::max(kMostPatternLength, shape.min_length);
-    const CharDfa values = string_values(written);
+    const CharDfa values = strings_to_write(written);
     if (values.is_empty()) resolver_.add_note(shape.where, "no string satisfies pattern, format and lengths");
     return json_.string_in(values);
   });

@@ -30,8 +30,33 @@ constexpr std::string_view kBase64 = R"((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}
 constexpr std::string_view kRegex =
     R"(\^?(?:(?:[A-Za-z0-9_ ,:;/@#%&=!<>"'~-]|\\[dws.*+?()\[\]{}|^$\\]|\[(?:a-z|A-Z|0-9|_){1,4}\]|\.)(?:[*+?]|\{[1-9]\})?)*\$?)";
 
+// Those of Python's pydantic. Networks of one address, because any other has bits that must be 0.
+std::string ip_with(std::string_view ipv4_tail, std::string_view ipv6_tail) {
+  return fmt::format("(?:{}){}|(?:{}){}", kIpv4, ipv4_tail, kIpv6, ipv6_tail);
+}
+std::optional<std::string> pydantic_pattern(std::string_view format) {
+  constexpr std::string_view kIpv4Mask = "(?:/(?:[12]?[0-9]|3[0-2]))?", kIpv6Mask = "(?:/(?:[1-9]?[0-9]|1[01][0-9]|12[0-8]))?";
+  if (format == "base64") return std::string(kBase64);
+  if (format == "base64url") return R"((?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2}==|[A-Za-z0-9_-]{3}=)?)";
+  if (format == "name-email") return std::string(kEmail);
+  if (format == "ipvanyaddress") return ip_with("", "");
+  if (format == "ipvanyinterface") return ip_with(kIpv4Mask, kIpv6Mask);
+  if (format == "ipvanynetwork") return ip_with("/32", "/128");
+  if (format == "ipv4interface") return fmt::format("(?:{}){}", kIpv4, kIpv4Mask);
+  if (format == "ipv6interface") return fmt::format("(?:{}){}", kIpv6, kIpv6Mask);
+  if (format == "ipv4network") return fmt::format("(?:{})/32", kIpv4);
+  if (format == "ipv6network") return fmt::format("(?:{})/128", kIpv6);
+  const bool has_version = format.size() == 5 && format.starts_with("uuid") && format[4] >= '1' && format[4] <= '8';
+  if (!has_version) return std::nullopt;
+  return fmt::format("[0-9A-Fa-f]{{8}}-[0-9A-Fa-f]{{4}}-{}[0-9A-Fa-f]{{3}}-[89ABab][0-9A-Fa-f]{{3}}-[0-9A-Fa-f]{{12}}", format[4]);
+}
+
 std::string uri_tail() { return fmt::format(R"((?:\?(?:{}|\?)*)?(?:#(?:{}|\?)*)?)", kUriPart, kUriPart); }
-std::string uri() { return fmt::format(R"([a-z][a-z0-9+.-]{{0,15}}://{}(?::[0-9]{{1,5}})?(?:/{}*)?{})", kHostname, kUriPart, uri_tail()); }
+// Hosts that are read as addresses must be some; labels of any length have few states, which those of a maximal length multiply.
+std::string uri() {
+  return fmt::format(R"([a-z][a-z0-9+.-]{{0,15}}://(?:(?:[A-Za-z0-9]+[.-])*[A-Za-z][A-Za-z0-9]*|{})(?::[1-9][0-9]{{0,3}})?(?:/{}*)?{})",
+                     kIpv4, kUriPart, uri_tail());
+}
 
 }  // namespace
 
@@ -45,7 +70,7 @@ std::optional<std::string> pattern_of_format(std::string_view format) {
   if (format == "uuid") return std::string(kUuid);
   if (format == "ipv4") return std::string(kIpv4);
   if (format == "ipv6") return std::string(kIpv6);
-  if (format == "uri" || format == "iri" || format == "url") return uri();
+  if (format == "uri" || format == "iri" || format == "url" || format == "multi-host-uri") return uri();
   if (format == "uri-reference" || format == "iri-reference")
     return fmt::format("(?:{}|(?:/?[A-Za-z0-9._~-]{{1,64}}(?:/[A-Za-z0-9._~-]{{1,64}})*/?)?{})", uri(), uri_tail());
   if (format == "uri-template") return fmt::format(R"({}(?:/\{{[A-Za-z_][A-Za-z0-9_]{{0,31}}\}})*)", uri());
@@ -53,16 +78,17 @@ std::optional<std::string> pattern_of_format(std::string_view format) {
   if (format == "relative-json-pointer") return fmt::format("(?:0|[1-9][0-9]{{0,8}})(?:#|{})", kJsonPointer);
   if (format == "byte") return std::string(kBase64);
   if (format == "regex") return std::string(kRegex);
-  return std::nullopt;
+  return pydantic_pattern(format);
 }
 
 std::string supported_formats() {
   return "date, time, date-time, duration, email, idn-email, hostname, idn-hostname, uuid, ipv4, ipv6, uri, url, uri-reference, "
-         "uri-template, iri, iri-reference, json-pointer, relative-json-pointer, regex, byte, int32";
+         "uri-template, iri, iri-reference, json-pointer, relative-json-pointer, regex, byte, base64, base64url, int32 and those of "
+         "pydantic";
 }
 
 bool is_annotation_format(std::string_view format) {
-  constexpr std::string_view kFormats[] = {"int64", "float", "double", "binary", "password"};
+  constexpr std::string_view kFormats[] = {"int64", "float", "double", "binary", "password", "path", "file-path", "directory-path"};
   return std::ranges::find(kFormats, format) != std::ranges::end(kFormats);
 }
 

@@ -1,9 +1,12 @@
 #include "constrain/schema/string_values.h"
 
+#include "constrain/limits.h"
 #include "constrain/notation/lookahead.h"
 
 namespace kvik::constrain {
 namespace {
+
+constexpr size_t kMostShortenedStates = kMostPatternStates / 4;
 
 std::string name_of(const StringPattern& pattern) { return "pattern at " + pattern.where + " of the JSON schema"; }
 
@@ -40,6 +43,25 @@ CharDfa string_values(const Shape& shape) {
   CharDfa values = CharDfa::of_lengths(shape.min_length, shape.max_length);
   for (const StringPattern& pattern : shape.patterns) values = values.intersect(dfa_of(pattern));
   return values;
+}
+
+CharDfa strings_to_write(const Shape& shape) {
+  std::vector<CharDfa> patterns;
+  for (const StringPattern& pattern : shape.patterns) patterns.push_back(dfa_of(pattern));
+  const bool fits =
+      patterns.size() == 1 && shape.min_length == 0 && patterns[0].longest() != kNoLimit && patterns[0].longest() <= shape.max_length;
+  if (fits) return std::move(patterns[0]);
+  const auto values_up_to = [&](int most, size_t most_states) {
+    std::optional<CharDfa> values = CharDfa::of_lengths(shape.min_length, most);
+    for (const CharDfa& pattern : patterns) values = values ? values->try_intersect(pattern, most_states) : std::nullopt;
+    return values;
+  };
+  if (std::optional<CharDfa> all = values_up_to(shape.max_length, kMostPatternStates)) return std::move(*all);
+  for (int most = shape.max_length / 2; most > shape.min_length; most /= 2) {
+    std::optional<CharDfa> some = values_up_to(most, kMostShortenedStates);
+    if (some && !some->is_empty()) return std::move(*some);
+  }
+  return string_values(shape);  // throws
 }
 
 }  // namespace kvik::constrain

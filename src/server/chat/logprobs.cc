@@ -11,16 +11,13 @@ namespace {
 constexpr size_t kMostLogprobs = size_t{1} << 19;  // of one answer: about 100 MB while it is written
 constexpr double kLeast = -9999;                   // for a probability of 0, which JSON has no logarithm of
 
-// What the token adds to a text. Behind itself, because some tokenizers drop the space of a first token.
-std::string text_of(const LoadedModel& model, TokenId id) {
-  if (!model.model.has_tokenizer()) return std::to_string(id);
-  const TokenId twice[] = {id, id};
-  const size_t n_first = model.model.detokenize(std::span(twice, 1), false).size();
-  return model.model.detokenize(twice, false).substr(n_first);
+// What the token adds to a text, which may be part of a character.
+std::string bytes_of(const LoadedModel& model, TokenId id) {
+  return model.model.has_tokenizer() ? model.model.token_bytes(id) : std::to_string(id);
 }
 
 Json token_json(const LoadedModel& model, const TokenLogprob& token) {
-  const std::string text = text_of(model, token.id);
+  const std::string text = bytes_of(model, token.id);
   Json bytes = Json::array();
   for (const char c : text) bytes.push_back(static_cast<uint8_t>(c));
   return {{"token", utf8::replaced(text)}, {"logprob", std::max(kLeast, token.logprob)}, {"bytes", std::move(bytes)}};
@@ -48,8 +45,8 @@ Json chat_logprobs(const LoadedModel& model, const std::vector<GeneratedToken>& 
 }
 
 void CompletionLogprobs::add_token(const LoadedModel& model, TokenId id, Json logprob, Json top) {
-  const std::string text = utf8::replaced(text_of(model, id));
-  tokens_.push_back(text);
+  const std::string text = bytes_of(model, id);
+  tokens_.push_back(utf8::replaced(text));
   logprobs_.push_back(std::move(logprob));
   top_.push_back(std::move(top));
   offsets_.push_back(offset_);
@@ -59,7 +56,7 @@ void CompletionLogprobs::add_token(const LoadedModel& model, TokenId id, Json lo
 void CompletionLogprobs::add(const LoadedModel& model, const std::vector<GeneratedToken>& tokens) {
   for (const GeneratedToken& token : tokens) {
     Json top = Json::object();
-    for (const TokenLogprob& other : token.top) top[utf8::replaced(text_of(model, other.id))] = std::max(kLeast, other.logprob);
+    for (const TokenLogprob& other : token.top) top[utf8::replaced(bytes_of(model, other.id))] = std::max(kLeast, other.logprob);
     add_token(model, token.id, std::max(kLeast, token.logprob), std::move(top));
   }
 }

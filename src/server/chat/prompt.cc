@@ -13,6 +13,10 @@ std::string joined_parts(const Fields& message) {
   std::string text;
   for (const Fields& part : message.objects("content", kMostParts)) {
     const std::string type = part.text("type").value_or("text");
+    if (type == "refusal") {  // of an earlier answer
+      text += part.required_text("refusal");
+      continue;
+    }
     if (type != "text" && type != "input_text") part.fail("type", "\"text\", the only kind of content that this model reads,");
     text += part.required_text("text");
   }
@@ -40,6 +44,7 @@ Json template_message(const Fields& message) {
   Json result = {{"role", message.required_text("role")}};
   if (result["role"] == "developer") result["role"] = "system";
   const Json* const content = message.find("content");
+  if (content != nullptr && !content->is_string() && !content->is_array()) message.fail("content", "a text or a list of parts");
   result["content"] = content == nullptr ? "" : content->is_string() ? content->get<std::string>() : joined_parts(message);
   for (const char* name : {"name", "tool_call_id", "tool_name"}) {
     if (const std::optional<std::string> text = message.text(name)) result[name] = *text;

@@ -28,9 +28,10 @@ void translate(Service& service, const std::shared_ptr<Exchange>& exchange, cons
   });
 }
 
-void answer_with_translation(Service& service, const std::shared_ptr<Exchange>& exchange, const Registry::Handle& model, std::string text,
-                             const GenerateOptions& options, std::unique_ptr<AnswerWriter> writer) {
+void answer_with_translation(Service& service, const std::shared_ptr<Exchange>& exchange, const Registry::Handle& model,
+                             const std::vector<std::string>& texts, const GenerateOptions& options, std::unique_ptr<AnswerWriter> writer) {
   if (options.constraint) refuse_for_translation(*model, exchange->style == Style::kOllama ? "format" : "response_format");
+  if (options.logprobs) refuse_for_translation(*model, "logprobs");
   TranslateOptions how;
   how.max_tokens = options.max_tokens;
   how.sampling = options.sampling;
@@ -38,13 +39,13 @@ void answer_with_translation(Service& service, const std::shared_ptr<Exchange>& 
   how.stop = options.stop;
   const std::shared_ptr<AnswerWriter> shared = std::move(writer);
   const double load_ms = ms_since(exchange->start);
-  translate(service, exchange, model, {std::move(text)}, how, [exchange, shared, load_ms](const std::vector<Translation>& found) {
+  translate(service, exchange, model, texts, how, [exchange, shared, load_ms](const std::vector<Translation>& found) {
     GenerationSummary summary{.prompt_tokens = exchange->counts.prompt_tokens, .completion_tokens = exchange->counts.completion_tokens};
     summary.load_ms = load_ms;
     summary.total_ms = ms_since(exchange->start);
     summary.decode_ms = summary.total_ms - load_ms;
-    exchange->post([shared, update = whole_update(found.front().text, found.front().finish), summary] {
-      shared->update(0, update);
+    exchange->post([shared, found, summary] {
+      for (size_t i = 0; i < found.size(); ++i) shared->update(i, whole_update(found[i].text, found[i].finish));
       shared->done(summary);
     });
   });

@@ -44,7 +44,16 @@ RequestReader::Status RequestReader::fail(int status, std::string_view sentence)
   return Status::kFailed;
 }
 
+// Some clients end a body with a line that its length does not count.
+void RequestReader::drop_empty_lines() {
+  size_t n = 0;
+  while (std::string_view(input_).substr(n).starts_with("\r\n")) n += 2;
+  input_.erase(0, n);
+}
+
 RequestReader::Status RequestReader::read() {
+  if (!has_begun_) drop_empty_lines();
+  if (!has_begun_ && (input_.empty() || input_ == "\r")) return Status::kMore;
   parser_->eager(has_header_);
   boost::system::error_code fault;
   size_t n_read = 0;

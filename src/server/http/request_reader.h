@@ -38,6 +38,7 @@ class RequestReader {
  private:
   struct Parser;
   void begin();
+  void drop_empty_lines();
   Status fail(int status, std::string_view sentence);
   Status take_header();
 

@@ -21,8 +21,7 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const F
   for (const std::string& text : texts) n_bytes += text.size();
   if (n_bytes > service.options.max_prompt_bytes)
     throw ApiError(413, "", fmt::format("the input has {} bytes; this server takes {}", n_bytes, service.options.max_prompt_bytes));
-  if (const auto time = read_keep_alive(body)) service.registry.set_keep_alive(name, *time);
-  service.with_model(exchange, name, [=, &service](const Registry::Handle& model) {
+  const auto work = [=, &service](const Registry::Handle& model) {
     const double load_ms = ms_since(exchange->start);
     embed(service, exchange, model, texts, options, [=](const std::vector<Embedding>& vectors) {
       Json json = write(vectors);
@@ -33,7 +32,8 @@ void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const F
       }
       exchange->send(json);
     });
-  });
+  };
+  service.with_model(exchange, name, work, read_keep_alive(body));
 }
 
 }  // namespace

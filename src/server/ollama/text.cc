@@ -32,7 +32,7 @@ void answer(Service& service, const Registry::Handle& model, const Prompt& promp
   const std::shared_ptr<Exchange> exchange = answer.exchange;
   if (translates_text(*model)) {
     answer.prompt.clear();
-    return answer_with_translation(service, exchange, model, prompt.source, options, new_writer(std::move(answer)));
+    return answer_with_translation(service, exchange, model, {prompt.source}, options, new_writer(std::move(answer)));
   }
   if (!model->continues_prompts()) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name));
   std::vector<TokenId> ids = prompt.context;
@@ -46,19 +46,15 @@ void answer(Service& service, const Registry::Handle& model, const Prompt& promp
   server::generate(service, exchange, model, {{std::move(ids)}, {options}}, new_writer(std::move(answer)));
 }
 
-void set_keep_alive(Service& service, const TextRequest& request) {
-  if (request.keep_alive) service.registry.set_keep_alive(request.model, *request.keep_alive);
-}
-
 // Without a prompt a request only loads the model, or unloads it with a keep_alive of 0.
 void only_load(Service& service, const std::shared_ptr<Exchange>& exchange, const TextRequest& request, bool is_chat) {
   if (request.keep_alive && request.keep_alive->count() == 0) {
     service.registry.unload(request.model);
     return exchange->send(empty_answer(request.model, is_chat, "unload"));
   }
-  set_keep_alive(service, request);
-  service.with_model(exchange, request.model,
-                     [=](const Registry::Handle&) { exchange->send(empty_answer(request.model, is_chat, "load")); });
+  service.with_model(
+      exchange, request.model, [=](const Registry::Handle&) { exchange->send(empty_answer(request.model, is_chat, "load")); },
+      request.keep_alive);
 }
 
 std::vector<TokenId> read_context(const Fields& body) {
@@ -82,8 +78,7 @@ void generate(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const bool raw = body.boolean("raw").value_or(false);
   const std::vector<TokenId> context = read_context(body);
   if (prompt.empty() && context.empty()) return only_load(service, exchange, request, false);
-  set_keep_alive(service, request);
-  service.with_model(exchange, request.model, [=, &service](const Registry::Handle& model) {
+  const auto work = [=, &service](const Registry::Handle& model) {
     Prompt how{context, prompt, raw || !model->has_chat_template(), prompt};
     if (!raw && !translates_text(*model)) {
       Json messages = Json::array();
@@ -92,7 +87,8 @@ void generate(Service& service, const std::shared_ptr<Exchange>& exchange) {
       how.text = render_chat(*model, messages, Json::array(), request.template_variables);
     }
     answer(service, model, how, Answer{exchange, model, request, false, nullptr, {}});
-  });
+  };
+  service.with_model(exchange, request.model, work, request.keep_alive);
 }
 
 void chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
@@ -110,9 +106,8 @@ void chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
   }
   for (const Fields& message : body.objects("messages", 4096)) refuse(message, "images");
   if (!body.has("messages") || body.find("messages")->empty()) return only_load(service, exchange, request, true);
-  set_keep_alive(service, request);
   const Json messages = template_messages(body, "messages");
-  service.with_model(exchange, request.model, [=, &service](const Registry::Handle& model) {
+  const auto work = [=, &service](const Registry::Handle& model) {
     Answer how{exchange, model, request, true, nullptr, {}};
     if (translates_text(*model)) {
       if (!tools.empty()) refuse_for_translation(*model, "tools");
@@ -125,7 +120,8 @@ void chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
     }
     const std::string text = render_chat(*model, messages, tools, request.template_variables);
     answer(service, model, {{}, text, !model->has_chat_template(), ""}, std::move(how));
-  });
+  };
+  service.with_model(exchange, request.model, work, request.keep_alive);
 }
 
 }  // namespace kvik::server::ollama

@@ -24,11 +24,32 @@ struct ChatRequest {
 };
 
 // {"type": "function", "function": {"name": …}}
-std::string chosen_name(const Fields& body) {
-  const std::optional<Fields> choice = body.object("tool_choice");
-  const std::optional<Fields> function = choice->object("function");
-  if (!function) choice->fail("function", "an object");
+std::string chosen_name(const Fields& choice) {
+  const std::optional<Fields> function = choice.object("function");
+  if (!function) choice.fail("function", "an object");
   return function->required_text("name");
+}
+
+// Some of the tools, one of which must be called or may be called.
+void read_allowed_tools(const Fields& choice, ChatRequest& request) {
+  const std::optional<Fields> allowed = choice.object("allowed_tools");
+  if (!allowed) choice.fail("allowed_tools", "an object");
+  std::vector<std::string> names;
+  for (const Fields& tool : allowed->objects("tools", kMostTools)) {
+    names.push_back(chosen_name(tool));
+    if (std::ranges::find(request.reading.names, names.back()) == request.reading.names.end()) tool.fail("function", "one of the tools");
+  }
+  if (names.empty()) allowed->fail("tools", "a list of tools");
+  Json tools = Json::array();
+  for (const Json& tool : request.tools) {
+    if (std::ranges::find(names, tool["function"]["name"].get<std::string>()) != names.end()) tools.push_back(tool);
+  }
+  request.tools = std::move(tools);
+  request.reading.names = std::move(names);
+  const std::string mode = allowed->required_text("mode");
+  if (mode != "auto" && mode != "required") allowed->fail("mode", "\"auto\" or \"required\"");
+  if (mode == "auto") return;
+  for (const Json& tool : request.tools) request.forced.push_back(tool["function"]);
 }
 
 void read_tools(const Fields& body, ChatRequest& request) {
@@ -38,7 +59,9 @@ void read_tools(const Fields& body, ChatRequest& request) {
     const std::optional<Fields> function = tool.object("function");
     if (!function) tool.fail("function", "an object");
     request.reading.names.push_back(function->required_text("name"));
-    function->object("parameters");  // must be one
+    const std::optional<Fields> parameters = function->object("parameters");
+    const Json* const kind = parameters ? parameters->find("type") : nullptr;
+    if (kind != nullptr && kind->is_string() && *kind != "object") parameters->fail("type", "\"object\", because arguments have names,");
     functions.push_back(function->json());
   }
   if (!functions.empty()) request.tools = *body.find("tools");
@@ -51,8 +74,10 @@ void read_tools(const Fields& body, ChatRequest& request) {
   } else if (*choice == "required") {
     if (functions.empty()) body.fail("tools", "a list of tools, because 'tool_choice' is \"required\",");
     request.forced = functions;
+  } else if (choice->is_object() && choice->value("type", Json()) == "allowed_tools") {
+    read_allowed_tools(*body.object("tool_choice"), request);
   } else if (choice->is_object()) {
-    const std::string name = chosen_name(body);
+    const std::string name = chosen_name(*body.object("tool_choice"));
     std::ranges::copy_if(functions, std::back_inserter(request.forced), [&](const Json& function) { return function["name"] == name; });
     if (request.forced.empty()) body.fail("tool_choice", "the name of one of the tools");
   } else {
@@ -85,9 +110,9 @@ ChatRequest read_chat_request(const Fields& body, const ServeOptions& options) {
 void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const Registry::Handle& model, ChatRequest request) {
   ChatAnswer how{exchange, model, request.text, {}};
   if (translates_text(*model)) {
-    how.request.n = 1;
+    refuse_choices_of_translation(*model, request.text);
     if (!request.tools.empty()) refuse_for_translation(*model, "tools");
-    return answer_with_translation(service, exchange, model, last_user_text(request.messages), request.text.options,
+    return answer_with_translation(service, exchange, model, {last_user_text(request.messages)}, request.text.options,
                                    new_chat_writer(std::move(how)));
   }
   if (!model->continues_prompts()) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name), "model");

@@ -87,10 +87,14 @@ void score_and_generate(Service& service, const std::shared_ptr<Completion>& com
 void answer(Service& service, const std::shared_ptr<Exchange>& exchange, const Registry::Handle& model, const CompletionRequest& request) {
   CompletionAnswer how{exchange, model, request.text, request.prompts.size(), {}};
   if (translates_text(*model)) {
-    how.request.n = how.request.best_of = 1;
-    how.n_prompts = 1;
-    return answer_with_translation(service, exchange, model, request.prompts[0].text, request.text.options,
-                                   new_completion_writer(std::move(how)));
+    refuse_choices_of_translation(*model, request.text);
+    if (request.echo) refuse_for_translation(*model, "echo");
+    std::vector<std::string> texts;
+    for (const Prompt& prompt : request.prompts) {
+      if (!prompt.ids.empty()) throw ApiError(400, "", fmt::format("{} translates; a text was expected", model->facts.name), "prompt");
+      texts.push_back(prompt.text);
+    }
+    return answer_with_translation(service, exchange, model, texts, request.text.options, new_completion_writer(std::move(how)));
   }
   if (!model->continues_prompts()) throw ApiError(400, "", fmt::format("{} does not generate text", model->facts.name), "model");
   GenerationRequest generation{.choices = request.text.choices()};

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <fmt/format.h>
 
+#include "server/chat/translate_text.h"
+
 namespace kvik::server::openai {
 namespace {
 
@@ -92,6 +94,11 @@ void refuse(const Fields& body, const std::vector<std::string_view>& names) {
     if (is_none) continue;
     throw ApiError(400, "unsupported_parameter", fmt::format("'{}' is not supported by this server; leave it out", name), name);
   }
+}
+
+void refuse_choices_of_translation(const LoadedModel& model, const TextRequest& request) {
+  if (request.n > 1) refuse_for_translation(model, "n");
+  if (request.best_of > 1) refuse_for_translation(model, "best_of");
 }
 
 Json usage_json(int n_prompt, int n_completion, int n_cached) {

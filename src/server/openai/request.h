@@ -26,6 +26,8 @@ TextRequest read_text_request(const Fields& body, const ServeOptions& limits);
 
 // Names of fields that would change the answer and that no model here has. Throws ApiError(400) that names the first one found.
 void refuse(const Fields& body, const std::vector<std::string_view>& names);
+// A translation is one choice: throws ApiError(400) if the request wants more.
+void refuse_choices_of_translation(const LoadedModel& model, const TextRequest& request);
 
 Json usage_json(int n_prompt, int n_completion, int n_cached);
 

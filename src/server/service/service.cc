@@ -41,12 +41,14 @@ Service::Service(const std::vector<std::string>& models, const ServeOptions& wit
 // What is being prepared may ask for a model; after that only models that run do anything.
 Service::~Service() { prepare.wait_until_idle(); }
 
-void Service::with_model(const std::shared_ptr<Exchange>& exchange, const std::string& model, WithModel work) {
-  registry.acquire(model, [this, exchange, work = std::move(work)](Registry::Handle handle, std::exception_ptr error) {
-    auto task = [exchange, work, handle, error] {
+void Service::with_model(const std::shared_ptr<Exchange>& exchange, const std::string& model, WithModel work,
+                         std::optional<std::chrono::seconds> keep_alive) {
+  registry.acquire(model, [this, exchange, work = std::move(work), keep_alive](Registry::Handle handle, std::exception_ptr error) {
+    auto task = [this, exchange, work, handle, error, keep_alive] {
       answer_errors(*exchange, [&] {
         if (error) std::rethrow_exception(error);
         exchange->model = handle->facts.name;
+        if (keep_alive) registry.set_keep_alive(handle->facts.name, *keep_alive);
         work(handle);
       });
     };

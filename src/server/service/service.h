@@ -22,9 +22,11 @@ struct Service {
   std::function<std::pair<size_t, size_t>()> connections;  // open ones, and those that were cut
   Tasks downloads;
 
-  // `work` with the model, on a thread of `prepare`, once it is loaded. What is thrown becomes the answer. On any thread.
+  // `work` with the model, on a thread of `prepare`, once it is loaded. What is thrown becomes the answer. On any thread. A keep_alive is
+  // set once the model is in use: before that, a time of 0 would unload it for the request to load it again.
   using WithModel = std::function<void(Registry::Handle)>;
-  void with_model(const std::shared_ptr<Exchange>& exchange, const std::string& model, WithModel work);
+  void with_model(const std::shared_ptr<Exchange>& exchange, const std::string& model, WithModel work,
+                  std::optional<std::chrono::seconds> keep_alive = std::nullopt);
 };
 
 // Runs `work`; what it throws becomes the answer.
