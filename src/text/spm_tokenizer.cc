@@ -190,6 +190,7 @@ SpmTokenizer::SpmTokenizer(SpmParts parts) : parts_(std::move(parts)) {
   added_.prepare([](std::string_view content) { return std::string(content); });
   unknown_ = parts_.source_ids ? parts_.source_ids->find(parts_.unknown) : parts_.source->unknown();
   if (unknown_ == kNoToken) throw Error(Code::kBadModel, fmt::format("the unknown token '{}' is not in the vocabulary", parts_.unknown));
+  source_language_ = find_language(*this, parts_.source_language);
 }
 
 const Vocabulary& SpmTokenizer::ids(Side side) const {
@@ -198,7 +199,9 @@ const Vocabulary& SpmTokenizer::ids(Side side) const {
 
 void SpmTokenizer::encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const {
   if (options.add_special && parts_.prefix != kNoToken) out.push_back(parts_.prefix);
-  if (!options.language.empty()) {
+  if (options.language.empty()) {
+    if (options.add_special && options.side == Side::kSource && source_language_ != kNoToken) out.push_back(source_language_);
+  } else {
     const TokenId language = find_language(*this, options.language);
     if (language == kNoToken) {
       throw Error(Code::kBadArgument, fmt::format("the tokenizer has no token for language '{}'", options.language));
