@@ -60,6 +60,17 @@ INSTANTIATE_TEST_SUITE_P(Tiny, Pipelines, testing::ValuesIn(folders()), [](const
   return out;
 });
 
+// The order in which the tokens are named elsewhere may be another one.
+TEST(SentencePieceFolders, TokensOfTheConfigHaveTheIdsItLists) {
+  const testing_support::TemporaryFolder folder;
+  std::filesystem::copy(fixtures() / "tokenizers" / "spm-unigram" / "tokenizer.model", folder.path());
+  folder.write("tokenizer_config.json", R"({"additional_special_tokens":["<x0>","<x1>"],
+    "added_tokens_decoder":{"500":{"content":"<x1>"},"501":{"content":"<x0>"}}})");
+  const auto tokenizer = Tokenizer::load(folder.path());
+  EXPECT_EQ(tokenizer->encode("<x0><x1>"), (std::vector<TokenId>{501, 500}));
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{500}, false), "<x1>");
+}
+
 TEST(EmbeddedModels, StoryModelRoundTripsText) {
   const auto tokenizer = Tokenizer::load(testing_support::source_root() / "models" / "fable");
   const std::string text = "Once upon a time, there was a little fox 🦊.\n\"Don't go!\" said the owl.";

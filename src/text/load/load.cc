@@ -286,7 +286,7 @@ std::shared_ptr<const Tokenizer> load_pieces(const fs::path& path, TokenizerConf
     token.normalized = false;
     parts.added.push_back(std::move(token));
   }
-  parts.added_ids = config.by_id;
+  parts.added_ids = listed_ids(config);
   return with_file_name(path, [&] { return finish_spm(std::move(parts), config); });
 }
 
