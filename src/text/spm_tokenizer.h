@@ -39,6 +39,7 @@ class SpmTokenizer final : public TokenizerCore {
   TokenId end_id() const override;
 
  private:
+  void add_source_language(std::vector<TokenId>& out) const;
   void encode_stretch(std::string_view text, Side side, std::vector<TokenId>& out) const;
   const SpmModel& model(Side side) const { return side == Side::kTarget && parts_.target ? *parts_.target : *parts_.source; }
   const Vocabulary& ids(Side side) const;
