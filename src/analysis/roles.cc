@@ -81,12 +81,30 @@ class Assignment {
 
   Role role_of_integers(size_t i) const {
     const Port& port = file_.inputs[i];
+    if (is_single(port) && is_only_passed_on(i)) return Role::kOther;
     const NameHint hint = name_hint(port.name);
     if (!facts_.uses[i]) return role_of_hint(hint);
     const ControlUses& uses = *facts_.uses[i];
     if (const Role role = role_by_flow(port, uses, hint); role != Role::kUnknown) return role;
     const Role named = role_of_hint(hint);
     return named == Role::kTokenIds ? Role::kUnknown : named;  // the tokens were found before
+  }
+
+  // An output of the graph repeats the input, and nothing is computed from it.
+  bool is_only_passed_on(size_t i) const {
+    const Flow& flow = facts_.flow;
+    bool is_output = false;
+    std::vector<FlowValue> open = {flow.inputs()[i]};
+    while (!open.empty()) {
+      const FlowValue value = open.back();
+      open.pop_back();
+      is_output |= std::find(flow.outputs().begin(), flow.outputs().end(), value) != flow.outputs().end();
+      for (const FlowNodeId reader : flow.readers(value)) {
+        if (!flow.node(reader).is("Identity")) return false;
+        open.push_back(flow.node(reader).output(0));
+      }
+    }
+    return is_output;
   }
 
   Role role_by_flow(const Port& port, const ControlUses& uses, NameHint hint) const {

@@ -190,6 +190,9 @@ SpmTokenizer::SpmTokenizer(SpmParts parts) : parts_(std::move(parts)) {
   added_.prepare([](std::string_view content) { return std::string(content); });
   unknown_ = parts_.source_ids ? parts_.source_ids->find(parts_.unknown) : parts_.source->unknown();
   if (unknown_ == kNoToken) throw Error(Code::kBadModel, fmt::format("the unknown token '{}' is not in the vocabulary", parts_.unknown));
+  source_language_ = find_language(*this, parts_.source_language);
+  const bool is_piece = source_language_ != kNoToken && piece(source_language_) == parts_.source_language && !is_special(source_language_);
+  if (is_piece) source_language_ = kNoToken;  // 'en' is also a part of words
 }
 
 const Vocabulary& SpmTokenizer::ids(Side side) const {
@@ -198,7 +201,9 @@ const Vocabulary& SpmTokenizer::ids(Side side) const {
 
 void SpmTokenizer::encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const {
   if (options.add_special && parts_.prefix != kNoToken) out.push_back(parts_.prefix);
-  if (!options.language.empty()) {
+  if (options.language.empty()) {
+    if (options.add_special && options.side == Side::kSource) add_source_language(out);
+  } else {
     const TokenId language = find_language(*this, options.language);
     if (language == kNoToken) {
       throw Error(Code::kBadArgument, fmt::format("the tokenizer has no token for language '{}'", options.language));
@@ -213,6 +218,16 @@ void SpmTokenizer::encode(std::string_view text, const EncodeOptions& options, s
     }
   });
   if (options.add_special && parts_.suffix != kNoToken) out.push_back(parts_.suffix);
+}
+
+void SpmTokenizer::add_source_language(std::vector<TokenId>& out) const {
+  if (parts_.source_language.empty()) return;
+  if (source_language_ == kNoToken)
+    throw Error(Code::kUnsupported,
+                fmt::format("the source language is '{}', and no file of the tokenizer has the id of its token; list the languages in "
+                            "added_tokens.json: {{\"__{}__\": id, …}}",
+                            parts_.source_language, parts_.source_language));
+  out.push_back(source_language_);
 }
 
 void SpmTokenizer::encode_stretch(std::string_view text, Side side, std::vector<TokenId>& out) const {

@@ -21,6 +21,7 @@ struct SpmParts {
   std::vector<std::pair<std::string, int64_t>> added_ids;  // of tokens that are not in the vocabulary
   std::string unknown;                                     // the token for pieces without an id
   TokenId prefix = kNoToken, suffix = kNoToken;            // special tokens around a text
+  std::string source_language;                             // its token comes first if no other language is given
   bool language_codes = false;                             // >>xx<< at the start of a text is a token
 };
 
@@ -38,6 +39,7 @@ class SpmTokenizer final : public TokenizerCore {
   TokenId end_id() const override;
 
  private:
+  void add_source_language(std::vector<TokenId>& out) const;
   void encode_stretch(std::string_view text, Side side, std::vector<TokenId>& out) const;
   const SpmModel& model(Side side) const { return side == Side::kTarget && parts_.target ? *parts_.target : *parts_.source; }
   const Vocabulary& ids(Side side) const;
@@ -46,6 +48,7 @@ class SpmTokenizer final : public TokenizerCore {
   std::unique_ptr<Model> vocabulary_;  // for looking up added tokens
   AddedTokens added_;
   TokenId unknown_ = kNoToken;
+  TokenId source_language_ = kNoToken;
   mutable ScratchPool scratch_;
 };
 

@@ -39,6 +39,8 @@ FILTERS = [
     "select|list", "reject('none')|list", "selectattr('role', 'equalto', 'user')|list|length", "rejectattr('content')|list", "selectattr('content', 'string')|map(attribute='content')|join",
     "format(1, 2)", "format('x')",
     "attr('upper')", "attr('a')", "trim('h')", "sort(attribute='age,name')|map(attribute='name')|list", "max(attribute='age')", "sum(attribute='age')",
+    "groupby('role')|list", "groupby('age', default=0)|map('first')|list", "groupby('name', case_sensitive=true)|map(attribute='list')|list",
+    "batch(2)|list", "batch(3, '-')|list", "slice(2)|list", "slice(3, 0)|list", "groupby('content')",
     "sort(case_sensitive=true)", "map('length')|list", "tojson|length", "string|length", "list|tojson",
 ]
 TESTS = [

@@ -74,6 +74,40 @@ TEST(BadTokenizers, NestingOfSequencesIsLimited) {
   EXPECT_THAT(error_of(R"({"normalizer":)" + deep + "," + kModel + "}"), HasSubstr("nests"));
 }
 
+std::string folder_error(const std::filesystem::path& folder) {
+  try {
+    Tokenizer::load(folder);
+  } catch (const Error& e) { return e.what(); }
+  return "(no error)";
+}
+
+// Such files need rules (renumbered pieces, marks at the ends of words) that only the code of their library has.
+TEST(BadTokenizers, IdsThatContradictTheSentencePieceModelAreRefused) {
+  const testing_support::TemporaryFolder folder;
+  std::filesystem::copy(testing_support::fixtures() / "tokenizers" / "spm-unigram" / "tokenizer.model", folder.path());
+  EXPECT_EQ(folder_error(folder.path()), "(no error)");
+  folder.write("tokenizer_config.json", R"({"bos_token":"<s>","eos_token":"</s>","added_tokens_decoder":
+    {"1":{"content":"<s>"},"2":{"content":"</s>"},"500":{"content":"<mask>"}}})");
+  folder.write("config.json", R"({"bos_token_id":1})");
+  EXPECT_EQ(folder_error(folder.path()), "(no error)");
+  folder.write("config.json", R"({"bos_token_id":0})");
+  EXPECT_THAT(folder_error(folder.path()), HasSubstr("'<s>' is 1 in the SentencePiece model and 0 in config.json"));
+  folder.write("config.json", "{}");
+  folder.write("tokenizer_config.json", R"({"bos_token":"<s>","added_tokens_decoder":{"0":{"content":"<s>"},"1":{"content":"<pad>"}}})");
+  EXPECT_THAT(folder_error(folder.path()), HasSubstr("'<s>' is 1 in the SentencePiece model and 0 in tokenizer_config.json"));
+}
+
+TEST(BadTokenizers, VocabularyWithMergesMustBeByteLevel) {
+  const testing_support::TemporaryFolder folder;
+  folder.write("merges.txt", "#version: 0.2\na b\n");
+  folder.write("vocab.json", R"({"a":0,"b":1,"ab":2,"\u0120":3})");
+  EXPECT_EQ(folder_error(folder.path()), "(no error)");
+  folder.write("vocab.json", R"({"a":0,"b":1,"ab":2})");
+  EXPECT_THAT(folder_error(folder.path()), HasSubstr("no piece for the space"));
+  folder.write("vocab.json", R"({"a":0,"b":1,"ab":2,"a</w>":3,"\u0120":4})");
+  EXPECT_THAT(folder_error(folder.path()), HasSubstr("words that end in '</w>'"));
+}
+
 TEST(BadTokenizers, FolderWithoutATokenizerIsRefused) {
   const testing_support::TemporaryFolder folder;
   try {

@@ -1,8 +1,10 @@
 // Tiny tokenizers that cover every part of the format, with the results of the reference; and the embedded models.
 #include <algorithm>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "kvik/error.h"
 #include "support/paths.h"
 #include "text/stream.h"
 #include "text/tokenizer.h"
@@ -59,6 +61,33 @@ INSTANTIATE_TEST_SUITE_P(Tiny, Pipelines, testing::ValuesIn(folders()), [](const
   for (const char c : name.param) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return out;
 });
+
+// Some libraries have the list of languages in their code and do not save it.
+TEST(SentencePieceFolders, SourceLanguageWithoutATokenIsRefused) {
+  const testing_support::TemporaryFolder folder;
+  const std::filesystem::path given = fixtures() / "tokenizers" / "spm-and-vocab";
+  std::filesystem::copy(given / "sentencepiece.bpe.model", folder.path());
+  Json vocabulary = read_json_file(given / "vocab.json");
+  vocabulary["en"] = 100;  // a part of words
+  folder.write("vocab.json", vocabulary.dump());
+  folder.write("tokenizer_config.json", R"({"src_lang":"en"})");
+  const auto tokenizer = Tokenizer::load(folder.path());
+  EXPECT_FALSE(tokenizer->encode("the sea", {.add_special = false}).empty());
+  EXPECT_THAT([&] { tokenizer->encode("the sea"); }, testing::ThrowsMessage<Error>(testing::HasSubstr("the source language is 'en'")));
+  folder.write("added_tokens.json", R"({"__en__":101})");
+  EXPECT_EQ(Tokenizer::load(folder.path())->encode("the sea").front(), 101);
+}
+
+// The order in which the tokens are named elsewhere may be another one.
+TEST(SentencePieceFolders, TokensOfTheConfigHaveTheIdsItLists) {
+  const testing_support::TemporaryFolder folder;
+  std::filesystem::copy(fixtures() / "tokenizers" / "spm-unigram" / "tokenizer.model", folder.path());
+  folder.write("tokenizer_config.json", R"({"additional_special_tokens":["<x0>","<x1>"],
+    "added_tokens_decoder":{"500":{"content":"<x1>"},"501":{"content":"<x0>"}}})");
+  const auto tokenizer = Tokenizer::load(folder.path());
+  EXPECT_EQ(tokenizer->encode("<x0><x1>"), (std::vector<TokenId>{501, 500}));
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{500}, false), "<x1>");
+}
 
 TEST(EmbeddedModels, StoryModelRoundTripsText) {
   const auto tokenizer = Tokenizer::load(testing_support::source_root() / "models" / "fable");

@@ -84,6 +84,18 @@ TEST(Template, MacrosAcceptPositionalAndNamedArguments) {
   EXPECT_EQ(render("{% macro box(n) %}[{{ caller(n + 1) }}]{% endmacro %}{% call(k) box(1) %}{{ k }}{% endcall %}"), "[2]");
 }
 
+TEST(Template, FiltersDivideSequencesIntoLists) {
+  const std::string rows = "[{'r': 'b', 'n': 1}, {'r': 'A', 'n': 2}, {'r': 'a', 'n': 3}, {'n': 4}]";
+  EXPECT_EQ(render("{% for r, l in " + rows + "[:3]|groupby('r') %}{{ r }}{{ l|map(attribute='n')|list }}{% endfor %}"), "A[2, 3]b[1]");
+  EXPECT_EQ(render("{% for g in " + rows + "|groupby('r', default='c') %}{{ g.grouper }}{{ g.list|length }}{{ g[0] }}{% endfor %}"),
+            "A2Ab1bc1c");
+  EXPECT_EQ(render("{{ " + rows + "[:3]|groupby('r', case_sensitive=true)|map('first')|list }}"), "['A', 'a', 'b']");
+  EXPECT_EQ(render("{{ [[1], [2], [1]]|groupby(0) }}"), "[(1, [[1], [1]]), (2, [[2]])]");
+  EXPECT_EQ(render("{{ range(5)|batch(2)|list }}{{ range(5)|batch(3, 'x')|list }}"), "[[0, 1], [2, 3], [4]][[0, 1, 2], [3, 4, 'x']]");
+  EXPECT_EQ(render("{{ range(5)|slice(3)|list }}{{ range(5)|slice(3, 'x')|list }}{{ []|slice(2)|list }}"),
+            "[[0, 1], [2, 3], [4]][[0, 1], [2, 3], [4, 'x']][[], []]");
+}
+
 TEST(Template, UndefinedPrintsNothingAndFailsInOperators) {
   EXPECT_EQ(render("{{ x }}{{ x | length }}{% for i in x %}{% endfor %}{{ 'a' in x }}{{ x == y }}{{ messages[3] }}", R"({"messages": []})"),
             "0FalseTrue");

@@ -101,7 +101,8 @@ bool is_shape_role(Role role) {
     case Role::kNumLogitsToKeep:
     case Role::kCachePosition:
     case Role::kWriteIndices:
-    case Role::kKvLength: return true;
+    case Role::kKvLength:
+    case Role::kOther: return true;
     default: return false;
   }
 }
@@ -119,6 +120,7 @@ Tensor shape_feed(const Port& port, const StepShape& step) {
       const int64_t length = port.means_past ? step.n_past : step.n_past + step.n_new;
       return per_sequence(port, step, static_cast<double>(port.less_one ? length - 1 : length));
     }
+    case Role::kOther: return single(port, 0.0);
     default: refuse(port, "has an unknown role; name it in kvik.json");
   }
 }

@@ -54,7 +54,10 @@ void read_added_decoder(const json::Object& decoder, TokenizerConfig& config) {
     tokens.emplace_back(id, read_added_token(json::object_of(value, "added_tokens_decoder")));
   }
   std::stable_sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (auto& [id, token] : tokens) config.added.push_back(std::move(token));
+  for (auto& [id, token] : tokens) {
+    config.decoder_ids.emplace_back(token.content, id);
+    config.added.push_back(std::move(token));
+  }
 }
 
 std::optional<bool> flag(const json::Object& root, std::string_view key) {
@@ -127,8 +130,11 @@ TokenizerConfig read_config(const std::filesystem::path& folder) {
     for (const auto& [content, id] : root) config.by_id.emplace_back(std::string(content), json::integer_of(id, content));
   });
   std::sort(config.by_id.begin(), config.by_id.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  with_file(folder / "config.json",
-            [&](const json::Object& root) { config.is_encoder_decoder = flag(root, "is_encoder_decoder").value_or(false); });
+  with_file(folder / "config.json", [&](const json::Object& root) {
+    config.is_encoder_decoder = flag(root, "is_encoder_decoder").value_or(false);
+    int64_t id;
+    if (const auto bos = json::find(root, "bos_token_id"); bos && bos->get_int64().get(id) == simdjson::SUCCESS) config.model_bos = id;
+  });
   return config;
 }
 

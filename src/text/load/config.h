@@ -17,13 +17,15 @@ namespace kvik::text {
 struct TokenizerConfig {
   enum Role { kBos, kEos, kUnknown, kSeparator, kPad, kClassifier, kMask, kRoles };
   std::array<std::optional<AddedToken>, kRoles> roles;
-  std::vector<AddedToken> additional;                  // special tokens without a role
-  std::vector<AddedToken> added;                       // added_tokens_decoder, in the order of the ids
-  std::vector<std::pair<std::string, int64_t>> by_id;  // added_tokens.json
+  std::vector<AddedToken> additional;                        // special tokens without a role
+  std::vector<AddedToken> added;                             // added_tokens_decoder, in the order of the ids
+  std::vector<std::pair<std::string, int64_t>> decoder_ids;  // of `added`
+  std::vector<std::pair<std::string, int64_t>> by_id;        // added_tokens.json
   std::optional<bool> add_bos, add_eos, add_prefix_space, lowercase, strip_accents, space_chinese, separate_vocabularies;
   std::string source_language, target_language;
   bool is_encoder_decoder = false;
-  bool exists = false;  // tokenizer_config.json exists
+  std::optional<int64_t> model_bos;  // bos_token_id of config.json
+  bool exists = false;               // tokenizer_config.json exists
 
   // The tokens with a role and the additional ones, without duplicates, in the order of the roles.
   std::vector<AddedToken> special_tokens() const;

@@ -142,9 +142,19 @@ std::shared_ptr<const Tokenizer> load_words(const fs::path& path, TokenizerConfi
   return finish(std::move(parts), config);
 }
 
+// Words that end in a mark, and text that is not written as bytes, need rules that these files do not contain.
+void check_byte_level(const Vocabulary& vocabulary, const fs::path& path) {
+  constexpr const char* kByteLevelSpace = "\xC4\xA0";
+  const bool ends_words = vocabulary.find("a") != kNoToken && vocabulary.find("a</w>") != kNoToken;
+  if (vocabulary.find(kByteLevelSpace) != kNoToken && !ends_words) return;
+  throw Error(Code::kUnsupported, fmt::format("{}: expected a byte-level vocabulary, found {}; save the tokenizer as tokenizer.json",
+                                              path.string(), ends_words ? "words that end in '</w>'" : "no piece for the space"));
+}
+
 // vocab.json and merges.txt: byte-level.
 std::shared_ptr<const Tokenizer> load_merges(const fs::path& folder, TokenizerConfig config) {
   Vocabulary vocabulary = read_json_vocabulary(folder / "vocab.json");
+  check_byte_level(vocabulary, folder / "vocab.json");
   const fs::path path = folder / "merges.txt";
   const auto file = MappedFile::open(path);
   if (!utf8::is_valid(file->text()))
@@ -215,10 +225,52 @@ std::shared_ptr<const Tokenizer> load_translation(const fs::path& folder, Tokeni
   return with_file_name(folder / "vocab.json", [&] { return finish_spm(std::move(parts), config); });
 }
 
+std::vector<std::pair<std::string, int64_t>> listed_ids(const TokenizerConfig& config) {
+  std::vector<std::pair<std::string, int64_t>> ids = config.by_id;
+  ids.insert(ids.end(), config.decoder_ids.begin(), config.decoder_ids.end());
+  return ids;
+}
+
+// A SentencePiece model for the pieces, vocab.json for the ids: the token of the source language, the pieces, the end token.
+std::shared_ptr<const Tokenizer> load_indexed_pieces(const fs::path& pieces, TokenizerConfig config) {
+  const fs::path ids = pieces.parent_path() / "vocab.json";
+  SpmParts parts;
+  parts.source = load_spm(pieces);
+  parts.source_ids = std::make_unique<Vocabulary>(read_json_vocabulary(ids));
+  set_default(config, TokenizerConfig::kEos, "</s>", *parts.source_ids);
+  set_default(config, TokenizerConfig::kUnknown, "<unk>", *parts.source_ids);
+  set_default(config, TokenizerConfig::kPad, "<pad>", *parts.source_ids);
+  for (const AddedToken& token : config.special_tokens()) parts.added.push_back(token);
+  for (const AddedToken& token : config.added) parts.added.push_back(token);
+  parts.added_ids = listed_ids(config);
+  parts.unknown = config.roles[TokenizerConfig::kUnknown] ? config.roles[TokenizerConfig::kUnknown]->content : "<unk>";
+  if (config.roles[TokenizerConfig::kEos]) parts.suffix = parts.source_ids->find(config.roles[TokenizerConfig::kEos]->content);
+  parts.source_language = config.source_language;
+  return with_file_name(ids, [&] { return finish_spm(std::move(parts), config); });
+}
+
+// Some tokenizers renumber the pieces of their model, by rules that only the code of their library has.
+void check_ids(const SpmModel& model, const TokenizerConfig& config) {
+  constexpr const char* kAdvice = "its ids cannot be read from these files; save the tokenizer as tokenizer.json";
+  for (const auto& [content, id] : config.decoder_ids) {
+    const TokenId in_model = model.id_of(content);
+    if (in_model == id || in_model < 0 || model.piece(in_model) != content || model.kind(in_model) == SpmModel::Kind::kNormal) continue;
+    throw Error(Code::kUnsupported,
+                fmt::format("'{}' is {} in the SentencePiece model and {} in tokenizer_config.json: {}", content, in_model, id, kAdvice));
+  }
+  if (!config.roles[TokenizerConfig::kBos] || config.model_bos != model.unknown()) return;
+  const std::string& bos = config.roles[TokenizerConfig::kBos]->content;
+  const TokenId in_model = model.id_of(bos);
+  if (in_model < 0 || in_model == model.unknown() || model.piece(in_model) != bos) return;
+  throw Error(Code::kUnsupported,
+              fmt::format("'{}' is {} in the SentencePiece model and {} in config.json: {}", bos, in_model, *config.model_bos, kAdvice));
+}
+
 // One SentencePiece model with its own ids. Without a config, no special tokens are added, as in the reference library.
 std::shared_ptr<const Tokenizer> load_pieces(const fs::path& path, TokenizerConfig config) {
   SpmParts parts;
   parts.source = load_spm(path);
+  with_file_name(path, [&] { check_ids(*parts.source, config); });
   parts.unknown = std::string(parts.source->piece(parts.source->unknown()));
   const bool adds_bos =
       config.add_bos.value_or(config.exists && !config.is_encoder_decoder && config.roles[TokenizerConfig::kBos].has_value());
@@ -234,7 +286,7 @@ std::shared_ptr<const Tokenizer> load_pieces(const fs::path& path, TokenizerConf
     token.normalized = false;
     parts.added.push_back(std::move(token));
   }
-  parts.added_ids = config.by_id;
+  parts.added_ids = listed_ids(config);
   return with_file_name(path, [&] { return finish_spm(std::move(parts), config); });
 }
 
@@ -276,7 +328,10 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& given) {
   TokenizerConfig config = read_config(folder);
   if (has(folder, "tokenizer.json")) return load_json(folder / "tokenizer.json", config);
   if (has(folder, "source.spm") && has(folder, "vocab.json")) return load_translation(folder, std::move(config));
-  if (const fs::path pieces = find_pieces(folder); !pieces.empty()) return load_pieces(pieces, std::move(config));
+  if (const fs::path pieces = find_pieces(folder); !pieces.empty()) {
+    const bool indexed = has(folder, "vocab.json") && !has(folder, "merges.txt");
+    return indexed ? load_indexed_pieces(pieces, std::move(config)) : load_pieces(pieces, std::move(config));
+  }
   if (has(folder, "vocab.txt")) return load_words(folder / "vocab.txt", std::move(config));
   if (has(folder, "vocab.json") && has(folder, "merges.txt")) return load_merges(folder, std::move(config));
   throw Error(

@@ -12,6 +12,7 @@ FilterBody find_text_filter(std::string_view name);
 FilterBody find_number_filter(std::string_view name);
 FilterBody find_sequence_filter(std::string_view name);
 FilterBody find_selection_filter(std::string_view name);
+FilterBody find_group_filter(std::string_view name);
 
 template <size_t n>
 FilterBody find_in_table(const Named<FilterBody> (&table)[n], std::string_view name) {

@@ -11,6 +11,7 @@ FilterBody find_filter(std::string_view name) {
   if (const FilterBody body = find_text_filter(name)) return body;
   if (const FilterBody body = find_sequence_filter(name)) return body;
   if (const FilterBody body = find_selection_filter(name)) return body;
+  if (const FilterBody body = find_group_filter(name)) return body;
   return find_number_filter(name);
 }
 
