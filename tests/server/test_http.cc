@@ -43,6 +43,10 @@ class HttpTest : public testing::Test {
   using Handle = std::function<void(Request, std::shared_ptr<Responder>)>;
 
   void start(const Handle& handle, const HttpLimits& limits = {}) {
+    listen(handle, limits);
+    server_->start();
+  }
+  void listen(const Handle& handle, const HttpLimits& limits = {}) {
     const auto gate = [](const Request& request) -> std::optional<Response> {
       if (request.path != "/refused") return std::nullopt;
       return Response{403, "no"};
@@ -59,6 +63,16 @@ class HttpTest : public testing::Test {
 
   std::optional<HttpServer> server_;
 };
+
+TEST_F(HttpTest, RequestsWaitForTheStart) {
+  bool is_ready = false;  // TSan sees if a handler reads it before the start
+  listen([&](const Request&, const std::shared_ptr<Responder>& responder) { responder->send({200, is_ready ? "ready" : "too early"}); });
+  const RawClient early = client();
+  ASSERT_TRUE(early.send(get("/a", "connection: close\r\n")));
+  is_ready = true;
+  server_->start();
+  EXPECT_THAT(early.read(), EndsWith("ready"));
+}
 
 TEST_F(HttpTest, RequestsOfOneConnectionAreAnsweredInOrder) {
   start([](const Request& request, const std::shared_ptr<Responder>& responder) {

@@ -441,6 +441,9 @@ struct HttpServer::State : Shared, std::enable_shared_from_this<HttpServer::Stat
 HttpServer::HttpServer(const std::string& host, int port, const HttpLimits& limits, HttpHandlers handlers)
     : state_(std::make_shared<State>(limits, std::move(handlers))) {
   state_->listen(host, port);
+}
+
+void HttpServer::start() {
   state_->accept();
   state_->thread = std::thread([state = state_.get()] { state->context.run(); });
 }
