@@ -3,7 +3,8 @@
 namespace kvik::engine {
 
 void Workers::prepare() {
-  if (std::exchange(is_prepared_, true)) return;
+  if (is_prepared_) return;  // before any call inside of a call, which only reads it
+  is_prepared_ = true;
   const std::lock_guard lock(mutex_);
   const auto n = static_cast<size_t>(pool_->n_threads());
   while (idle_.size() < n) idle_.push_back(std::make_unique<sample::Workspace>());

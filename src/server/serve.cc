@@ -82,6 +82,7 @@ Server::Server(const std::vector<std::string>& models, const ServeOptions& optio
     const HttpLoad load = state.http->load();
     return std::pair(load.n_connections, load.n_cut);
   };
+  state.http->start();  // not before: requests use both
 }
 
 Server::Server(Server&&) noexcept = default;

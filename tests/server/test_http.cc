@@ -1,4 +1,5 @@
 // Connections without a model: slow, silent, many and large clients, and the callbacks of the handlers.
+#include <atomic>
 #include <condition_variable>
 #include <gmock/gmock.h>
 #include <mutex>
@@ -43,6 +44,10 @@ class HttpTest : public testing::Test {
   using Handle = std::function<void(Request, std::shared_ptr<Responder>)>;
 
   void start(const Handle& handle, const HttpLimits& limits = {}) {
+    listen(handle, limits);
+    server_->start();
+  }
+  void listen(const Handle& handle, const HttpLimits& limits = {}) {
     const auto gate = [](const Request& request) -> std::optional<Response> {
       if (request.path != "/refused") return std::nullopt;
       return Response{403, "no"};
@@ -59,6 +64,16 @@ class HttpTest : public testing::Test {
 
   std::optional<HttpServer> server_;
 };
+
+TEST_F(HttpTest, RequestsWaitForTheStart) {
+  bool is_ready = false;  // TSan sees if a handler reads it before the start
+  listen([&](const Request&, const std::shared_ptr<Responder>& responder) { responder->send({200, is_ready ? "ready" : "too early"}); });
+  const RawClient early = client();
+  ASSERT_TRUE(early.send(get("/a", "connection: close\r\n")));
+  is_ready = true;
+  server_->start();
+  EXPECT_THAT(early.read(), EndsWith("ready"));
+}
 
 TEST_F(HttpTest, RequestsOfOneConnectionAreAnsweredInOrder) {
   start([](const Request& request, const std::shared_ptr<Responder>& responder) {
@@ -265,6 +280,34 @@ TEST_F(HttpTest, StoppingWaitsForAnswersThatRunAndAcceptsNothingNew) {
   EXPECT_THAT(running->read(), EndsWith("connection: close\r\n\r\nthe end"));
   running.reset();
   stop.join();
+}
+
+// Whoever registers a callback while the server ends is called, or work that it should cancel would go on.
+TEST_F(HttpTest, NoCallbackIsLostWhileTheServerStops) {
+  for (int round = 0; round < 30; ++round) {
+    Counter running, registered, called;
+    std::atomic<bool> stopped = false;
+    std::vector<std::thread> threads;
+    start([&](const Request&, const std::shared_ptr<Responder>& responder) {
+      for (int i = 0; i < 4; ++i) {
+        threads.emplace_back([&, responder] {
+          running.add();
+          for (int n = 0; n < 300 && !stopped; ++n) {
+            registered.add();
+            responder->on_disconnect([&] { called.add(); });
+          }
+        });
+      }
+    });
+    const RawClient waiting = client();
+    ASSERT_TRUE(waiting.send(get("/a")));
+    running.wait_for(4);
+    server_->stop(milliseconds(0));
+    stopped = true;
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(called.value(), registered.value()) << "round " << round;
+    server_.reset();
+  }
 }
 
 TEST_F(HttpTest, StoppingCutsAnswersThatTakeLongerThanTheGraceTime) {

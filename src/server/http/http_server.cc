@@ -1,7 +1,6 @@
 #include "server/http/http_server.h"
 
 #include <atomic>
-#include <boost/asio/dispatch.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -34,12 +33,29 @@ class Connection;
 struct Shared {
   Shared(const HttpLimits& with, HttpHandlers call) : limits(with), handlers(std::move(call)) {}
 
+  // Runs `work` on the thread of the server, later. False if that has ended: nothing that was posted before is lost.
+  template <class Work>
+  bool post(Work work) {
+    const std::lock_guard lock(post_mutex);
+    if (has_ended) return false;
+    asio::post(context, std::move(work));
+    return true;
+  }
+  // The same, but at once if this is the thread of the server.
+  template <class Work>
+  bool dispatch(Work work) {
+    if (!context.get_executor().running_in_this_thread()) return post(std::move(work));
+    work();
+    return true;
+  }
+
   const HttpLimits limits;
   const HttpHandlers handlers;
   asio::io_context context{1};
+  std::mutex post_mutex;  // for has_ended
+  bool has_ended = false;
   std::unordered_set<std::shared_ptr<Connection>> connections;
   bool stopping = false;
-  std::atomic<bool> has_ended{false};  // nothing is run any more
   size_t buffered_bytes = 0;
   std::atomic<size_t> n_connections{0}, n_cut{0};
   std::mutex mutex;  // for n_connections becoming 0
@@ -134,8 +150,7 @@ class Answer final : public Responder {
   Answer(std::shared_ptr<Connection> connection, uint64_t number) : connection_(std::move(connection)), number_(number) {}
   // Nobody will complete it. Behind what other threads have sent, which may not have been done yet.
   ~Answer() override {
-    if (connection_->shared().has_ended) return;
-    asio::post(connection_->shared().context, [connection = connection_, number = number_] {
+    connection_->shared().post([connection = connection_, number = number_] {
       if (connection->is_current(number)) connection->abandon();
     });
   }
@@ -152,24 +167,19 @@ class Answer final : public Responder {
   void end() override {
     post_to([](Connection& connection) { connection.end(); });
   }
-  bool post(std::function<void()> work) override {
-    if (connection_->shared().has_ended) return false;
-    asio::post(connection_->shared().context, std::move(work));
-    return true;
-  }
+  bool post(std::function<void()> work) override { return connection_->shared().post(std::move(work)); }
   void on_disconnect(std::function<void()> call) override {
-    if (connection_->shared().has_ended) return call();
-    asio::dispatch(connection_->shared().context, [connection = connection_, number = number_, call = std::move(call)]() mutable {
-      if (connection->is_current(number)) return connection->on_disconnect(std::move(call));
+    const bool will_run = connection_->shared().dispatch([connection = connection_, number = number_, call] {
+      if (connection->is_current(number)) return connection->on_disconnect(call);
       call();
     });
+    if (!will_run) call();
   }
 
  private:
   template <class Work>
   void post_to(Work work) {
-    if (connection_->shared().has_ended) return;
-    asio::dispatch(connection_->shared().context, [connection = connection_, number = number_, work = std::move(work)]() mutable {
+    connection_->shared().dispatch([connection = connection_, number = number_, work = std::move(work)]() mutable {
       if (connection->is_current(number)) work(*connection);
     });
   }
@@ -441,6 +451,9 @@ struct HttpServer::State : Shared, std::enable_shared_from_this<HttpServer::Stat
 HttpServer::HttpServer(const std::string& host, int port, const HttpLimits& limits, HttpHandlers handlers)
     : state_(std::make_shared<State>(limits, std::move(handlers))) {
   state_->listen(host, port);
+}
+
+void HttpServer::start() {
   state_->accept();
   state_->thread = std::thread([state = state_.get()] { state->context.run(); });
 }
@@ -471,7 +484,10 @@ void HttpServer::stop(std::chrono::milliseconds grace) {
     state_->work.reset();
   });
   state_->thread.join();
-  state_->has_ended = true;
+  {
+    const std::lock_guard lock(state_->post_mutex);
+    state_->has_ended = true;
+  }
   state_->context.restart();
   state_->context.poll();  // what was posted in between
 }

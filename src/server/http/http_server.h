@@ -38,11 +38,13 @@ struct HttpLoad {
 // HTTP/1.1; one thread serves all connections.
 class HttpServer {
  public:
-  // Starts listening. Port 0: a free one. Throws Error(kIo) if the address cannot be used.
+  // Listens when it returns; requests are read from start() on. Port 0: a free one. Throws Error(kIo) if the address cannot be used.
   HttpServer(const std::string& host, int port, const HttpLimits& limits, HttpHandlers handlers);
   ~HttpServer();  // closes everything
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
+
+  void start();  // once: handlers are called from now on
 
   int port() const;
   bool is_loopback() const;  // listens to clients of this machine only

@@ -35,12 +35,14 @@ struct RunCall {
   std::span<const int64_t> tokens;    // [rows]; empty if rows are given as embeddings
   std::span<const float> embeddings;  // [rows][size]
   std::span<const int32_t> wanted;    // rows whose output is wanted, ascending
-  float* output = nullptr;            // [wanted][output_stride], of which the first are written
+  float* output = nullptr;            // [wanted], each `output_stride` after the one before
   std::span<const int32_t> branches;  // sequences; see RunRow
   OutputRows* kept = nullptr;         // receives the output instead, if not null; must be of the same runner
   // For each output that stays on the device: how many of the largest logits will probably be read; 0: all.
   std::span<const int32_t> n_candidates = {};
-  int64_t output_stride = 0;  // 0: the size of the output
+  int64_t output_stride = 0;  // floats from one row of `output` to the next; 0: the rows are adjacent
+
+  int64_t stride_of_output(int64_t size) const { return output_stride > 0 ? output_stride : size; }
 };
 
 }  // namespace kvik::native

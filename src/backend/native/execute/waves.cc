@@ -14,7 +14,7 @@ void Waves::run(const RunCall& call, int64_t output_size, const std::function<vo
   std::vector<size_t> next(call.sequences.size(), call.rows.size());
   for (size_t i = call.rows.size(); i-- > 0;) next[static_cast<size_t>(call.rows[i].sequence)] = i;
   const auto size = static_cast<size_t>(output_size);
-  const auto stride = static_cast<size_t>(call.output_stride > 0 ? call.output_stride : output_size);
+  const auto stride = static_cast<size_t>(call.stride_of_output(output_size));
   const size_t embedding = call.embeddings.size() / std::max<size_t>(1, call.rows.size());
   for (;;) {
     rows_.clear(), tokens_.clear(), wanted_.clear(), output_rows_.clear(), embeddings_.clear();

@@ -111,7 +111,7 @@ RunCall CpuRunner::part_of(const RunCall& call, size_t part) {
   if (!call.tokens.empty()) result.tokens = call.tokens.subspan(begin, n);
   result.embeddings = call.embeddings.subspan(begin * embedding, n * embedding);
   result.wanted = wanted;
-  result.output = call.output + (first_wanted - call.wanted.begin()) * (call.output_stride > 0 ? call.output_stride : output_size());
+  result.output = call.output + (first_wanted - call.wanted.begin()) * call.stride_of_output(output_size());
   return result;
 }
 

@@ -25,7 +25,7 @@ class RowRunner {
   void set_inputs(const RunCall& call);
   void enter_tail(const RunCall& call);
   void copy_output(const RunCall& call);
-  int64_t output_stride(const RunCall& call) const { return call.output_stride > 0 ? call.output_stride : plan_.output.size; }
+  int64_t output_stride(const RunCall& call) const { return call.stride_of_output(plan_.output.size); }
   CpuValues::View& view(ValueIndex v) { return values_.views[static_cast<size_t>(v)]; }
 
   const CpuPlan& cpu_plan_;

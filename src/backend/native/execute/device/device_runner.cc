@@ -336,7 +336,7 @@ void DeviceRunner::read_output(const DeviceProgram& program, const RunCall& call
   }
   const ValueAt at = place_of(plan_, program.shape, plan().output.index, Op::Section::kTail);
   const auto size = static_cast<size_t>(output_size()), stride = static_cast<size_t>(at.stride);
-  const size_t to_stride = call.output_stride > 0 ? static_cast<size_t>(call.output_stride) : size;
+  const size_t to_stride = static_cast<size_t>(call.stride_of_output(output_size()));
   const device::Address from = arenas_[static_cast<size_t>(at.arena)].address() + at.offset;
   if (stride == to_stride * sizeof(float) && plan().output.offset == 0)
     return device.read(std::as_writable_bytes(std::span(call.output, call.wanted.size() * to_stride)), from);
