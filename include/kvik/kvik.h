@@ -17,6 +17,10 @@
 #include "kvik/types.h"
 #include "kvik/version.h"
 
+namespace kvik::engine {
+class Tree;
+}
+
 // Kvik runs generative ONNX models with a key/value cache: the file you exported, unchanged.
 //
 //   kvik::Model model = kvik::Model::load("fable");
@@ -141,17 +145,14 @@ struct CacheUse {
 class [[nodiscard]] TreeLogits {
  public:
   AppendStatus status() const { return status_; }
-  int size() const { return status_ == AppendStatus::kDone ? n_nodes_ : 0; }
+  int size() const;  // 0 unless the status is kDone
   // Logits after the node's token. Throws if there is no such node or the status is not kDone.
   std::span<const float> operator[](int node) const;
 
  private:
   friend class Session;
   AppendStatus status_ = AppendStatus::kDone;
-  int n_nodes_ = 0;
-  int vocab_ = 0;
-  const float* logits_ = nullptr;  // [n_nodes][vocab]
-  const int* rows_ = nullptr;      // of logits_, by node
+  const engine::Tree* tree_ = nullptr;
 };
 
 // One context of a model, independent of all others. Used by one thread at a time.

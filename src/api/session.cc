@@ -48,19 +48,17 @@ AppendStatus Session::append(std::span<const TokenId> tokens, const AppendOption
 
 TreeLogits Session::append_tree(std::span<const TokenId> tokens, std::span<const int> parents) {
   state_->end_generation();
-  engine::Tree& tree = state_->tree;
   TreeLogits result;
-  result.status_ = tree.compute(state_->sequence(), tokens, parents);
-  result.n_nodes_ = tree.size();
-  result.vocab_ = state_->model->traits().vocab;
-  result.rows_ = tree.rows().data();
-  if (tree.size() > 0) result.logits_ = tree.logits(0).data() - static_cast<ptrdiff_t>(tree.rows()[0]) * result.vocab_;
+  result.status_ = state_->tree.compute(state_->sequence(), tokens, parents);
+  result.tree_ = &state_->tree;
   return result;
 }
 
+int TreeLogits::size() const { return status_ == AppendStatus::kDone && tree_ != nullptr ? tree_->size() : 0; }
+
 std::span<const float> TreeLogits::operator[](int node) const {
   engine::check_node(node, size());
-  return {logits_ + static_cast<ptrdiff_t>(rows_[node]) * vocab_, static_cast<size_t>(vocab_)};
+  return tree_->logits(node);
 }
 
 void Session::keep(int node) { state_->tree.keep(node, state_->sequence()); }
