@@ -56,7 +56,7 @@ class Keywords {
     refuse_choice(name, *word, known);
   }
 
-  void take_sampling(Sampling& sampling);               // every line of sampling_fields()
+  void take_sampling(Sampling& sampling);                    // every line of sampling_fields()
   void add_known(std::initializer_list<const char*> names);  // names that the Python code takes before, for suggestions
   void finish() const;
 
