@@ -9,7 +9,8 @@
 namespace kvik {
 namespace {
 
-// About 150 us: longer than the gap between two operations of a step and often than that between steps, shorter than a time slice.
+// About 150 us: longer than the gap between two operations of a step, and often longer than the gap between two steps; shorter than a time
+// slice.
 constexpr int kSpins = 6000;
 
 static_assert(ThreadPool::kMaxThreads <= Recorder::kMaxThreads);

@@ -27,6 +27,22 @@ TEST(Recorder, AddsUpTheTimeOfEachKind) {
   EXPECT_EQ(ops[1].op, "norm");
 }
 
+// Two threads that ran an operation side by side for 4,000 seconds.
+TEST(Recorder, AnOperationThatThreadsShareCountsAsItsShareOfTheTime) {
+  Profile profile(true);
+  Recorder& recorder = *profile.recorder();
+  const int matmul = recorder.kind("matmul");
+  const int64_t began = Recorder::now_ns() - 4'000'000'000'000;
+  for (int thread = 0; thread < 2; ++thread) recorder.add_shared(matmul, began, {.bytes = 100}, 2);
+  const std::vector<OpTime> ops = profile.ops();
+  ASSERT_EQ(ops.size(), 1);
+  EXPECT_EQ(ops[0].calls, 2);
+  EXPECT_EQ(ops[0].bytes, 200);
+  EXPECT_GE(ops[0].seconds, 4000);
+  EXPECT_LT(ops[0].seconds, 7000);
+  for (const auto& event : Json::parse(profile.trace())["traceEvents"]) EXPECT_NE(event["ph"], "X") << "it is not a step";
+}
+
 TEST(Recorder, KindsThatNeverRanAreNotListed) {
   Profile profile;
   profile.recorder()->kind("matmul");
