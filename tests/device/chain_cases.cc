@@ -40,13 +40,16 @@ void build(Scenario& s, const ChainShape& shape) {
   }
   if (!shape.half) return;
   const auto padded = static_cast<int32_t>((shape.n + 63) / 64 * 64);
+  const int64_t half_bytes = int64_t{shape.planes} * padded * 2;
+  const View out = s.output(most, half_bytes + 4);
+  const View scale{Address{static_cast<uint64_t>(out.base) + static_cast<uint64_t>(half_bytes)}, out.stride};  // behind the halves of its row
   s.add(ToHalf{.rows = rows,
                .x = x,
                .k = static_cast<int32_t>(shape.n),
                .planes = shape.planes,
                .padded_k = padded,
-               .out = s.output(most, int64_t{shape.planes} * padded * 2),
-               .scale = s.output(most, 4)});
+               .out = out,
+               .scale = scale});
 }
 
 }  // namespace

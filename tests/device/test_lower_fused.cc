@@ -146,6 +146,20 @@ TEST(LowerFused, StepsThatReadEachOtherKeepTheirElements) {
   EXPECT_THAT(launched({add, norm, to_half}, without), ElementsAre("rows_program"));
 }
 
+// As a schedule has them: the scale of a row behind its halves.
+TEST(LowerFused, AScaleBehindItsRowIsApartFromAllRows) {
+  Values values;
+  const View a = values.take(512), normed = values.take(512), halves = values.take(272);
+  const Rows rows = some_rows();
+  const Norm norm{.rows = rows, .x = a, .out = normed, .n = 512};
+  ToHalf to_half{.rows = rows, .x = normed, .k = 512, .padded_k = 512, .out = halves, .scale = at(halves, 256)};
+  EXPECT_THAT(launched({norm, to_half}), ElementsAre("chain_1"));
+  to_half.scale = at(halves, 255);  // in the row
+  EXPECT_THAT(launched({norm, to_half}), ElementsAre("chain_1", "rows_program"));
+  to_half.scale = at(halves, 272 + 240);  // in the next row
+  EXPECT_THAT(launched({norm, to_half}), ElementsAre("chain_1", "rows_program"));
+}
+
 TEST(LowerFused, RowsOfAnotherLengthInTheSameMemoryStartALaunch) {
   Values values;
   const View a = values.take(512), b = values.take(512);

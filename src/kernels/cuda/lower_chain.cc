@@ -42,8 +42,7 @@ class Chain {
     for (const MemoryUse& use : row_uses(step)) {
       const auto meets = [&](const MemoryUse& other) {
         const bool same = use.element_bytes == other.element_bytes && use.row_bytes == other.row_bytes && is_same(use.view, other.view);
-        return (use.writes || other.writes) && !same &&
-               range_of(use.view, most, use.row_bytes).overlaps(range_of(other.view, most, other.row_bytes));
+        return (use.writes || other.writes) && !same && overlap(use, other, most);
       };
       if (std::ranges::any_of(uses_, meets)) return false;
       uses_.push_back(use);

@@ -205,18 +205,22 @@ __device__ __forceinline__ void merge_all(const DecodeLaunch& launch, const Deco
   const float* parts = group_part(step, work, head, first);
   const int64_t stride = static_cast<int64_t>(kSpansAGroup / step.parts.spans_a_part) * (2 + kDim);
   float most = -infinity(), sum = 0.0f, value[kCount] = {};
+  const auto load = [&](int at, float (&part)[kAtOnce][kCount]) {
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j)
+#pragma unroll
+      for (int c = 0; c < kCount; ++c) part[j][c] = __ldcg(parts + min(at + j, n - 1) * stride + 2 + lane + 32 * c);
+  };
 #pragma unroll 1
   for (int base = 0; base < n; base += 32) {
+    float part[kAtOnce][kCount];
+    load(base, part);  // while it is found how much they weigh
     const float2 stats =
         base + lane < n ? __ldcg(reinterpret_cast<const float2*>(parts + (base + lane) * stride)) : make_float2(-infinity(), 0.0f);
     const Weighed weighed = weigh_in_order<1>(stats.x, most);
 #pragma unroll 1
     for (int i = 0; i < min(32, n - base); i += kAtOnce) {
-      float part[kAtOnce][kCount];
-#pragma unroll
-      for (int j = 0; j < kAtOnce; ++j)
-#pragma unroll
-        for (int c = 0; c < kCount; ++c) part[j][c] = __ldcg(parts + min(base + i + j, n - 1) * stride + 2 + lane + 32 * c);
+      if (i > 0) load(base + i, part);
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
         const float before = __shfl_sync(~0u, weighed.before, i + j), weight = __shfl_sync(~0u, weighed.part, i + j),

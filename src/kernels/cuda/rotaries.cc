@@ -63,9 +63,7 @@ bool is_apart(const RotatedAppend& found, const AppendLaunch& launch) {
   const auto add = [&](const MemoryUse& use) {
     for (const MemoryUse& other : uses) {
       const bool same = use.row_bytes == other.row_bytes && is_same(use.view, other.view);
-      if ((use.writes || other.writes) && !same &&
-          range_of(use.view, most, use.row_bytes).overlaps(range_of(other.view, most, other.row_bytes)))
-        return false;
+      if ((use.writes || other.writes) && !same && overlap(use, other, most)) return false;
     }
     uses.push_back(use);
     return true;

@@ -89,6 +89,15 @@ std::vector<MemoryUse> row_uses(const Step& step) {
   return uses.take();
 }
 
+bool overlap(const MemoryUse& a, const MemoryUse& b, int n_rows) {
+  if (!range_of(a.view, n_rows, a.row_bytes).overlaps(range_of(b.view, n_rows, b.row_bytes))) return false;
+  const int64_t stride = a.view.stride;
+  if (stride <= 0 || b.view.stride != stride) return true;
+  const int64_t apart = static_cast<int64_t>(b.view.base) - static_cast<int64_t>(a.view.base);
+  const int64_t behind = (apart % stride + stride) % stride;  // of a's row, where b's begins
+  return behind < a.row_bytes || behind + b.row_bytes > stride;
+}
+
 bool meets_other_rows(const MemoryUse& a, const MemoryUse& b, int n_rows) {
   if (!a.writes && !b.writes) return false;
   if (!range_of(a.view, n_rows, a.row_bytes).overlaps(range_of(b.view, n_rows, b.row_bytes))) return false;
