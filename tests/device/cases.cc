@@ -181,16 +181,16 @@ void add_movement(std::vector<ScenarioCase>& cases) {
                      const View copied = s.output(1, 4 * 4 * 700);
                      s.add(Begin{copied.base, s.put(block), 4 * 4 * 700, s.put(patches), s.put(std::vector<int32_t>{50})});
                    }});
-  for (const int n : {5, 700, 151936}) {
-    cases.push_back({fmt::format("choose of {}", n), [n](Scenario& s) {
-                       const Rows rows = s.rows(3, 3);
-                       std::vector<float> logits = s.floats(3 * n);
+  for (const auto& [n, n_rows] : {std::pair{5, 3}, {700, 3}, {151936, 3}, {20000, 20}, {20000, 50}}) {
+    cases.push_back({fmt::format("choose of {}, {} rows", n, n_rows), [n, n_rows](Scenario& s) {
+                       const Rows rows = s.rows(n_rows, n_rows);
+                       std::vector<float> logits = s.floats(int64_t{n_rows} * n);
                        for (size_t i = 0; i < logits.size(); i += 3) logits[i] = std::round(logits[i] * 16.0f) / 16.0f;  // ties
                        logits[2] = std::nanf("");
                        for (int64_t i = 2 * n; i < 3 * n; ++i) logits[static_cast<size_t>(i)] = 1.0f;
-                       const View view = s.values_of(3, n, logits);
+                       const View view = s.values_of(n_rows, n, logits);
                        for (const int top : {1, 40, 256})
-                         s.add(Choose{.rows = rows, .logits = view, .n = n, .top = top, .room = 300, .out = s.output(3, 16 + 300 * 8)});
+                         s.add(Choose{.rows = rows, .logits = view, .n = n, .top = top, .room = 300, .out = s.output(n_rows, 16 + 300 * 8)});
                      }});
   }
 }

@@ -33,7 +33,7 @@ class DeviceSteps : public testing::Test {
         streams_.back().branches.front().push(token);
     }
     for (Stream& stream : streams_) pointers_.push_back(&stream);
-    for (int i = 0; i < 4; ++i) step();
+    for (int i = 0; i < 6; ++i) step();  // recordings for both places of logits
   }
 
   Calls step() {
@@ -50,8 +50,8 @@ class DeviceSteps : public testing::Test {
   std::vector<Stream*> pointers_;
 };
 
-// Logits stay there (the copy, which nobody waits for); what was chosen is in host memory after the wait.
-constexpr Calls kSteady{.copies = 1, .replays = 1, .waits = 1};
+// Logits stay where they were computed; what was chosen is in host memory after the wait.
+constexpr Calls kSteady{.replays = 1, .waits = 1};
 
 TEST_F(DeviceSteps, ThatAreGreedyReplayOnceWaitOnceAndReadNothing) {
   start(3, {.temperature = 0.0});
@@ -74,6 +74,23 @@ TEST_F(DeviceSteps, ThatNeedAllLogitsReadThemAtOnce) {
   EXPECT_EQ(calls.reads, 0);
   EXPECT_LE(calls.copies, 3);
   EXPECT_EQ(device_->n_allocations(), n_allocations);
+}
+
+TEST_F(DeviceSteps, KeepLogitsThatOtherCallsWouldOverwrite) {
+  const int vocab = backend_->traits().vocab;
+  const auto ids_of = [&](int i) { return synthetic_ids(static_cast<size_t>(5 + i), vocab, i); };
+  const Calls before = device_->calls();
+  for (int i = 0; i < 4; ++i) {
+    streams_.emplace_back(engine::Sequence(decoder_, 0), nullptr).n_candidates = 1;
+    for (const TokenId token : ids_of(i)) streams_.back().branches.front().push(token);
+    pointers_ = {&streams_.back()};
+    step();
+  }
+  EXPECT_EQ(difference(device_->calls(), before).copies, 2);  // of the first two
+  for (int i = 0; i < 4; ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_TRUE(same_bits(streams_[static_cast<size_t>(i)].branches.front().known_logits(), rows_of(backend_, ids_of(i)).back()));
+  }
 }
 
 TEST(DeviceProfile, HasTheTimeOfEveryStepAndChangesNoLogit) {

@@ -44,41 +44,51 @@ __device__ __noinline__ Written run_step(const Append& step, RowMemory& memory) 
 }
 
 // One element of packed weights; see units.h.
-__device__ __noinline__ float unit_value(const Weights& weights, int n, int k) {
-  const bool four_bits = weights.format == WeightFormat::kQ4 || weights.format == WeightFormat::kQ4Zero;
-  const bool zero_points = weights.format == WeightFormat::kQ8Zero || weights.format == WeightFormat::kQ4Zero;
-  const int unit_columns = four_bits ? 64 : 32;
-  int unit_bytes = 1024;
-  switch (weights.format) {
-    case WeightFormat::kF16: unit_bytes = 1024; break;
-    case WeightFormat::kF32: unit_bytes = 2048; break;
-    case WeightFormat::kQ8: unit_bytes = 544; break;
-    case WeightFormat::kQ4: unit_bytes = 576; break;
-    case WeightFormat::kQ8Zero: unit_bytes = 640; break;
-    case WeightFormat::kQ4Zero: unit_bytes = 768; break;
-  }
-  const int64_t units_per_tile = (weights.k + unit_columns - 1) / unit_columns;
-  const uint8_t* unit = pointer<uint8_t>(weights.units, (n / 16 * units_per_tile + k / unit_columns) * unit_bytes);
-  const int reg = n % 16 / 8 + k % 16 / 8 * 2, half = k % 2, step = k % unit_columns / 16;
+template <WeightFormat kFormat>
+__device__ __forceinline__ float unit_value(const Weights& weights, int n, int k) {
+  constexpr bool kFourBits = kFormat == WeightFormat::kQ4 || kFormat == WeightFormat::kQ4Zero;
+  constexpr int kUnitColumns = kFourBits ? 64 : 32;
+  constexpr int kUnitBytes = kFormat == WeightFormat::kF16       ? 1024
+                             : kFormat == WeightFormat::kF32     ? 2048
+                             : kFormat == WeightFormat::kQ8      ? 544
+                             : kFormat == WeightFormat::kQ4      ? 576
+                             : kFormat == WeightFormat::kQ8Zero ? 640
+                                                                 : 768;
+  const int64_t units_per_tile = (weights.k + kUnitColumns - 1) / kUnitColumns;
+  const uint8_t* unit = pointer<uint8_t>(weights.units, (n / 16 * units_per_tile + k / kUnitColumns) * kUnitBytes);
+  const int reg = n % 16 / 8 + k % 16 / 8 * 2, half = k % 2, step = k % kUnitColumns / 16;
   const uint8_t* lane = unit + (n % 8 * 4 + k % 8 / 2) * 16;
-  float value;
-  if (weights.format == WeightFormat::kF16 || weights.format == WeightFormat::kF32) {
+  if constexpr (kFormat == WeightFormat::kF16 || kFormat == WeightFormat::kF32) {
     const auto* place = reinterpret_cast<const uint16_t*>(lane + step * 512 + reg * 4 + half * 2);
-    value = half_value(place[0]);
-    if (weights.format == WeightFormat::kF32) value = value + half_value(place[512]) * (1.0f / kPlaneStep);
+    const float value = half_value(place[0]);
+    return kFormat == WeightFormat::kF16 ? value : value + half_value(place[512]) * (1.0f / kPlaneStep);
   } else {
     const int nibble = reg + 4 * half;
-    const int code = four_bits ? lane[step * 4 + nibble / 2] >> (nibble % 2 * 4) & 15 : lane[step * 8 + reg * 2 + half];
-    const int index = k % unit_columns / kBlockColumns * 16 + n % 8 * 2 + n % 16 / 8;
-    if (zero_points) {
+    const int code = kFourBits ? lane[step * 4 + nibble / 2] >> (nibble % 2 * 4) & 15 : lane[step * 8 + reg * 2 + half];
+    const int index = k % kUnitColumns / kBlockColumns * 16 + n % 8 * 2 + n % 16 / 8;
+    if constexpr (kFormat == WeightFormat::kQ8Zero || kFormat == WeightFormat::kQ4Zero) {
       const uint8_t* scale = unit + 512 + index * 8;
       const float zero = half_value(*reinterpret_cast<const uint16_t*>(scale + 4)) - 1024.0f;
-      value = (static_cast<float>(code) - zero) * *reinterpret_cast<const float*>(scale);
+      return (static_cast<float>(code) - zero) * *reinterpret_cast<const float*>(scale);
     } else {
-      value = static_cast<float>(code - (four_bits ? 8 : 128)) * half_value(reinterpret_cast<const uint16_t*>(unit + 512)[index]);
+      return static_cast<float>(code - (kFourBits ? 8 : 128)) * half_value(reinterpret_cast<const uint16_t*>(unit + 512)[index]);
     }
   }
-  return weights.scales == Address::kNone ? value : value * pointer<float>(weights.scales)[n];
+}
+
+template <WeightFormat kFormat>
+__device__ __noinline__ void embed(const Weights& weights, int token, const Result& out) {
+  constexpr int kBatch = 4;  // loads in flight
+  const float scale = weights.scales == Address::kNone ? 1.0f : pointer<float>(weights.scales)[token];
+#pragma unroll 1
+  for (int base = threadIdx.x; base < weights.k; base += kBatch * kRowThreads) {
+    float value[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) value[i] = unit_value<kFormat>(weights, token, min(base + i * kRowThreads, weights.k - 1));
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i)
+      if (base + i * kRowThreads < weights.k) out.put(base + i * kRowThreads, value[i] * scale);
+  }
 }
 
 __device__ __noinline__ Written run_step(const Embed& step, RowMemory& memory) {
@@ -90,8 +100,15 @@ __device__ __noinline__ Written run_step(const Embed& step, RowMemory& memory) {
   }
   Written written;
   const Result out = result(memory, step.out, step.weights.k, written);
-#pragma unroll 1
-  for (int k = threadIdx.x; k < step.weights.k; k += kRowThreads) out.put(k, unit_value(step.weights, static_cast<int>(token), k));
+  const auto n = static_cast<int>(token);
+  switch (step.weights.format) {
+    case WeightFormat::kF16: embed<WeightFormat::kF16>(step.weights, n, out); break;
+    case WeightFormat::kF32: embed<WeightFormat::kF32>(step.weights, n, out); break;
+    case WeightFormat::kQ8: embed<WeightFormat::kQ8>(step.weights, n, out); break;
+    case WeightFormat::kQ4: embed<WeightFormat::kQ4>(step.weights, n, out); break;
+    case WeightFormat::kQ8Zero: embed<WeightFormat::kQ8Zero>(step.weights, n, out); break;
+    case WeightFormat::kQ4Zero: embed<WeightFormat::kQ4Zero>(step.weights, n, out); break;
+  }
   return written;
 }
 

@@ -32,7 +32,7 @@ __device__ void sort_down(T* items, int n) {  // a power of two
 // fn(index, logit) for all logits, with several loads in flight.
 template <class Fn>
 __device__ __forceinline__ void for_logits(const float* logits, int n, Fn fn) {
-  constexpr int kBatch = 8;
+  constexpr int kBatch = 6;
   const auto* fours = reinterpret_cast<const float4*>(logits);  // rows are 16-byte aligned
   for (int base = threadIdx.x; base < n / 4; base += kBatch * kChooseThreads) {
     float4 x[kBatch];
@@ -60,17 +60,20 @@ __device__ int count_from(const float* logits, int n, uint32_t least, int* share
   return *shared;
 }
 
-// Key and id of every logit from `least` on, in no order. Returns how many there are; only kListRoom are kept.
-__device__ int collect(const float* logits, int n, uint32_t least, uint64_t* list, int* shared, int first = 0) {
+// Key and id of every logit from `least` on, in no order. Returns how many there are; only kListRoom are kept. `largest`: the largest key
+// among the thread's own logits, which need no second look if it is too small.
+__device__ int collect(const float* logits, int n, uint32_t least, uint32_t largest, uint64_t* list, int* shared, int first = 0) {
   __syncthreads();
   if (threadIdx.x == 0) *shared = 0;
   __syncthreads();
-  for_logits(logits, n, [&](int i, float x) {
-    const uint32_t key = key_of(x);
-    if (key < least) return;
-    const int at = atomicAdd(shared, 1);
-    if (at < kListRoom) list[at] = static_cast<uint64_t>(key) << 32 | static_cast<uint32_t>(~(first + i));
-  });
+  if (largest >= least) {
+    for_logits(logits, n, [&](int i, float x) {
+      const uint32_t key = key_of(x);
+      if (key < least) return;
+      const int at = atomicAdd(shared, 1);
+      if (at < kListRoom) list[at] = static_cast<uint64_t>(key) << 32 | static_cast<uint32_t>(~(first + i));
+    });
+  }
   __syncthreads();
   return *shared;
 }
@@ -85,18 +88,19 @@ __device__ uint32_t find_least(const float* logits, int n, int top, int* shared)
   return least;
 }
 
-// A key that at least `top` logits reach, and few more do: the top-th largest of what the threads find.
-__device__ uint32_t bound(const float* logits, int n, int top, uint32_t* keys) {
-  uint32_t largest = 0, least = 0;
-  for_logits(logits, n, [&](int, float x) { largest = max(largest, key_of(x)); });
+// A key that at least `top` logits reach, and few more do: the top-th largest of what the threads find. `largest`: what this thread finds.
+__device__ uint32_t bound(const float* logits, int n, int top, uint32_t* keys, uint32_t& largest) {
+  uint32_t found = 0, least = 0;
+  for_logits(logits, n, [&](int, float x) { found = max(found, key_of(x)); });
+  largest = found;
   if (top > 1) {
-    keys[threadIdx.x] = largest;
+    keys[threadIdx.x] = found;
     __syncthreads();
     sort_down(keys, kChooseThreads);
     return top > kChooseThreads ? 0 : keys[top - 1];
   }
-  largest = __reduce_max_sync(~0u, largest);
-  if (threadIdx.x % 32 == 0) keys[threadIdx.x / 32] = largest;
+  found = __reduce_max_sync(~0u, found);
+  if (threadIdx.x % 32 == 0) keys[threadIdx.x / 32] = found;
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < kChooseThreads / 32; ++i) least = max(least, keys[i]);
@@ -110,23 +114,30 @@ __device__ __forceinline__ T* of_block(T* own, int rank) {
   return reinterpret_cast<T*>(there);
 }
 
+__device__ __forceinline__ int cluster_size() {
+  int n;
+  asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(n));
+  return n;
+}
+
 // As collect(bound()), by a cluster: the first block gets the list of all parts of the row.
-__device__ int collect_together(const float* logits, int n, int top, uint64_t* list, int* counter) {
+__device__ int collect_together(const float* logits, int n, int top, uint64_t* list, int* counter, int n_blocks) {
   __shared__ uint32_t part_least;
-  const int rank = blockIdx.x % kChooseCluster, per_block = ((n + 3) / 4 + kChooseCluster - 1) / kChooseCluster * 4;
+  const int rank = blockIdx.x % n_blocks, per_block = ((n + 3) / 4 + n_blocks - 1) / n_blocks * 4;
   const int begin = min(rank * per_block, n), size = min(begin + per_block, n) - begin;
-  const uint32_t own_least = bound(logits + begin, size, top, reinterpret_cast<uint32_t*>(list));
+  uint32_t largest;
+  const uint32_t own_least = bound(logits + begin, size, top, reinterpret_cast<uint32_t*>(list), largest);
   if (threadIdx.x == 0) part_least = own_least;
   arrive_at_cluster();
   wait_for_cluster();
   uint32_t least = 0;
-  for (int i = 0; i < kChooseCluster; ++i) least = max(least, *of_block(&part_least, i));
-  const int own = collect(logits + begin, size, least, list, counter, begin);
+  for (int i = 0; i < n_blocks; ++i) least = max(least, *of_block(&part_least, i));
+  const int own = collect(logits + begin, size, least, largest, list, counter, begin);
   arrive_at_cluster();
   wait_for_cluster();
   int all = own;
   if (rank == 0) {
-    for (int i = 1; i < kChooseCluster; ++i) {
+    for (int i = 1; i < n_blocks; ++i) {
       const int more = *of_block(counter, i);
       for (int k = threadIdx.x; k < more && all + more <= kListRoom; k += kChooseThreads) list[all + k] = of_block(list, i)[k];
       all += more;
@@ -138,25 +149,27 @@ __device__ int collect_together(const float* logits, int n, int top, uint64_t* l
 }
 
 template <bool kTogether>
-__device__ void choose(const Choose& step, int row) {
+__device__ void choose(const Choose& step, int row, int n_blocks) {
   __shared__ uint64_t list[kListRoom];
   __shared__ int counter;
   const int top = min(step.top, step.n);
   const RowAt where{pointer<Row>(step.rows.rows) + row, row};
   const float* logits = row_of<float>(step.logits, where);
   auto* out = row_of<unsigned char>(step.out, where);
+  constexpr uint32_t kAny = ~0u;
   uint32_t least = 0;
   int n;
   if constexpr (kTogether) {
-    n = collect_together(logits, step.n, top, list, &counter);
-    if (blockIdx.x % kChooseCluster != 0) return;
+    n = collect_together(logits, step.n, top, list, &counter, n_blocks);
+    if (blockIdx.x % n_blocks != 0) return;
   } else {
-    if (step.n > kListRoom) least = bound(logits, step.n, top, reinterpret_cast<uint32_t*>(list));
-    n = collect(logits, step.n, least, list, &counter);
+    uint32_t largest = kAny;
+    if (step.n > kListRoom) least = bound(logits, step.n, top, reinterpret_cast<uint32_t*>(list), largest);
+    n = collect(logits, step.n, least, largest, list, &counter);
   }
   if (n > kListRoom) {
     least = find_least(logits, step.n, top, &counter);
-    n = collect(logits, step.n, least, list, &counter);
+    n = collect(logits, step.n, least, kAny, list, &counter);
     if (n > kListRoom || n > step.room) {
       if (threadIdx.x == 0) *reinterpret_cast<int32_t*>(out) = n;
       return;
@@ -193,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(kvik::cuda::kChooseThreads)
   wait_for_previous();
   const int n_rows = row_count(launch.step.rows);
   for (int row = blockIdx.x; row < n_rows; row += gridDim.x) {
-    choose<false>(launch.step, row);
+    choose<false>(launch.step, row, 1);
     __syncthreads();
   }
 }
@@ -203,8 +216,9 @@ extern "C" __global__ void __launch_bounds__(kvik::cuda::kChooseThreads)
   start_next();
   wait_for_previous();
   const int n_rows = row_count(launch.step.rows);
-  for (int row = blockIdx.x / kChooseCluster; row < n_rows; row += gridDim.x / kChooseCluster) {
-    choose<true>(launch.step, row);
+  const int n_blocks = cluster_size();
+  for (int row = blockIdx.x / n_blocks; row < n_rows; row += gridDim.x / n_blocks) {
+    choose<true>(launch.step, row, n_blocks);
     __syncthreads();
   }
 }

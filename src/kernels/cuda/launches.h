@@ -261,6 +261,6 @@ constexpr int decode_most_dim(int planes) { return planes == 2 ? 128 : 256; }
 struct ChooseLaunch {
   device::Choose step;
 };
-inline constexpr int kChooseThreads = 1024, kChooseCluster = 8;
+inline constexpr int kChooseThreads = 1024, kMostChooseBlocks = 8;  // of a row
 
 }  // namespace kvik::cuda

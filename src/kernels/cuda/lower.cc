@@ -20,8 +20,10 @@ void lower_step(const Begin& step, LaunchList& list) { list.add("rows_begin", {4
 // Few rows of many logits: clusters, as long as they run at the same time.
 void lower_step(const Choose& step, LaunchList& list) {
   constexpr int kManyLogits = 1 << 14;
-  if (step.n >= kManyLogits && step.rows.most * kChooseCluster <= list.target().n_units) {
-    list.add("choose_together", {step.rows.most * kChooseCluster}, kChooseThreads, 0, ChooseLaunch{step}).cluster = kChooseCluster;
+  unsigned cluster = kMostChooseBlocks;
+  while (cluster > 1 && step.rows.most * static_cast<int>(cluster) > list.target().n_units) cluster /= 2;
+  if (step.n >= kManyLogits && cluster > 1) {
+    list.add("choose_together", {step.rows.most * static_cast<int>(cluster)}, kChooseThreads, 0, ChooseLaunch{step}).cluster = cluster;
     return;
   }
   list.add("choose_rows", {std::min(step.rows.most, list.target().n_units * 2)}, kChooseThreads, 0, ChooseLaunch{step});

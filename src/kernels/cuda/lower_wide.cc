@@ -55,17 +55,19 @@ class Costs {
  private:
   double item(const Division& d, int n_slices, int row_runs, int n_active) const {
     // Bytes per cycle: of one multiprocessor, and of each if all read at once.
-    constexpr double kCacheRate = 18, kMemoryRate = 18, kItemDelay = 1000, kStageDelay = 400;
-    const double most_rate = d.kernel.cluster > 1 ? 20 : 25;
+    constexpr double kCacheRate = 18, kMemoryRate = 18;
+    const bool is_one_tile = step_.rows.most <= 64;  // of rows: what the kernels wait for is a larger part
+    const double most_rate = d.kernel.cluster > 1 ? 20 : is_one_tile ? 31 : 25;
+    const double stage_delay = is_one_tile ? 800 : 400, item_delay = 1000 + (is_one_tile ? 400 * ceil_div(d.tiles, 4) : 0);
     const double rate = std::min(most_rate, kCacheRate * n_units_ / n_active);
     const WeightFormat format = step_.weights.format;
     const double columns = n_slices * kSliceColumns, rows = d.kernel.rows;
     const double weight_bytes =
         columns / wide_stage_columns(format, d.kernel.rows) * wide_tile_bytes(format, d.kernel.rows) * d.tiles / d.kernel.cluster;
     const double from_memory = weight_bytes / row_runs / kMemoryRate, from_cache = (weight_bytes + columns * 2 * rows) / rate;
-    const double products = columns / 16 * ceil_div(d.tiles, 4) * rows / 2 * (format == WeightFormat::kF16 ? 1.5 : 3.0);
-    const double stages = columns / wide_stage_columns(format, d.kernel.rows) * kStageDelay;
-    return std::max({from_memory, from_cache, products, stages}) + kItemDelay;
+    const double products = columns / 16 * ceil_div(d.tiles, 4) * rows / 2 * (format == WeightFormat::kF16 && !is_one_tile ? 1.5 : 3.0);
+    const double stages = columns / wide_stage_columns(format, d.kernel.rows) * stage_delay;
+    return std::max({from_memory, from_cache, products, stages}) + item_delay;
   }
 
   const Matrix& step_;

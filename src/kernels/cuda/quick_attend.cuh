@@ -197,7 +197,7 @@ __device__ __forceinline__ void merge_spans(const DecodeLaunch& launch, const De
 // As merge_groups(), with a warp for each head.
 template <int kDim>
 __device__ __forceinline__ void merge_all(const DecodeLaunch& launch, const DecodeWork& work, const DecodeShared& kept) {
-  constexpr int kCount = kDim / 32, kAtOnce = 4;
+  constexpr int kCount = kDim / 32, kAtOnce = 8;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp >= work.n_heads) return;
   const Attend& step = launch.step;

@@ -4,20 +4,31 @@
 #include <bit>
 #include <cstring>
 
+#include "kvik/error.h"
+
 namespace kvik::native {
 
-// Few sizes, so that a buffer soon serves every call.
-void DeviceOutput::reserve(std::span<const int32_t> n_candidates, int64_t stride) {
+void DeviceOutput::reserve(std::span<const int32_t> n_candidates, int64_t stride, int32_t place) {
+  borrowed_ = device::Address::kNone;
   stride_ = static_cast<size_t>(stride);
+  place_ = place;
   is_read_.clear();
   for (const int32_t n : n_candidates) is_read_.push_back(choice_room(n).top == 0);
-  const bool some_stay = std::ranges::find(is_read_, false) != is_read_.end(),
-             some_read = std::ranges::find(is_read_, true) != is_read_.end();
-  if (some_stay && is_read_.size() * stride_ > rows_.size_bytes()) {
-    rows_ = DeviceBuffer();
-    rows_ = DeviceBuffer(shared_, std::bit_ceil(is_read_.size()) * stride_, "logits");
+  if (std::ranges::find(is_read_, true) != is_read_.end()) reserve_host();
+}
+
+// Few sizes, so that a buffer soon serves every call.
+void DeviceOutput::keep() {
+  const std::lock_guard lock(shared_->mutex);
+  if (borrowed_ == device::Address::kNone) return;
+  if (std::ranges::find(is_read_, false) != is_read_.end()) {
+    if (is_read_.size() * stride_ > rows_.size_bytes()) {
+      rows_ = DeviceBuffer();
+      rows_ = DeviceBuffer(shared_, std::bit_ceil(is_read_.size()) * stride_, "logits");
+    }
+    shared_->device->copy(rows_.address(), borrowed_, is_read_.size() * stride_);
   }
-  if (some_read) reserve_host();
+  borrowed_ = device::Address::kNone;
 }
 
 void DeviceOutput::reserve_host() {
@@ -37,7 +48,7 @@ void DeviceOutput::queue_read(size_t first, size_t n_rows, device::Address rows)
 void DeviceOutput::take(device::Address rows, const std::byte* choices, const ChoiceRoom& room) {
   const std::lock_guard lock(shared_->mutex);
   const size_t n_rows = is_read_.size();
-  if (std::ranges::find(is_read_, false) != is_read_.end()) shared_->device->copy(rows_.address(), rows, n_rows * stride_);
+  borrowed_ = rows;
   for (size_t first = 0, end = 0; first < n_rows; first = end + 1) {
     for (end = first; end < n_rows && is_read_[end];) ++end;
     if (end > first) queue_read(first, end - first, rows);
@@ -61,8 +72,10 @@ std::span<const float> DeviceOutput::row(int row) {
   const std::lock_guard lock(shared_->mutex);
   const auto i = static_cast<size_t>(row);
   if (!is_read_[i]) {
+    const device::Address rows = borrowed_ != device::Address::kNone ? borrowed_ : rows_.address();
+    if (rows == device::Address::kNone) throw Error(Code::kTooLarge, "the logits could not be kept: the device had no memory for them");
     reserve_host();
-    shared_->device->read({host_.data() + i * row_bytes(), row_bytes()}, rows_.address() + static_cast<int64_t>(i * stride_));
+    shared_->device->read({host_.data() + i * row_bytes(), row_bytes()}, rows + static_cast<int64_t>(i * stride_));
     is_read_[i] = true;
   }
   return {reinterpret_cast<const float*>(host_.data()) + i * size_, size_};

@@ -9,17 +9,22 @@
 namespace kvik::native {
 
 // Rows of logits of a call: those that are certainly read are in host memory, the others stay on the device until they are read, with the
-// largest logits of each.
+// largest logits of each. They stay where they were computed until the runner needs that memory again.
 class DeviceOutput final : public OutputRows {
  public:
   DeviceOutput(std::shared_ptr<SharedDevice> shared, const Runner* runner, int64_t size)
       : shared_(std::move(shared)), runner_(runner), size_(static_cast<size_t>(size)) {}
 
   bool is_of(const Runner& runner) const { return runner_ == &runner; }
-  // Allocates memory for rows of `stride` bytes with this many candidates, before anything of a call is queued.
-  void reserve(std::span<const int32_t> n_candidates, int64_t stride);
-  // Called when the steps of the call are queued: takes over its rows, waits for the device, and reads the candidates of each.
+  // Which of the runner's places for outputs the next call fills.
+  int32_t place() const { return place_; }
+  // Allocates what rows of `stride` bytes with this many candidates need, before anything of a call is queued.
+  void reserve(std::span<const int32_t> n_candidates, int64_t stride, int32_t place);
+  // Called when the steps of the call are queued: borrows its rows, waits for the device, and reads the candidates of each.
   void take(device::Address rows, const std::byte* choices, const ChoiceRoom& room);
+  // Copies rows that are borrowed, before their memory is used for something else.
+  void keep();
+  void lose() { borrowed_ = device::Address::kNone; }  // rows that could not be kept
 
   std::span<const float> row(int row) override;
   std::span<const TokenLogit> candidates(int row) const override;
@@ -33,9 +38,11 @@ class DeviceOutput final : public OutputRows {
   const Runner* runner_;
   size_t size_;
   size_t stride_ = 0;
-  DeviceBuffer rows_;          // [rows][stride]
-  PinnedBuffer host_;          // [rows][size], as far as is_read_ says
-  std::vector<bool> is_read_;  // by row: take() reads it, or it has been read
+  int32_t place_ = 0;
+  device::Address borrowed_ = device::Address::kNone;  // [rows][stride], in the runner's memory
+  DeviceBuffer rows_;                                  // the same, if they were kept
+  PinnedBuffer host_;                                  // [rows][size], as far as is_read_ says
+  std::vector<bool> is_read_;                          // by row: take() reads it, or it has been read
   std::vector<TokenLogit> candidates_;
   std::vector<size_t> first_candidates_;  // of each row, and the end
 };

@@ -24,6 +24,7 @@ struct CallShape {
   int32_t tail_rows = 0;                  // a bucket; 0: no row is wanted
   bool all_wanted = false;                // the tail reads the body's values in place
   int32_t top = 0;                        // of the candidates of each output; 0: none
+  int32_t output_place = -1;              // of the kept output, in StepMemory::arenas; negative: in the tail's, with other values
   int32_t group_rows = 1;                 // at most, of rows that share the reading of keys
   bool apart = false;                     // as device::Rows has it
   int32_t n_parts = 1, spans_a_part = 1;  // of attention
@@ -33,15 +34,18 @@ struct CallShape {
 
 // The location of a value in a call of this shape: a byte offset in one of the arenas, or (token ids) the rows of the call block.
 struct ValueAt {
-  enum class Arena : uint8_t { kSource, kBody, kTail, kRows, kTailRows };
+  enum class Arena : uint8_t { kSource, kBody, kTail, kOutput, kSecondOutput, kRows, kTailRows };
   Arena arena = Arena::kBody;
   int64_t offset = 0, stride = 0;
 };
 ValueAt place_of(const DevicePlan& plan, const CallShape& shape, ValueIndex value, Op::Section section);
 
+inline constexpr size_t kArenas = 5;
+inline constexpr size_t kOutputPlaces = 2;  // one is written while the rows in the other one are still wanted
+
 // The memory that steps refer to. If any of it moves, all programs must be dropped.
 struct StepMemory {
-  device::Address arenas[3] = {};  // source, body, tail
+  device::Address arenas[kArenas] = {};  // by ValueAt::Arena
   device::Address halves = device::Address::kNone;
   device::Address parts = device::Address::kNone;
   const CallBlock* block = nullptr;

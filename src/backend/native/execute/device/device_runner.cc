@@ -14,7 +14,7 @@ namespace kvik::native {
 namespace {
 
 constexpr int64_t kValueBytes = int64_t{512} << 20;  // of the values of one call
-constexpr size_t kMostPrograms = 24;
+constexpr size_t kMostPrograms = 48;
 constexpr int32_t kMostRecordedRows = 256;
 constexpr int32_t kSharingRows = 64;  // of a prompt that read keys together
 constexpr int64_t kManySpans = 4096;  // rows times spans, from which on parts are of eight spans
@@ -24,6 +24,16 @@ int32_t bucket(size_t n_rows) {
   const auto n = static_cast<int32_t>(n_rows);
   const auto* found = std::ranges::lower_bound(kBuckets, n);
   return found != std::end(kBuckets) ? *found : (n + 255) / 256 * 256;
+}
+
+// Spans of attention that steps are made for: few different numbers, since each has recordings of its own, but none far above `n`, since a
+// block is launched for each.
+int64_t spans_bucket(int64_t n) {
+  if (n <= 2) return n;
+  if (n <= 8) return (n + 1) / 2 * 2;
+  const int64_t groups = (n + 7) / 8;
+  const auto step = static_cast<int64_t>(std::max<uint64_t>(1, std::bit_floor(static_cast<uint64_t>(groups)) / 4));
+  return (groups + step - 1) / step * step * 8;
 }
 
 // Each row is of a sequence of its own. A branch sees the row that it follows.
@@ -74,6 +84,13 @@ DeviceRunner::DeviceRunner(Parts parts)
 
 DeviceRunner::~DeviceRunner() {
   const std::lock_guard lock(shared_->mutex);
+  for (const std::weak_ptr<DeviceOutput>& lent : borrowers_) {
+    const std::shared_ptr<DeviceOutput> borrower = lent.lock();
+    if (borrower == nullptr) continue;
+    try {
+      borrower->keep();
+    } catch (const Error&) { borrower->lose(); }
+  }
   programs_.clear();  // before the memory that recordings refer to
 }
 
@@ -132,6 +149,7 @@ CallShape DeviceRunner::shape_of(const RunCall& call, bool source) const {
   if (!source && !call.wanted.empty()) shape.tail_rows = bucket(call.wanted.size());
   if (call.kept != nullptr) {
     for (const int32_t n : call.n_candidates) shape.top = std::max(shape.top, choice_room(n).top);
+    shape.output_place = static_cast<const DeviceOutput&>(*call.kept).place();
   }
   int64_t most_keys = 1;
   for (size_t i = 0; i < call.rows.size(); ++i) {
@@ -141,8 +159,7 @@ CallShape DeviceRunner::shape_of(const RunCall& call, bool source) const {
     if (i > 0 && call.rows[i - 1].sequence == row.sequence) shape.group_rows = kSharingRows;
   }
   shape.apart = !source && is_apart(call);
-  const auto spans =
-      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((most_keys + device::kSpanPositions - 1) / device::kSpanPositions)));
+  const int64_t spans = spans_bucket((most_keys + device::kSpanPositions - 1) / device::kSpanPositions);
   constexpr int32_t kSpans = device::kSpanGroupPositions / device::kSpanPositions;
   shape.spans_a_part = shape.rows <= 64 && shape.rows * spans <= kManySpans ? 1 : kSpans;
   shape.n_parts = static_cast<int32_t>((spans + shape.spans_a_part - 1) / shape.spans_a_part);
@@ -173,10 +190,15 @@ void DeviceRunner::reserve(const CallShape& shape, const RunCall& call) {
   if (shape.source) reserve_buffer(arenas_[0], placement.source_bytes * shape.rows, "the rows of a source");
   if (!shape.source) reserve_buffer(arenas_[1], placement.body_bytes * shape.rows, "the rows of a call");
   reserve_buffer(arenas_[2], placement.tail_bytes * shape.tail_rows, "the rows that want logits");
+  if (shape.output_place >= 0) {
+    const ValueAt output = place_of(plan_, shape, plan().output.index, Op::Section::kTail);
+    reserve_buffer(arenas_[static_cast<size_t>(output.arena)], output.stride * shape.tail_rows, "logits");
+  }
   reserve_buffer(halves_, plan_.half_bytes * n_rows, "the rows of products");
   int64_t part_bytes = 0;
+  const auto n_parts = static_cast<int64_t>(std::bit_ceil(static_cast<uint32_t>(shape.n_parts)));  // grows rarely
   for (const AttentionSpec& attend : plan().attends)
-    part_bytes = std::max(part_bytes, n_rows * attend.n_heads * shape.n_parts * (2 + attend.value_dim) * 4);
+    part_bytes = std::max(part_bytes, n_rows * attend.n_heads * n_parts * (2 + attend.value_dim) * 4);
   reserve_buffer(parts_, shape.source ? 0 : part_bytes, "attention");
   reserve_results(static_cast<size_t>(kChoicesAt) + choice_room(shape.top).row_bytes() * static_cast<size_t>(shape.tail_rows));
   reserve_buffer(branches_, static_cast<int64_t>(call.branches.size() * sizeof(int32_t)), "the branches of a call");
@@ -198,7 +220,7 @@ void DeviceRunner::reserve(const CallShape& shape, const RunCall& call) {
   if (n_registers > 0) moved = registers_.reserve(slots_.n_slots(), n_registers) || moved;
   moved = block_.reserve(shared_, CallLayout(shape.rows, shape.tail_rows, most_patches(shape))) || moved;
   if (moved) drop_programs();
-  for (size_t i = 0; i < 3; ++i) step_memory_.arenas[i] = arenas_[i].address();
+  for (size_t i = 0; i < kArenas; ++i) step_memory_.arenas[i] = arenas_[i].address();
   step_memory_.halves = halves_.address();
   step_memory_.parts = parts_.address();
   step_memory_.branches = branches_.address();
@@ -318,11 +340,27 @@ std::shared_ptr<OutputRows> DeviceRunner::keep_output(std::span<const int32_t> n
   constexpr size_t kMostKept = 256;
   if (n_candidates.empty() || n_candidates.size() > kMostKept || plan().one_token || !plan().registers.empty() || plan().output.offset != 0)
     return nullptr;
+  const OpIndex producer = plan().value(plan().output.index).producer;
+  if (producer == kNoIndex || plan().ops[static_cast<size_t>(producer)].section != Op::Section::kTail) return nullptr;
   auto rows = std::dynamic_pointer_cast<DeviceOutput>(reused);
   if (rows == nullptr || !rows->is_of(*this)) rows = std::make_shared<DeviceOutput>(shared_, this, output_size());
   const ValuePlace& place = plan_.placement.of_value[static_cast<size_t>(plan().output.index)];
-  rows->reserve(n_candidates, place.stride);
+  const int32_t at = free_output_place(rows.get());
+  for (std::weak_ptr<DeviceOutput>& lent : borrowers_)
+    if (lent.lock() == rows) lent.reset();
+  rows->reserve(n_candidates, place.stride, at);
+  borrowers_[static_cast<size_t>(at)] = rows;
   return rows;
+}
+
+// A place whose rows nobody wants but who gets new ones. If there is none, the rows of the first one are copied.
+int32_t DeviceRunner::free_output_place(const DeviceOutput* reused) {
+  for (size_t i = 0; i < kOutputPlaces; ++i) {
+    const std::shared_ptr<DeviceOutput> borrower = borrowers_[i].lock();
+    if (borrower == nullptr || borrower.get() == reused) return static_cast<int32_t>(i);
+  }
+  borrowers_[0].lock()->keep();
+  return 0;
 }
 
 void DeviceRunner::read_output(const DeviceProgram& program, const RunCall& call) {

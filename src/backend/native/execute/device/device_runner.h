@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/native/execute/device/device_output.h"
+#include "backend/native/execute/device/device_output.h"
 #include "backend/native/execute/device/device_program.h"
 #include "backend/native/execute/device/host_step.h"
 #include "backend/native/execute/device/page_tables.h"
@@ -60,6 +61,7 @@ class DeviceRunner final : public Runner {
   void replay(Segment& segment, bool often);
   void finish(const DeviceProgram& program);
   void read_output(const DeviceProgram& program, const RunCall& call);
+  int32_t free_output_place(const DeviceOutput* reused);
   template <class Work>
   void forget_if_it_fails(const Work& work);
   void drop_programs();
@@ -78,9 +80,10 @@ class DeviceRunner final : public Runner {
   Slots slots_, source_slots_;
   AddressTable pages_, source_pages_, registers_;
   CallBlock block_;
-  std::array<DeviceBuffer, 3> arenas_;
+  std::array<DeviceBuffer, kArenas> arenas_;
   DeviceBuffer halves_, parts_, branches_;
   PinnedBuffer results_;
+  std::array<std::weak_ptr<DeviceOutput>, kOutputPlaces> borrowers_;  // of the logits in each place
   StepMemory step_memory_;
   std::vector<std::unique_ptr<DeviceProgram>> programs_;
   int64_t n_calls_ = 0;

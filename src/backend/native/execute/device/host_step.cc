@@ -29,6 +29,10 @@ void HostSteps::set_views(const DeviceProgram& program, const StepMemory& memory
   grow(arenas_[0], shape.source ? placement.source_bytes * shape.rows : 0);
   grow(arenas_[1], shape.source ? 0 : placement.body_bytes * shape.rows);
   grow(arenas_[2], placement.tail_bytes * shape.tail_rows);
+  if (shape.output_place >= 0) {
+    const ValueAt output = place_of(plan_, shape, plan_.plan->output.index, Op::Section::kTail);
+    grow(arenas_[static_cast<size_t>(output.arena)], output.stride * shape.tail_rows);
+  }
   for (size_t i = 0; i < values_.views.size(); ++i) {
     const auto v = static_cast<ValueIndex>(i);
     const ValueAt at = place_of(plan_, shape, v, section);

@@ -39,7 +39,7 @@ class HostSteps {
   const std::vector<CpuValues::QuantizedShape> quantized_;
   std::vector<cpu::Attention> attentions_;
   CpuValues values_;
-  std::array<AlignedBuffer, 3> arenas_;
+  std::array<AlignedBuffer, kArenas> arenas_;
   std::vector<device::Address> at_;  // by value: its location on the device
   std::vector<bool> given_;          // by value: also in host memory
   AlignedBuffer pages_;              // copies of one attention's keys and values

@@ -326,6 +326,8 @@ ValueAt place_of(const DevicePlan& plan, const CallShape& shape, ValueIndex valu
   if (section == Op::Section::kSource) return {ValueAt::Arena::kSource, place.offset * shape.rows, place.stride};
   const OpIndex producer = plan.plan->value(value).producer;
   const bool from_tail = producer != kNoIndex && plan.plan->ops[static_cast<size_t>(producer)].section == Op::Section::kTail;
+  if (from_tail && shape.output_place >= 0 && value == plan.plan->output.index)
+    return {shape.output_place == 0 ? ValueAt::Arena::kOutput : ValueAt::Arena::kSecondOutput, 0, place.stride};
   if (from_tail) return {ValueAt::Arena::kTail, place.offset * shape.tail_rows, place.stride};
   const ValuePlace& gathered = plan.placement.gathered[i];
   if (own_rows) return {ValueAt::Arena::kTail, gathered.offset * shape.tail_rows, gathered.stride};
