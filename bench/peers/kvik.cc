@@ -49,7 +49,7 @@ class Kvik : public peers::Contender {
   std::vector<double> translate(int batch, int beams) override {
     std::vector<kvik::Translation> found;
     std::vector<double> answer = {
-        peers::ms_of([&] { found = model_.translate(lines_, {.beams = beams, .max_tokens = kMostNewTokens, .batch = batch}); })};
+        peers::ms_of([&] { found = model_.translate(lines_, {.beams = beams, .max_tokens = kMostNewTokens, .batch = batch, .scores = false}); })};
     for (const kvik::Translation& translation : found) {
       answer.push_back(static_cast<double>(translation.ids.size()));
       answer.insert(answer.end(), translation.ids.begin(), translation.ids.end());

@@ -192,6 +192,7 @@ struct TranslateOptions {
   size_t first_index = 0;  // index of the first source, if earlier calls had some: its random numbers depend on seed and index
   int batch = 16;          // sources per run; sources of similar length are batched together
   bool truncate = false;   // truncate sources that exceed the model's positions, with a warning; otherwise they are an error
+  bool scores = true;      // false: token by token, Hypothesis::score may stay 0, which saves a pass over the logits
   std::function<void(int done, int total)> progress;                     // in sources
   std::function<bool()> cancelled;                                       // polled between steps; unfinished results have Finish::kCancelled
   std::function<void(size_t index, const Translation&)> on_translation;  // in the order of the sources, as early as possible

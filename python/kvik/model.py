@@ -150,7 +150,7 @@ class Model:
     ) -> _kvik.Translation | list[_kvik.Translation]:
         """Encoder-decoder models: the translation of a text, or a list of them for a list of texts, of lists of token ids or of features.
 
-        Options as in `generate`, and: language, source_language (str), num_return_sequences, decoder_start_token_id, batch (int), truncate (bool).
+        Options as in `generate`, and: language, source_language (str), num_return_sequences, decoder_start_token_id, batch (int), truncate (bool), scores (bool).
         """
         sources, more = sources_of(text), self._decoding(dict(options))
         with reporting(progress, "translate", "source") as report:

@@ -78,6 +78,8 @@ class TranslateOptions(_SourceOptions, total=False):
     batch_size: int  # the same
     truncate: bool  # cut sources that exceed the model's positions
     truncation: bool  # the same
+    scores: bool  # False: without beams, `score` may stay 0, which saves time
+    output_scores: bool  # the same
 
 
 class TranscribeOptions(_SourceOptions, total=False):

@@ -146,6 +146,7 @@ TranslateOptions translate_options(const nb::kwargs& given, const Call& call) {
   keywords.take({"source_language", "src_lang"}, options.source_language);
   keywords.take({"batch", "batch_size"}, options.batch);
   keywords.take({"truncate", "truncation"}, options.truncate);
+  keywords.take({"scores", "output_scores"}, options.scores);
   keywords.finish();
   return options;
 }

@@ -81,6 +81,7 @@ TargetSetup setup_of(const Model::State& state, const TranslateOptions& options)
   if (target.start.empty())
     throw Error(Code::kBadModel,
                 "the config files do not set the decoder's start token; set decoder_start_token_id (--decoder-start-token-id)");
+  target.scores = options.scores || target.beams.num_return_sequences > 1;  // which are sorted by it
   if (setup.max_new_tokens < 1) throw Error(Code::kBadArgument, "max_tokens is 0; at least 1 was expected");
   target.beams.max_length = target.start.size() + static_cast<size_t>(setup.max_new_tokens);
   if (const int limit = state.traits().max_positions; limit > 1)

@@ -57,6 +57,7 @@ class TranslationRun {
   TranslateOptions options() {
     TranslateOptions options = command_.options;
     options.first_index = n_sources_;
+    options.scores = terminal_.json;
     options.cancelled = [] { return Interrupt::happened(); };
     options.progress = [this](int done, int total) {
       progress_.show(n_translated_ + done, n_translated_ + total);

@@ -73,6 +73,20 @@ TEST(Translate, ATextInABatchIsTranslatedAsAlone) {
   }
 }
 
+TEST(Translate, ScoresAreComputedIfTheyAreWantedOrSortTheResults) {
+  const std::vector<std::string> texts = {"Good morning.", "The old man lived by the sea."};
+  const std::vector<Translation> scored = translator().translate(texts, {.beams = 1}), plain = translator().translate(texts, {.beams = 1, .scores = false});
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(plain[i].ids, scored[i].ids);
+    EXPECT_LT(scored[i].score, 0.0f);
+    EXPECT_EQ(plain[i].score, 0.0f);
+  }
+  const Translation drawn =
+      translator().translate(texts.front(), {.num_return_sequences = 3, .sampling = {.temperature = 1.0, .seed = 1}, .scores = false});
+  EXPECT_GE(drawn.hypotheses[0].score, drawn.hypotheses[2].score);
+  EXPECT_LT(drawn.hypotheses[0].score, 0.0f);
+}
+
 TEST(Translate, SourceIdsAreTranslatedAsTheirText) {
   const std::vector<std::string> texts = first_texts(3);
   std::vector<Ids> sources;

@@ -37,6 +37,7 @@ void answer_with_translation(Service& service, const std::shared_ptr<Exchange>& 
   how.sampling = options.sampling;
   how.beams = options.beams;
   how.stop = options.stop;
+  how.scores = false;
   const std::shared_ptr<AnswerWriter> shared = std::move(writer);
   const double load_ms = ms_since(exchange->start);
   translate(service, exchange, model, texts, how, [exchange, shared, load_ms](const std::vector<Translation>& found) {
