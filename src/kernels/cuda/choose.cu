@@ -130,15 +130,17 @@ __device__ int collect_together(const float* logits, int n, int top, uint64_t* l
   if (threadIdx.x == 0) part_least = own_least;
   arrive_at_cluster();
   wait_for_cluster();
-  uint32_t least = 0;
-  for (int i = 0; i < n_blocks; ++i) least = max(least, *of_block(&part_least, i));
+  const int lane = threadIdx.x % 32;  // reads what block `lane` has: memory of other blocks is far away
+  const uint32_t least = __reduce_max_sync(~0u, lane < n_blocks ? *of_block(&part_least, lane) : 0u);
   const int own = collect(logits + begin, size, least, largest, list, counter, begin);
   arrive_at_cluster();
   wait_for_cluster();
   int all = own;
   if (rank == 0) {
+    const int counts = lane < n_blocks ? *of_block(counter, lane) : 0;
     for (int i = 1; i < n_blocks; ++i) {
-      const int more = *of_block(counter, i);
+      const int more = __shfl_sync(~0u, counts, i);
+      if (more == 0) continue;
       for (int k = threadIdx.x; k < more && all + more <= kListRoom; k += kChooseThreads) list[all + k] = of_block(list, i)[k];
       all += more;
     }
