@@ -59,7 +59,7 @@ struct LoadOptions {
   KvStorage kv = KvStorage::kAuto;   // native backend only; others use the formats of the file
   std::string isa = "auto";          // native backend only: "scalar", "avx2", "avx512", "amx", …; "auto": the fastest that works here
   std::vector<std::string> no_fuse;  // native backend only: names of fusions to turn off
-  int threads = 0;                   // 0: one per core
+  int threads = 0;                   // 0: one per core, and steps of few tokens use fewer if that is faster
   int context = 0;                   // maximum positions of a session; 0: the model's maximum
   size_t kv_bytes = 0;               // native backend only: memory limit of the KV cache, for all sessions and cached prefixes; 0: no limit
   bool reuse_prefixes = true;        // native backend only: do not recompute a prefix that any session of the model has computed before

@@ -58,7 +58,7 @@ class Model:
         weights (str): "auto" (as stored), "f32", "f16", "q8" or "q4"
         kv (str): format of the KV cache: "auto", "f32", "f16" or "q8"
         kv_bytes (int): memory limit of the KV cache, for all sessions and cached prefixes; 0: no limit
-        threads (int): 0: one per core
+        threads (int): 0: one per core, and fewer for steps of few tokens if that is faster
         context (int): maximum positions of a session; 0: the model's maximum
         variant (str): which precision, if a folder has several: "fp16", "q4", …
         reuse_prefixes (bool): do not recompute a prefix that any session of the model has computed before

@@ -21,7 +21,7 @@ class LoadOptions(TypedDict, total=False):
     weights: Weights  # native backend; "auto": as stored
     kv: Literal["auto", "f32", "f16", "q8"]  # storage of the KV cache
     kv_bytes: int  # memory limit of the KV cache; 0: none
-    threads: int  # 0: one per core
+    threads: int  # 0: one per core, and fewer for steps of few tokens if that is faster
     context: int  # maximum positions of a session; 0: the model's maximum
     variant: str | None  # which precision if a folder has several: "fp16", "q4", …
     isa: str  # "auto": the fastest that this CPU supports

@@ -57,13 +57,15 @@ void await(const std::atomic<uint32_t>& word, Ready ready) {
 ThreadPool::ThreadPool(int n_threads, Recorder* recorder)
     : n_threads_(std::clamp(n_threads, 1, kMaxThreads)),
       recorder_(recorder),
-      shares_(std::make_unique<Share[]>(static_cast<size_t>(n_threads_))) {
+      shares_(std::make_unique<Share[]>(static_cast<size_t>(n_threads_))),
+      used_(n_threads_) {
   threads_.reserve(static_cast<size_t>(n_threads_ - 1));
   for (int t = 1; t < n_threads_; ++t) threads_.emplace_back([this, t] { worker_loop(t); });
 }
 
 ThreadPool::~ThreadPool() {
   stopping_.store(true);
+  use(n_threads_);
   const uint32_t job = job_.load() + 1;
   for (int s = 0; s < n_threads_; ++s) shares_[static_cast<size_t>(s)].word.store(share_word(job, 0));
   job_.store(job);
@@ -71,9 +73,14 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+void ThreadPool::use(int n) {
+  n = std::clamp(n, 1, n_threads_);
+  if (used_.exchange(n, std::memory_order_acq_rel) < n) used_.notify_all();
+}
+
 void ThreadPool::run(int64_t n_items, Work work) {
   if (n_items <= 0) return;
-  if (n_threads_ == 1 || n_items == 1 || inside_item) return run_alone(n_items, work);
+  if (n_threads() == 1 || n_items == 1 || inside_item) return run_alone(n_items, work);
   const std::lock_guard lock(one_job_);
   // A share counts its items in 32 bits; a larger job is run as several.
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -98,19 +105,21 @@ void ThreadPool::run_alone(int64_t n_items, Work work) {
 
 void ThreadPool::run_some(int64_t n_items, Work work) {
   const uint32_t job = job_.load(std::memory_order_relaxed) + 1;
+  const int n_shares = n_threads();
   finished_.store(0, std::memory_order_relaxed);
-  for (int s = n_threads_; s-- > 0;) {  // the caller's own last
-    const int64_t size = share_begin(n_items, s + 1, n_threads_) - share_begin(n_items, s, n_threads_);
+  for (int s = n_shares; s-- > 0;) {  // the caller's own last
+    const int64_t size = share_begin(n_items, s + 1, n_shares) - share_begin(n_items, s, n_shares);
     Share& share = shares_[static_cast<size_t>(s)];
     share.call.store(work.call, std::memory_order_relaxed);
     share.context.store(work.context, std::memory_order_relaxed);
     share.n_items.store(n_items, std::memory_order_relaxed);
+    share.n_shares.store(n_shares, std::memory_order_relaxed);
     share.word.store(share_word(job, static_cast<uint32_t>(size)), std::memory_order_release);
   }
   job_.store(job);  // sequentially consistent: notify_all() must not look for sleeping threads before they can see the job
   job_.notify_all();
 
-  work_recorded(0);
+  work_recorded(0, n_shares);
   const auto all = static_cast<uint32_t>(n_items);
   await(finished_, [&] { return finished_.load(std::memory_order_acquire) == all; });
   if (!failed_.load(std::memory_order_acquire)) return;
@@ -118,17 +127,17 @@ void ThreadPool::run_some(int64_t n_items, Work work) {
   std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-void ThreadPool::work_recorded(int thread) {
+void ThreadPool::work_recorded(int thread, int n_shares) {
   const int64_t begin_ns = recorder_ != nullptr ? Recorder::now_ns() : 0;
-  if (work_from(thread) && recorder_ != nullptr) recorder_->add_worker(thread, begin_ns);
+  if (work_from(thread, n_shares) && recorder_ != nullptr) recorder_->add_worker(thread, begin_ns);
 }
 
 // Finished items are counted once per share: a counter that every thread changes after every item would cost more than small items.
-bool ThreadPool::work_from(int first_share) {
+bool ThreadPool::work_from(int first_share, int n_shares) {
   const InsideItem guard;
   bool worked = false;
-  for (int i = 0; i < n_threads_; ++i) {
-    const int share = first_share + i < n_threads_ ? first_share + i : first_share + i - n_threads_;
+  for (int i = 0; i < n_shares; ++i) {
+    const int share = first_share + i < n_shares ? first_share + i : first_share + i - n_shares;
     uint32_t n_run = 0, n_items = 0;
     while (claim_and_run(share, n_items)) ++n_run;
     if (n_run == 0) continue;
@@ -144,8 +153,9 @@ bool ThreadPool::claim_and_run(int index, uint32_t& job_items) {
   while (unclaimed_of(seen) != 0) {
     const Work work{share.call.load(std::memory_order_relaxed), share.context.load(std::memory_order_relaxed)};
     const int64_t n_items = share.n_items.load(std::memory_order_relaxed);
+    const int n_shares = share.n_shares.load(std::memory_order_relaxed);
     if (!share.word.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
-    run_item(work, share_begin(n_items, index + 1, n_threads_) - unclaimed_of(seen));
+    run_item(work, share_begin(n_items, index + 1, n_shares) - unclaimed_of(seen));
     job_items = static_cast<uint32_t>(n_items);
     return true;
   }
@@ -161,13 +171,17 @@ void ThreadPool::run_item(const Work& work, int64_t item) {
 }
 
 void ThreadPool::worker_loop(int thread) {
-  const std::atomic<uint64_t>& word = shares_[static_cast<size_t>(thread)].word;
+  const Share& own = shares_[static_cast<size_t>(thread)];
   uint32_t seen = 0;
+  const auto has_job = [&] { return job_of(own.word.load(std::memory_order_acquire)) != seen; };
+  const auto is_used = [&](int used) { return thread < used || stopping_.load(); };
   for (;;) {
-    await(job_, [&] { return job_of(word.load(std::memory_order_acquire)) != seen; });
-    seen = job_of(word.load(std::memory_order_acquire));
+    for (int used = used_.load(); !is_used(used); used = used_.load()) used_.wait(used);
+    await(job_, [&] { return has_job() || !is_used(used_.load(std::memory_order_relaxed)); });
     if (stopping_.load()) return;  // set before the word that has ended the wait
-    work_recorded(thread);
+    if (!has_job()) continue;
+    seen = job_of(own.word.load(std::memory_order_acquire));
+    work_recorded(thread, own.n_shares.load(std::memory_order_relaxed));
   }
 }
 

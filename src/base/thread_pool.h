@@ -30,7 +30,10 @@ class ThreadPool {
 
   static constexpr int kMaxThreads = 256;
 
-  int n_threads() const { return n_threads_; }
+  int n_threads() const { return used_.load(std::memory_order_relaxed); }  // that share a job
+  int most_threads() const { return n_threads_; }
+  // Later jobs are shared by the first n threads, 1 to most_threads(); the others sleep. Not from inside an item.
+  void use(int n);
 
   // Calls fn(int64_t item) once for each item in [0, n_items) and returns when all are finished; what they wrote is visible then.
   // If items throw, the remaining ones may be skipped and the first exception is thrown here.
@@ -65,13 +68,14 @@ class ThreadPool {
     std::atomic<void (*)(void*, int64_t)> call{nullptr};
     std::atomic<void*> context{nullptr};
     std::atomic<int64_t> n_items{0};  // of the whole job
+    std::atomic<int> n_shares{0};
   };
 
   void run(int64_t n_items, Work work);
   void run_alone(int64_t n_items, Work work);
   void run_some(int64_t n_items, Work work);
-  bool work_from(int first_share);  // whether there was any work
-  void work_recorded(int thread);
+  bool work_from(int first_share, int n_shares);  // whether there was any work
+  void work_recorded(int thread, int n_shares);
   bool claim_and_run(int index, uint32_t& job_items);
   void run_item(const Work& work, int64_t item);
   void worker_loop(int thread);
@@ -82,6 +86,7 @@ class ThreadPool {
   std::vector<std::thread> threads_;
   std::unique_ptr<Share[]> shares_;
 
+  alignas(64) std::atomic<int> used_;              // threads that are not used wait for it to change
   alignas(64) std::atomic<uint32_t> job_{0};       // sleeping threads wait for it to change
   alignas(64) std::atomic<uint32_t> finished_{0};  // items of the current job
   std::atomic<bool> stopping_{false};

@@ -74,7 +74,11 @@ void add_load_options(CLI::App& command, ModelOptions& options, Terminal& termin
           "Device to run on; auto: a usable GPU if there is one, else the CPU")
       ->option_text("auto|cpu|cuda|cuda:N");
   add_native_options(command, options.load);
-  command.add_option("--threads", options.load.threads, "Number of threads; 0: one per core")->check(between(0, 1024))->option_text("N");
+  command
+      .add_option("--threads", options.load.threads,
+                  "Number of threads; 0: one per core, and steps of few tokens use fewer if that is faster")
+      ->check(between(0, 1024))
+      ->option_text("N");
   command.add_option("--context", options.load.context, "Maximum context length in tokens; 0: as many as the model supports")
       ->check(at_least(0))
       ->option_text("N");

@@ -6,7 +6,7 @@ void Workers::prepare() {
   if (is_prepared_) return;  // before any call inside of a call, which only reads it
   is_prepared_ = true;
   const std::lock_guard lock(mutex_);
-  const auto n = static_cast<size_t>(pool_->n_threads());
+  const auto n = static_cast<size_t>(pool_->most_threads());
   while (idle_.size() < n) idle_.push_back(std::make_unique<sample::Workspace>());
   for (const std::unique_ptr<sample::Workspace>& workspace : idle_) workspace->reserve(vocab_);
 }

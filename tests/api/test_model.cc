@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <gmock/gmock.h>
 #include <thread>
@@ -156,6 +157,18 @@ TEST(Generation, OfASessionThatWasChangedIsAnError) {
   ASSERT_EQ(session.append(5), AppendStatus::kDone);
   EXPECT_THAT([&] { generation.next(); }, testing::ThrowsMessage<Error>(testing::HasSubstr("the session was changed")));
   EXPECT_EQ(session.tokens().back(), 5);
+}
+
+TEST(Session, HasTheSameLogitsWhileTheNumberOfThreadsIsChosen) {
+  const Model choosing = Model::load(fable_folder(), {.backend = BackendChoice::kNative, .weights = Weights::kQ8}),
+              alone = Model::load(fable_folder(), {.backend = BackendChoice::kNative, .weights = Weights::kQ8, .threads = 1});
+  Session a = choosing.session(), b = alone.session();
+  for (int i = 0; i < 150; ++i) {  // with some trials
+    const TokenId token = static_cast<TokenId>(3 + i * 7 % 200);
+    ASSERT_EQ(a.append({&token, 1}), AppendStatus::kDone);
+    ASSERT_EQ(b.append({&token, 1}), AppendStatus::kDone);
+    ASSERT_TRUE(std::ranges::equal(a.logits(), b.logits())) << i;
+  }
 }
 
 TEST(Session, MetricsCountSingleTokensAsDecoding) {

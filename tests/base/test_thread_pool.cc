@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <atomic>
 #include <gtest/gtest.h>
+#include <mutex>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -58,6 +61,27 @@ TEST(ThreadPool, JobsOfSeveralCallersRunOneAfterAnother) {
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(sum, 4 * 100 * 36);
   EXPECT_EQ(jobs, 400);
+}
+
+TEST(ThreadPool, FewerThreadsShareAJobIfFewerAreUsed) {
+  ThreadPool pool(6);
+  for (const int n : {2, 6, 1, 3, 0, 9, 4}) {
+    pool.use(n);
+    EXPECT_EQ(pool.n_threads(), std::clamp(n, 1, 6));
+    EXPECT_EQ(pool.most_threads(), 6);
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+    for (int job = 0; job < 200; ++job) {
+      std::vector<std::atomic<int>> runs(13);
+      pool.for_each(13, [&](int64_t i) {
+        runs[static_cast<size_t>(i)]++;
+        const std::lock_guard lock(mutex);
+        threads.insert(std::this_thread::get_id());
+      });
+      for (const auto& r : runs) ASSERT_EQ(r, 1) << n;
+    }
+    EXPECT_LE(threads.size(), static_cast<size_t>(pool.n_threads()));
+  }
 }
 
 TEST(ThreadPool, NestedJobsRunOnTheCallingThread) {

@@ -106,6 +106,7 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
                                    .kv_format = kv_format_of(signature_, options, log),
                                    .kernels = &kernels,
                                    .pool = &pool_,
+                                   .chooses_threads = options.n_threads <= 0,
                                    .log = log,
                                    .budget = budget_,
                                    .recorder = recorder_.get(),
@@ -139,7 +140,7 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
     try_one_row();
     keep_compiled(options, stages, std::move(packed), log);
   }
-  const std::string cpu = fmt::format("{} with {} thread{}", kernels.name, pool_.n_threads(), pool_.n_threads() == 1 ? "" : "s");
+  const std::string cpu = fmt::format("{} with {} thread{}", kernels.name, pool_.most_threads(), pool_.most_threads() == 1 ? "" : "s");
   log.info(fmt::format("native on {}", runs_on(options, stages, make.kv_format, cpu)));
 }
 

@@ -29,7 +29,7 @@ struct NativeOptions {
   std::optional<cpu::KvFormat> kv;               // not set: chosen by kv_format_of()
   bool quantizes_rows = true;                    // false: rows that quantized weights multiply stay floats, for comparison
   std::string isa;                               // of the kernels; empty: the fastest this machine has
-  int n_threads = 0;                             // 0: one for each core
+  int n_threads = 0;                             // 0: one for each core, and steps of few rows use fewer if that is faster
   std::vector<std::string> no_fuse;              // fusions to turn off
   int64_t context = 0;                           // positions that tables must cover; 0: the model's maximum
   std::shared_ptr<const native::Stages> stages;  // already compiled with this context and these fusions; null: compile here

@@ -58,7 +58,7 @@ NativeEmbedder::NativeEmbedder(analysis::Signature signature, const NativeOption
   for (const auto& [format, bytes] : native::report(*plan, options.weights, make.kv_format).weights)
     traits_.weights_bytes += static_cast<size_t>(bytes);
   try_one_token();
-  const std::string cpu = fmt::format("{} with {} thread{}", kernels.name, pool_.n_threads(), pool_.n_threads() == 1 ? "" : "s");
+  const std::string cpu = fmt::format("{} with {} thread{}", kernels.name, pool_.most_threads(), pool_.most_threads() == 1 ? "" : "s");
   log.info(fmt::format("native on {}", runs_on(options, {.decoder = plan}, make.kv_format, cpu)));
 }
 

@@ -93,6 +93,7 @@ std::unique_ptr<Runner> RunnerFactory::operator()(std::shared_ptr<const Plan> pl
   parts.kernels = kernels;
   parts.pool = pool;
   parts.recorder = recorder;
+  parts.chooses_threads = chooses_threads;
   return std::make_unique<CpuRunner>(std::move(parts));
 }
 

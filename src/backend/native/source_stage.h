@@ -23,6 +23,7 @@ struct RunnerFactory {
   cpu::KvFormat kv_format = cpu::KvFormat::kF32;
   const cpu::CpuKernels* kernels = nullptr;
   ThreadPool* pool = nullptr;
+  bool chooses_threads = false;  // see CpuRunner
   Log log;
   std::shared_ptr<kv::Budget> budget;         // of the pages of sources
   Recorder* recorder = nullptr;               // must outlive the runners; null: nothing is measured

@@ -1,6 +1,7 @@
 #include "backend/native/execute/cpu/cpu_runner.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/memory_info.h"
 
@@ -12,6 +13,7 @@ constexpr int64_t kFewRows = 128;                   // of a call that reads its 
 
 constexpr int64_t kGoodPartRows = 16;  // fewer would read the weights too often, more would leave a slow thread with too much
 constexpr int kMostPartsPerThread = 4;
+constexpr size_t kRowsOfAChoice = 4;
 
 // Of a thread, for parts to pay: the more threads share the bandwidth of the cache, the more often each must use what it has read.
 int64_t fewest_part_rows(int n_threads) { return std::clamp(n_threads / 2, 1, 8); }
@@ -23,7 +25,8 @@ CpuRunner::CpuRunner(Parts parts)
       pool_(*parts.pool),
       tables_(plan()),
       recorder_(parts.recorder == nullptr ? std::nullopt : std::make_optional<OpRecorder>(*parts.recorder, cpu_plan_)),
-      whole_(cpu_plan_, tables_, pool_, recorder_ ? &*recorder_ : nullptr) {
+      whole_(cpu_plan_, tables_, pool_, recorder_ ? &*recorder_ : nullptr),
+      threads_(parts.chooses_threads ? std::make_optional<ThreadChoice>(pool_.most_threads()) : std::nullopt) {
   cache_bytes_.page = static_cast<size_t>(std::max<int64_t>(64, cpu_plan_.layouts.page_bytes));
   cache_bytes_.source_page = static_cast<size_t>(std::max<int64_t>(64, cpu_plan_.layouts.source_page_bytes));
 }
@@ -49,7 +52,19 @@ void CpuRunner::prepare(std::span<const RunRow> rows) {
 
 void CpuRunner::prepare_source(std::span<const RunRow> rows) { tables_.extend(Op::Section::kSource, rows); }
 
+// What one or a few tokens take is known after some calls, and is worth knowing; prompts use all threads.
 void CpuRunner::run(const RunCall& call) {
+  if (!threads_) return run_all(call);
+  const bool counts = call.rows.size() <= kRowsOfAChoice;
+  if (counts && call.rows.size() != n_rows_before_) threads_->forget();
+  if (counts) n_rows_before_ = call.rows.size();
+  pool_.use(counts ? threads_->n_threads() : pool_.most_threads());
+  const auto start = std::chrono::steady_clock::now();
+  run_all(call);
+  if (counts) threads_->took(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+void CpuRunner::run_all(const RunCall& call) {
   tables_.require(Op::Section::kBody, call.rows);
   tables_.require(Op::Section::kTail, call.rows);
   if (!runs_in_waves(plan(), call)) return run_rows(call);
@@ -61,7 +76,7 @@ template <class RunPart>
 void CpuRunner::run_parts(RunPart run_part) {
   const OpRecorder* const recorder = recorder_ ? &*recorder_ : nullptr;
   while (part_runners_.size() < parts_.size())
-    part_runners_.push_back(std::make_unique<RowRunner>(cpu_plan_, tables_, alone_, recorder, pool_.n_threads()));
+    part_runners_.push_back(std::make_unique<RowRunner>(cpu_plan_, tables_, alone_, recorder, pool_.most_threads()));
   part_wanted_.resize(std::max(part_wanted_.size(), parts_.size()));
   if (recorder != nullptr) recorder->begin_parts();
   pool_.for_each(static_cast<int64_t>(parts_.size()), [&](int64_t i) {
@@ -79,6 +94,7 @@ void CpuRunner::run_rows(const RunCall& call) {
 void CpuRunner::run_source(std::span<const RunRow> rows, std::span<const RunSequence> sources,
                            std::span<const std::span<const float>> inputs) {
   tables_.require(Op::Section::kSource, rows);
+  pool_.use(pool_.most_threads());
   if (!cut(rows, cpu_plan_.section(Op::Section::kSource).weight_bytes)) return whole_.run_source(rows, sources, inputs, 0);
   run_parts([&](RowRunner& runner, size_t part) {
     const auto [begin, end] = parts_[part];

@@ -7,6 +7,7 @@
 
 #include "backend/native/execute/cpu/row_parts.h"
 #include "backend/native/execute/cpu/row_runner.h"
+#include "backend/native/execute/cpu/thread_choice.h"
 #include "backend/native/execute/execute.h"
 #include "backend/native/execute/waves.h"
 
@@ -23,6 +24,7 @@ class CpuRunner final : public Runner {
     const cpu::CpuKernels* kernels = nullptr;
     ThreadPool* pool = nullptr;    // outlives it
     Recorder* recorder = nullptr;  // the same; null: nothing is measured
+    bool chooses_threads = false;  // calls of few rows use fewer threads if that is faster
   };
   explicit CpuRunner(Parts parts);
 
@@ -38,6 +40,7 @@ class CpuRunner final : public Runner {
                   std::span<const std::span<const float>> inputs) override;
 
  private:
+  void run_all(const RunCall& call);
   void run_rows(const RunCall& call);
   bool cut(std::span<const RunRow> rows, int64_t weight_bytes);
   template <class RunPart>
@@ -56,6 +59,8 @@ class CpuRunner final : public Runner {
   std::vector<std::unique_ptr<RowRunner>> part_runners_;
   std::vector<std::vector<int32_t>> part_wanted_;
   Waves waves_;
+  std::optional<ThreadChoice> threads_;
+  size_t n_rows_before_ = 0;  // of the last call of few rows
 };
 
 }  // namespace kvik::native
