@@ -178,9 +178,9 @@ void ThreadPool::worker_loop(int thread) {
   for (;;) {
     for (int used = used_.load(); !is_used(used); used = used_.load()) used_.wait(used);
     await(job_, [&] { return has_job() || !is_used(used_.load(std::memory_order_relaxed)); });
-    if (stopping_.load()) return;  // set before the word that has ended the wait
-    if (!has_job()) continue;
-    seen = job_of(own.word.load(std::memory_order_acquire));
+    const uint32_t last = std::exchange(seen, job_of(own.word.load(std::memory_order_acquire)));
+    if (stopping_.load()) return;  // set before the word that has ended the wait, and looked at after it
+    if (seen == last) continue;    // unused from now on
     work_recorded(thread, own.n_shares.load(std::memory_order_relaxed));
   }
 }

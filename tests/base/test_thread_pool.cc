@@ -65,22 +65,27 @@ TEST(ThreadPool, JobsOfSeveralCallersRunOneAfterAnother) {
 
 TEST(ThreadPool, FewerThreadsShareAJobIfFewerAreUsed) {
   ThreadPool pool(6);
-  for (const int n : {2, 6, 1, 3, 0, 9, 4}) {
-    pool.use(n);
-    EXPECT_EQ(pool.n_threads(), std::clamp(n, 1, 6));
-    EXPECT_EQ(pool.most_threads(), 6);
+  const auto threads_of_jobs = [&] {
     std::mutex mutex;
     std::set<std::thread::id> threads;
-    for (int job = 0; job < 200; ++job) {
+    for (int job = 0; job < 50; ++job) {
       std::vector<std::atomic<int>> runs(13);
       pool.for_each(13, [&](int64_t i) {
         runs[static_cast<size_t>(i)]++;
         const std::lock_guard lock(mutex);
         threads.insert(std::this_thread::get_id());
       });
-      for (const auto& r : runs) ASSERT_EQ(r, 1) << n;
+      for (const auto& r : runs) EXPECT_EQ(r, 1);
     }
-    EXPECT_LE(threads.size(), static_cast<size_t>(pool.n_threads()));
+    return static_cast<int>(threads.size());
+  };
+  for (const int n : {2, 6, 1, 3, 0, 9, 4}) {
+    pool.use(n);
+    EXPECT_EQ(pool.n_threads(), std::clamp(n, 1, 6));
+    EXPECT_EQ(pool.most_threads(), 6);
+    int n_tries = 0;  // a thread that is late for an earlier job may still help
+    while (threads_of_jobs() > pool.n_threads() && n_tries < 100) ++n_tries;
+    EXPECT_LT(n_tries, 100);
   }
 }
 
