@@ -62,12 +62,13 @@ def count(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
-def row(result: dict, kvik: dict, peer: dict | None) -> str:
+def row(result: dict, kvik: dict, peer: dict | None, machine: dict) -> str:
     reads = ""
     if "gb_per_s" in kvik:
         share = kvik["share_of_bandwidth"]
         reads = f"{kvik['gb_per_s']:.1f} GB/s, " + (f"{share:.0%}" if share <= 1.05 else "from cache")
-    other = f"{number(peer['rate'])} ({peer['name']} {peer['format']}, {count(peer['threads'], 'thread')})" if peer else ""
+    threads = "" if not peer or "gpu" in machine else f", {count(peer['threads'], 'thread')}"
+    other = f"{number(peer['rate'])} ({peer['name']} {peer['format']}{threads})" if peer else ""
     ratio = f"**{kvik['rate'] / peer['rate']:.2f}**" if peer else ""
     return f"| {title(result)} | {number(kvik['rate'])} | {other} | {ratio} | {reads} |"
 
@@ -78,7 +79,7 @@ def bandwidths(results: list[dict]) -> str:
     return f" Memory reads {' to '.join(ends)} GB/s in these runs." if ends else ""
 
 
-def tables(name: str, reports: list[dict], folder: pathlib.Path) -> list[str]:
+def tables(name: str, reports: list[dict], folder: pathlib.Path, old: str) -> list[str]:
     results = [result for report in reports for result in report.get("results", [])]
     found = pairs(results)
     lines = []
@@ -88,20 +89,23 @@ def tables(name: str, reports: list[dict], folder: pathlib.Path) -> list[str]:
         chart = folder / f"{name}.svg"
         chart.write_text(charts.ratios([(title(result), kvik["rate"] / peer["rate"], f"{peer['name']} {peer['format']}") for result, kvik, peer in found.values() if peer]))
         lines += [f"![How many times as fast as the best peer]({folder.name}/{chart.name})", "", "| work | Kvik, per second | best peer | times as fast | reads |", "|---|---|---|---|---|"]
-        lines += [row(*one) for one in found.values()] + [""]
+        lines += [row(*one, reports[0]["machine"]) for one in found.values()] + [""]
     for result in results:
         kvik = next((one for one in result["contenders"] if one["name"] == "Kvik"), None)
         if result["kind"] == "uncached" and kvik:
             lines += [f"With the cache, {result['steps']} tokens after a prompt of {result['depth']} take {kvik['ms']:.2f} ms ({SHAPES[result['shape']]} shape); if each step really computes "
                       f"everything before it, {kvik['uncached_ms']:.2f} ms: {kvik['ratio']:.1f} times as long.", ""]
-    return lines + serving(reports)
+    return lines + (serving(reports) or kept_serving(old))
+
+
+SERVERS = "Servers, in milliseconds. Users send a prompt, read the answer and send the next; no prompts share a prefix."
 
 
 def serving(reports: list[dict]) -> list[str]:
     cases = [case for report in reports for case in report.get("serving", [])]
     if not cases:
         return []
-    lines = ["Servers, in milliseconds. Users send a prompt, read the answer and send the next; no prompts share a prefix.", "",
+    lines = [SERVERS, "",
              "| load | server | tokens/s | first token p50 / p95 | between tokens p50 / p95 |", "|---|---|---|---|---|"]
     for case in cases:
         load = f"{SHAPES[case['shape']]} {case['weights']}, "
@@ -113,6 +117,14 @@ def serving(reports: list[dict]) -> list[str]:
             between = one["between_tokens_ms"]
             lines.append(f"| {load} | `{server}` | {rate} | {first} | {between['p50']:.1f} / {between['p95']:.1f} |")
     return [*lines, ""]
+
+
+def kept_serving(old: str) -> list[str]:
+    """The servers of an earlier run on the same machine, with its date."""
+    if SERVERS not in old:
+        return []
+    date, table = old.split("\n")[0].rsplit(", ", 1)[1], old.split(SERVERS)[1].strip("\n")
+    return [f"{SERVERS}{table}" if table.startswith(" On ") else f"{SERVERS} On {date}.\n\n{table}"]
 
 
 SUMMARY = ("decode/0.5b/q8/depth-64", "decode/0.5b/q4/depth-64", "prefill/0.5b/q8/512", "decode/0.5b/q8/depth-4096", "decode/0.5b/q8/depth-128/16-sequences", "decode/15m/q4/depth-64",
@@ -143,8 +155,9 @@ def summary(machines: dict[tuple, list[dict]], old: str) -> str:
 
 
 def ranges(page: str) -> str:
-    """How many times as fast as the best peer, from the lowest to the highest ratio of any machine."""
-    rows = re.findall(r"^\| (.+?) \|.*\*\*([\d.]+)\*\*", page, re.MULTILINE)
+    """How many times as fast as the best peer, from the lowest to the highest ratio of any machine without a GPU."""
+    cpus = "".join(part for part in page.split("\n## ")[1:] if not part.startswith("NVIDIA"))
+    rows = re.findall(r"^\| (.+?) \|.*\*\*([\d.]+)\*\*", cpus, re.MULTILINE)
     found = {what: sorted(float(ratio) for title, ratio in rows if part in title) for what, part in RANGES.items()}
     return ", ".join(f"{what} {ratios[0]:.2f} to {ratios[-1]:.2f}" for what, ratios in found.items() if ratios)
 
@@ -172,7 +185,8 @@ def main(files: list[str]) -> None:
     machines: dict[tuple, list[dict]] = {}
     for file in files:
         report = json.loads(pathlib.Path(file).read_text())
-        machines.setdefault((report["machine"]["processor"], report["machine"]["threads"]), []).append(report)
+        machine = report["machine"]
+        machines.setdefault((machine.get("gpu", machine["processor"]), machine["threads"]), []).append(report)
     folder = ROOT / "docs" / "benchmarks"
     folder.mkdir(exist_ok=True)
     page = ROOT / "docs" / "benchmarks.md"
@@ -182,9 +196,9 @@ def main(files: list[str]) -> None:
     for (processor, threads), reports in machines.items():
         one = reports[0]["machine"]
         sets = f" ({', '.join(one['instruction_sets'])})" if one["instruction_sets"] else ""
-        heading = f"{threads} threads, {processor}{sets}"
+        heading = processor.split(",")[0] if "gpu" in one else f"{threads} threads, {processor}{sets}"
         name = re.sub("[^a-z0-9]+", "-", heading.lower()).strip("-")
-        measured[heading] = "\n".join([f"## {heading}, {one['date']}", "", *tables(name, reports, folder)]).rstrip()
+        measured[heading] = "\n".join([f"## {heading}, {one['date']}", "", *tables(name, reports, folder, parts.get(heading, ""))]).rstrip()
     text = "\n\n".join([INTRODUCTION.format(shapes=shape_rows(), rounds=" to ".join(map(str, dict.fromkeys((rounds[0], rounds[-1]))))).rstrip(), *(measured | {k: v for k, v in parts.items() if k not in measured}).values()])
     page.write_text(text + "\n")
     for chart in folder.glob("*.svg"):

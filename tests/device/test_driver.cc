@@ -1,7 +1,7 @@
 // What a user reads where there is no driver, no GPU, or one that the kernels are not for.
-#include <filesystem>
 #include <gmock/gmock.h>
 
+#include "device/built_file.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kvik/error.h"
 
@@ -10,11 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A stand-in for the driver: where it was built, or beside the tests on a machine that they were copied to.
-std::string fake(const std::string& driver) {
-  const std::filesystem::path built = std::filesystem::path(KVIK_FAKE_CUDA) / driver;
-  return exists(built) ? built : std::filesystem::read_symlink("/proc/self/exe").replace_filename(driver);
-}
+std::string fake(const std::string& driver) { return testing_support::built_file(std::filesystem::path(KVIK_FAKE_CUDA) / driver); }
 
 std::string message_of(const std::string& driver, CudaOptions options = {}) {
   options.driver = fake(driver);

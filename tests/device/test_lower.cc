@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <set>
 
+#include "device/built_file.h"
 #include "kernels/cuda/lower.h"
 #include "kernels/device/order.h"
 
@@ -284,7 +285,7 @@ TEST(Lower, MemoryThatOtherBlocksReadOrWriteKeepsStepsApart) {
 // A name that no file has would be found out only on a GPU.
 TEST(Lower, StepsBecomeKernelsThatExist) {
 #ifdef KVIK_CUDA_RESOURCE_LIST
-  std::ifstream file(KVIK_CUDA_RESOURCE_LIST);
+  std::ifstream file(testing_support::built_file(KVIK_CUDA_RESOURCE_LIST));
   std::set<std::string> listed;
   for (std::string line; std::getline(file, line);) listed.insert(line.substr(0, line.find(' ')));
   std::vector<Step> steps = {Begin{}, Norm{.rows = rows(1)}, Choose{.rows = rows(1)}};

@@ -169,6 +169,28 @@ INSTANTIATE_TEST_SUITE_P(Every, DeviceFormats,
                                          DeviceFormat{native::WeightChoice::kQ8, cpu::KvFormat::kQ8},
                                          DeviceFormat{native::WeightChoice::kQ4, cpu::KvFormat::kF16}));
 
+size_t best_of(const LogitsRow& row) { return static_cast<size_t>(std::ranges::max_element(row) - row.begin()); }
+
+// Two arithmetics may choose different tokens only where the best ones are closer than logits may differ.
+TEST(DeviceText, IsTheCpusWhereTheBestTokensAreNotNearlyEqual) {
+  const std::filesystem::path fable = source_root() / "models" / "fable";
+  for (const native::WeightChoice weights :
+       {native::WeightChoice::kF32, native::WeightChoice::kF16, native::WeightChoice::kQ8, native::WeightChoice::kQ4}) {
+    const BackendPtr cpu = open_native(fable, {.weights = weights}), device = open_on_host_device(fable, {.weights = weights});
+    std::vector<TokenId> ids = {2355, 680, 259, 515};  // Once upon a time
+    for (int i = 0; i < 24; ++i) ids.push_back(static_cast<TokenId>(best_of(rows_of(cpu, ids).back())));
+    const std::vector<LogitsRow> here = rows_of(device, ids), there = rows_of(cpu, ids);
+    const bool quantized = weights == native::WeightChoice::kQ8 || weights == native::WeightChoice::kQ4;
+    expect_near(here, there, quantized ? 0.05 : 0.01, "logits");
+    for (size_t i = 3; i < ids.size(); ++i) {
+      const size_t chosen = best_of(here[i]), expected = best_of(there[i]);
+      const auto [low, high] = std::ranges::minmax(there[i]);
+      EXPECT_LE(there[i][expected] - there[i][chosen], (quantized ? 0.05f : 0.01f) * (high - low))
+          << static_cast<int>(weights) << ", " << i;
+    }
+  }
+}
+
 TEST(DeviceTraits, NameTheDeviceAndItsArithmetic) {
   const auto device = std::make_shared<HostDevice>();
   const BackendPtr here = open_on(device, form("plain")), cpu = open_native(form("plain"), NativeOptions{});
