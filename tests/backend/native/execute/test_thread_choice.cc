@@ -8,15 +8,15 @@
 namespace kvik::native {
 namespace {
 
-using Seconds = std::function<double(int n_threads)>;
+using Work = std::function<double(int n_threads)>;
 
 // Calls by number of threads.
-std::map<int, int> run(ThreadChoice& choice, int n_calls, const Seconds& seconds) {
+std::map<int, int> run(ThreadChoice& choice, int n_calls, const Work& work) {
   std::map<int, int> calls;
   for (int i = 0; i < n_calls; ++i) {
     const int n = choice.n_threads();
     ++calls[n];
-    choice.took(seconds(n));
+    choice.took(work(n));
   }
   return calls;
 }
@@ -30,15 +30,15 @@ TEST(ThreadChoice, AllThreadsAreKeptIfEachPaysAndTrialsAreFew) {
 
 TEST(ThreadChoice, FewerAreChosenIfWaitingForThemTakesLonger) {
   ThreadChoice choice(16);
-  const Seconds seconds = [](int n) { return 1.0 / n + 0.04 * n; };  // best with 4 or 5
-  run(choice, 400, seconds);
+  const Work work = [](int n) { return 1.0 / n + 0.04 * n; };  // best with 4 or 5
+  run(choice, 400, work);
   EXPECT_EQ(choice.n_threads(), 4);
-  EXPECT_GT(run(choice, 4000, seconds).at(4), 3900);
+  EXPECT_GT(run(choice, 4000, work).at(4), 3900);
 }
 
 TEST(ThreadChoice, ABusyNeighborIsNoticedAndItsEndToo) {
   ThreadChoice choice(2);
-  const Seconds idle = [](int n) { return n == 2 ? 0.6 : 1.0; }, busy = [](int n) { return n == 2 ? 1.5 : 1.0; };
+  const Work idle = [](int n) { return n == 2 ? 0.6 : 1.0; }, busy = [](int n) { return n == 2 ? 1.5 : 1.0; };
   run(choice, 3000, idle);
   EXPECT_EQ(choice.n_threads(), 2);
   run(choice, 20, busy);
