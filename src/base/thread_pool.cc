@@ -75,7 +75,7 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::use(int n) {
   n = std::clamp(n, 1, n_threads_);
-  if (used_.exchange(n, std::memory_order_acq_rel) < n) used_.notify_all();
+  if (used_.exchange(n) < n) used_.notify_all();  // sequentially consistent, as job_
 }
 
 void ThreadPool::run(int64_t n_items, Work work) {

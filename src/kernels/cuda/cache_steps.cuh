@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/attend_rule.cuh"
 #include "kernels/cuda/row_memory.cuh"
+#include "kernels/cuda/unit_formats.cuh"
 
 // Row steps that read weights or know pages. As in row_steps.cuh.
 namespace kvik::cuda {
@@ -47,13 +48,7 @@ __device__ __noinline__ Written run_step(const Append& step, RowMemory& memory) 
 template <WeightFormat kFormat>
 __device__ __forceinline__ float unit_value(const Weights& weights, int n, int k) {
   constexpr bool kFourBits = kFormat == WeightFormat::kQ4 || kFormat == WeightFormat::kQ4Zero;
-  constexpr int kUnitColumns = kFourBits ? 64 : 32;
-  constexpr int kUnitBytes = kFormat == WeightFormat::kF16       ? 1024
-                             : kFormat == WeightFormat::kF32     ? 2048
-                             : kFormat == WeightFormat::kQ8      ? 544
-                             : kFormat == WeightFormat::kQ4      ? 576
-                             : kFormat == WeightFormat::kQ8Zero ? 640
-                                                                 : 768;
+  constexpr int kUnitColumns = Unit<kFormat>::kColumns, kUnitBytes = Unit<kFormat>::kBytes;
   const int64_t units_per_tile = (weights.k + kUnitColumns - 1) / kUnitColumns;
   const uint8_t* unit = pointer<uint8_t>(weights.units, (n / 16 * units_per_tile + k / kUnitColumns) * kUnitBytes);
   const int reg = n % 16 / 8 + k % 16 / 8 * 2, half = k % 2, step = k % kUnitColumns / 16;

@@ -40,10 +40,7 @@ class Chain {
   bool is_apart(const Step& step) {
     const int most = launch_.rows.most;
     for (const MemoryUse& use : row_uses(step)) {
-      const auto meets = [&](const MemoryUse& other) {
-        const bool same = use.element_bytes == other.element_bytes && use.row_bytes == other.row_bytes && is_same(use.view, other.view);
-        return (use.writes || other.writes) && !same && overlap(use, other, most);
-      };
+      const auto meets = [&](const MemoryUse& other) { return meets_other_elements(use, other, most); };
       if (std::ranges::any_of(uses_, meets)) return false;
       uses_.push_back(use);
     }

@@ -56,7 +56,7 @@ class Costs {
   double item(const Division& d, int n_slices, int row_runs, int n_active) const {
     // Bytes per cycle: of one multiprocessor, and of each if all read at once.
     constexpr double kCacheRate = 18, kMemoryRate = 18;
-    const bool is_one_tile = step_.rows.most <= 64;  // of rows: what the kernels wait for is a larger part
+    const bool is_one_tile = step_.rows.most <= 64;  // of rows: a block has little to do and waits for most of its time
     const double most_rate = d.kernel.cluster > 1 ? 20 : is_one_tile ? 31 : 25;
     const double stage_delay = is_one_tile ? 800 : 400, item_delay = 1000 + (is_one_tile ? 400 * ceil_div(d.tiles, 4) : 0);
     const double rate = std::min(most_rate, kCacheRate * n_units_ / n_active);

@@ -61,10 +61,7 @@ bool is_apart(const RotatedAppend& found, const AppendLaunch& launch) {
   std::vector<MemoryUse> uses;
   const int most = found.append->rows.most;
   const auto add = [&](const MemoryUse& use) {
-    for (const MemoryUse& other : uses) {
-      const bool same = use.row_bytes == other.row_bytes && is_same(use.view, other.view);
-      if ((use.writes || other.writes) && !same && overlap(use, other, most)) return false;
-    }
+    if (std::ranges::any_of(uses, [&](const MemoryUse& other) { return meets_other_elements(use, other, most); })) return false;
     uses.push_back(use);
     return true;
   };

@@ -89,7 +89,9 @@ std::vector<MemoryUse> row_uses(const Step& step) {
   return uses.take();
 }
 
-bool overlap(const MemoryUse& a, const MemoryUse& b, int n_rows) {
+bool meets_other_elements(const MemoryUse& a, const MemoryUse& b, int n_rows) {
+  if (!a.writes && !b.writes) return false;
+  if (a.element_bytes == b.element_bytes && a.row_bytes == b.row_bytes && is_same(a.view, b.view)) return false;
   if (!range_of(a.view, n_rows, a.row_bytes).overlaps(range_of(b.view, n_rows, b.row_bytes))) return false;
   const int64_t stride = a.view.stride;
   if (stride <= 0 || b.view.stride != stride) return true;

@@ -45,7 +45,7 @@ class Registry {
 
   // How long a model stays loaded after its last use, instead of ServeOptions::idle_unload; negative: forever. Valid until it is unloaded.
   void set_keep_alive(std::string_view name, std::chrono::seconds time);
-  void unload(std::string_view name);  // when it is no longer in use
+  void unload(std::string_view name);  // after its last request
 
   struct Status {
     ModelFacts facts;

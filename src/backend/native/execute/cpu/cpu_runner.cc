@@ -13,7 +13,7 @@ constexpr int64_t kFewRows = 128;                   // of a call that reads its 
 
 constexpr int64_t kGoodPartRows = 16;  // fewer would read the weights too often, more would leave a slow thread with too much
 constexpr int kMostPartsPerThread = 4;
-constexpr size_t kRowsOfAChoice = 4;
+constexpr size_t kMostChoiceRows = 4;  // of calls for which the number of threads is chosen
 
 // Of a thread, for parts to pay: the more threads share the bandwidth of the cache, the more often each must use what it has read.
 int64_t fewest_part_rows(int n_threads) { return std::clamp(n_threads / 2, 1, 8); }
@@ -52,10 +52,10 @@ void CpuRunner::prepare(std::span<const RunRow> rows) {
 
 void CpuRunner::prepare_source(std::span<const RunRow> rows) { tables_.extend(Op::Section::kSource, rows); }
 
-// What one or a few tokens take is known after some calls, and is worth knowing; prompts use all threads.
+// Decode steps of few sequences are many and alike, so that their times can be compared; prompts and batches use all threads.
 void CpuRunner::run(const RunCall& call) {
   if (!threads_) return run_all(call);
-  const bool counts = call.rows.size() <= kRowsOfAChoice;
+  const bool counts = call.rows.size() <= kMostChoiceRows;
   if (counts && call.rows.size() != n_rows_before_) threads_->forget();
   if (counts) n_rows_before_ = call.rows.size();
   pool_.use(counts ? threads_->n_threads() : pool_.most_threads());

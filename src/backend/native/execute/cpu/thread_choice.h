@@ -16,11 +16,11 @@ class ThreadChoice {
   void took(double seconds);                                                    // a call with that many threads
   void forget();                                                                // calls that follow do other work
 
+ private:
   static constexpr int kFirstWait = 24;  // calls before a trial, as long as trials gain something
   static constexpr int kMostWait = 4096;
   static constexpr size_t kCalls = 5;  // that are compared
 
- private:
   int threads_at(int level) const { return most_ >> level > 1 ? most_ >> level : 1; }
   double median() const;
   void begin_trial();

@@ -17,14 +17,13 @@ void DeviceOutput::reserve(std::span<const int32_t> n_candidates, int64_t stride
   if (std::ranges::find(is_read_, true) != is_read_.end()) reserve_host();
 }
 
-// Few sizes, so that a buffer soon serves every call.
 void DeviceOutput::keep() {
   const std::lock_guard lock(shared_->mutex);
   if (borrowed_ == device::Address::kNone) return;
   if (std::ranges::find(is_read_, false) != is_read_.end()) {
     if (is_read_.size() * stride_ > rows_.size_bytes()) {
       rows_ = DeviceBuffer();
-      rows_ = DeviceBuffer(shared_, std::bit_ceil(is_read_.size()) * stride_, "logits");
+      rows_ = DeviceBuffer(shared_, std::bit_ceil(is_read_.size()) * stride_, "logits");  // of few sizes, so that it soon serves every call
     }
     shared_->device->copy(rows_.address(), borrowed_, is_read_.size() * stride_);
   }
@@ -68,12 +67,20 @@ void DeviceOutput::take(device::Address rows, const std::byte* choices, const Ch
   }
 }
 
+void DeviceOutput::lose() {
+  const std::lock_guard lock(shared_->mutex);
+  if (borrowed_ == device::Address::kNone) return;
+  borrowed_ = device::Address::kNone;
+  rows_ = DeviceBuffer();  // of an earlier call
+}
+
 std::span<const float> DeviceOutput::row(int row) {
   const std::lock_guard lock(shared_->mutex);
   const auto i = static_cast<size_t>(row);
   if (!is_read_[i]) {
     const device::Address rows = borrowed_ != device::Address::kNone ? borrowed_ : rows_.address();
-    if (rows == device::Address::kNone) throw Error(Code::kTooLarge, "the logits could not be kept: the device had no memory for them");
+    if (rows == device::Address::kNone)
+      throw Error(Code::kInternal, "the logits on the device were not read before their model was closed");
     reserve_host();
     shared_->device->read({host_.data() + i * row_bytes(), row_bytes()}, rows + static_cast<int64_t>(i * stride_));
     is_read_[i] = true;

@@ -24,7 +24,7 @@ class DeviceOutput final : public OutputRows {
   void take(device::Address rows, const std::byte* choices, const ChoiceRoom& room);
   // Copies rows that are borrowed, before their memory is used for something else.
   void keep();
-  void lose() { borrowed_ = device::Address::kNone; }  // rows that could not be kept
+  void lose();  // the rows that are borrowed: the runner ends
 
   std::span<const float> row(int row) override;
   std::span<const TokenLogit> candidates(int row) const override;

@@ -84,13 +84,8 @@ DeviceRunner::DeviceRunner(Parts parts)
 
 DeviceRunner::~DeviceRunner() {
   const std::lock_guard lock(shared_->mutex);
-  for (const std::weak_ptr<DeviceOutput>& lent : borrowers_) {
-    const std::shared_ptr<DeviceOutput> borrower = lent.lock();
-    if (borrower == nullptr) continue;
-    try {
-      borrower->keep();
-    } catch (const Error&) { borrower->lose(); }
-  }
+  for (const std::weak_ptr<DeviceOutput>& lent : borrowers_)
+    if (const std::shared_ptr<DeviceOutput> borrower = lent.lock()) borrower->lose();
   programs_.clear();  // before the memory that recordings refer to
 }
 
