@@ -22,6 +22,7 @@ class Kvik : public peers::Contender {
 
   void fill(int n_sequences, int depth) override {
     sessions_.clear();
+    chosen_.clear();
     for (int s = 0; s < n_sequences; ++s) {
       std::vector<kvik::TokenId> prompt;
       for (int i = 0; i < depth; ++i) prompt.push_back(peers::prompt_token(i, s, model_.vocab_size()));
@@ -32,6 +33,7 @@ class Kvik : public peers::Contender {
 
   void rewind(int depth) override {
     for (kvik::Session& session : sessions_) session.rewind(depth);
+    chosen_.clear();
   }
 
   void step(int token) override {
@@ -41,15 +43,17 @@ class Kvik : public peers::Contender {
       tokens.push_back(static_cast<kvik::TokenId>((token + static_cast<int>(tokens.size()) * 131) % model_.vocab_size()));
       sessions.push_back(&session);
     }
+    if (!chosen_.empty()) tokens = chosen_;
     check(model_.step(sessions, tokens));
     if (model_.device() == "cpu") return;
-    for (kvik::Session& session : sessions_) session.sample(greedy_);  // what a GPU chooses is read instead of its logits
+    chosen_.clear();  // on a GPU, what it chooses is read instead of its logits, and is the next token, as for those who generate text
+    for (kvik::Session& session : sessions_) chosen_.push_back(session.sample(greedy_));
   }
 
   std::vector<double> translate(int batch, int beams) override {
     std::vector<kvik::Translation> found;
-    std::vector<double> answer = {
-        peers::ms_of([&] { found = model_.translate(lines_, {.beams = beams, .max_tokens = kMostNewTokens, .batch = batch, .scores = false}); })};
+    std::vector<double> answer = {peers::ms_of(
+        [&] { found = model_.translate(lines_, {.beams = beams, .max_tokens = kMostNewTokens, .batch = batch, .scores = false}); })};
     for (const kvik::Translation& translation : found) {
       answer.push_back(static_cast<double>(translation.ids.size()));
       answer.insert(answer.end(), translation.ids.begin(), translation.ids.end());
@@ -67,6 +71,7 @@ class Kvik : public peers::Contender {
   const kvik::Model& model_;
   kvik::Sampling greedy_;
   std::vector<kvik::Session> sessions_;
+  std::vector<kvik::TokenId> chosen_;
   std::vector<std::string> lines_;
 };
 

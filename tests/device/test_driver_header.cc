@@ -43,6 +43,7 @@ EXPECT_SAME(stream_wait, cuStreamSynchronize);
 EXPECT_SAME(event_create, cuEventCreate);
 EXPECT_SAME(event_destroy, cuEventDestroy_v2);
 EXPECT_SAME(event_record, cuEventRecord);
+EXPECT_SAME(event_wait, cuEventSynchronize);
 EXPECT_SAME(event_elapsed, cuEventElapsedTime_v2);
 EXPECT_SAME(capture_begin, cuStreamBeginCapture_v2);
 EXPECT_SAME(capture_end, cuStreamEndCapture);

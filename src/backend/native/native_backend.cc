@@ -64,6 +64,7 @@ class NativeBackend final : public Backend {
   bool shares_prefixes() const { return traits_.can_rewind && !traits_.needs_source; }
   void drop_unseen(NativeCache& cache, int64_t n_certain) const;
   void prepare(std::span<Cache* const> caches);
+  int64_t prepare_next(NativeCache& cache, int64_t end);
   bool is_beyond(int64_t length) const { return traits_.switch_after > 0 && length > traits_.switch_after; }
 
   analysis::Signature signature_;
@@ -113,7 +114,8 @@ NativeBackend::NativeBackend(analysis::Signature signature, const NativeOptions&
                                    .compiled = compiled ? &*compiled : nullptr,
                                    .packed = compiled ? nullptr : &packed,
                                    .device = device_,
-                                   .records_steps = options.records_steps};
+                                   .records_steps = options.records_steps,
+                                   .runs_ahead = options.runs_ahead};
   decoder_ = make(stages.decoder);
   const Plan& plan = *stages.decoder;
   const kv::PageShape shape{decoder_->cache_bytes().page, native::kPagePositions, std::max(1, options.page_panels)};
@@ -282,6 +284,16 @@ void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const
   }
 }
 
+// The runner may start the next position before it is asked for. If that needs a page and there is no room for one, it does not.
+int64_t NativeBackend::prepare_next(NativeCache& cache, int64_t end) {
+  if (end % pages_.store()->shape().positions() != 0) return end + 1;
+  try {
+    if (!pages_.make_room(1)) return end;
+    cache.pages.prepare(end + 1);
+    return end + 1;
+  } catch (const Error&) { return end; }
+}
+
 void NativeBackend::prepare(std::span<Cache* const> caches) {
   sequences_.clear();
   for (size_t s = 0; s < caches.size(); ++s) {
@@ -289,8 +301,9 @@ void NativeBackend::prepare(std::span<Cache* const> caches) {
     cache.pages.prepare(ends_[s]);
     cache.pending.copy_from(cache.registers);
     native::RunSequence sequence;
-    sequence.pages = cache.pages.panels();
     sequence.n_keys = ends_[s];
+    sequence.n_writable = decoder_->runs_ahead() ? prepare_next(cache, ends_[s]) : ends_[s];
+    sequence.pages = cache.pages.panels();
     sequence.registers = cache.pending.addresses();
     if (cache.source != nullptr) {
       sequence.source_pages = cache.source->pages.panels();

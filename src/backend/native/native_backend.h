@@ -40,6 +40,7 @@ struct NativeOptions {
   std::shared_ptr<device::Device> device;        // runs the plans; null: the CPU
   std::string device_name = "cuda";              // name for users
   bool records_steps = true;                     // false: the device launches its steps one by one
+  bool runs_ahead = true;                        // false: the device waits for the host between two calls
   // Opens a stage that is not a program over rows (a convolutional encoder) with another executor; if not set, such models are refused.
   std::function<std::unique_ptr<Executor>(const analysis::File&)> open_other;
 };

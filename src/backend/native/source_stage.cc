@@ -79,6 +79,7 @@ std::unique_ptr<Runner> RunnerFactory::operator()(std::shared_ptr<const Plan> pl
     parts.kernels = kernels;
     parts.pool = pool;
     parts.records = records_steps;
+    parts.runs_ahead = runs_ahead;
     parts.recorder = recorder;
     return std::make_unique<DeviceRunner>(std::move(parts));
   }

@@ -30,7 +30,7 @@ struct RunnerFactory {
   CompiledModel* compiled = nullptr;          // supplies packed weights; null: weights are packed here
   std::vector<PackedPlan>* packed = nullptr;  // receives views of the packed weights of every runner; may be null
   std::shared_ptr<SharedDevice> device;       // runs the plans, with weights packed for it; null: the CPU
-  bool records_steps = true;
+  bool records_steps = true, runs_ahead = true;
 
   std::unique_ptr<Runner> operator()(std::shared_ptr<const Plan> plan) const;
   std::vector<LoadedWeight> weights_of(const std::shared_ptr<const Plan>& plan) const;

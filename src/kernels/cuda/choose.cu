@@ -150,6 +150,11 @@ __device__ int collect_together(const float* logits, int n, int top, uint64_t* l
   return all;
 }
 
+__device__ __forceinline__ int32_t id_of(uint64_t item) { return static_cast<int32_t>(~static_cast<uint32_t>(item)); }
+__device__ __forceinline__ void set_largest(const Choose& step, int row, int32_t id) {
+  if (step.largest != Address::kNone) pointer<int32_t>(step.largest)[row] = id;
+}
+
 template <bool kTogether>
 __device__ void choose(const Choose& step, int row, int n_blocks) {
   __shared__ uint64_t list[kListRoom];
@@ -173,7 +178,7 @@ __device__ void choose(const Choose& step, int row, int n_blocks) {
     least = find_least(logits, step.n, top, &counter);
     n = collect(logits, step.n, least, kAny, list, &counter);
     if (n > kListRoom || n > step.room) {
-      if (threadIdx.x == 0) *reinterpret_cast<int32_t*>(out) = n;
+      if (threadIdx.x == 0) *reinterpret_cast<int32_t*>(out) = n, set_largest(step, row, 0);
       return;
     }
   }
@@ -191,11 +196,14 @@ __device__ void choose(const Choose& step, int row, int n_blocks) {
   if (threadIdx.x % 32 == 0) atomicAdd(&counter, with_ties);
   __syncthreads();
   with_ties = counter;
-  if (threadIdx.x == 0) *reinterpret_cast<int32_t*>(out) = with_ties;
+  if (threadIdx.x == 0) {
+    *reinterpret_cast<int32_t*>(out) = with_ties;
+    set_largest(step, row, with_ties > step.room ? 0 : id_of(list[0]));
+  }
   if (with_ties > step.room) return;
   auto* choices = reinterpret_cast<Choice*>(out + 16);
   for (int i = threadIdx.x; i < with_ties; i += kChooseThreads)
-    choices[i] = {value_of(static_cast<uint32_t>(list[i] >> 32)), static_cast<int32_t>(~static_cast<uint32_t>(list[i]))};
+    choices[i] = {value_of(static_cast<uint32_t>(list[i] >> 32)), id_of(list[i])};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "kernels/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 
 #include "kernels/cuda/lower.h"
@@ -13,6 +14,7 @@ using device::Address;
 using device::Step;
 
 constexpr int64_t kTickets = 1 << 16;
+constexpr size_t kMarks = 4;
 
 // The primary context of a GPU, as long as this lives.
 class RetainedContext {
@@ -89,6 +91,8 @@ class CudaDevice final : public device::Device {
     target_.n_tickets = kTickets;
     constexpr unsigned kNonBlocking = 1;
     check(driver_->stream_create(&stream_, kNonBlocking), "creating a stream");
+    constexpr unsigned kNoTime = 2;
+    for (Event& mark : marks_) check(driver_->event_create(&mark, kNoTime), "creating an event");
     target_.tickets = allocate(kTickets * 4, "counters of matrix products");
     check(driver_->set_bytes(static_cast<Pointer>(target_.tickets), 0, kTickets * 4, stream_), "clearing counters");
     target_.largest = allocate(static_cast<size_t>(kStreamRows * target_.n_units) * 4, "the largest elements of rows");
@@ -100,6 +104,7 @@ class CudaDevice final : public device::Device {
     driver_->stream_wait(stream_);
     for (const std::span<std::byte> memory : pinned_) driver_->free_host(memory.data());
     for (const Event event : events_) driver_->event_destroy(event);
+    for (const Event event : marks_) driver_->event_destroy(event);
     for (const Address memory : parts_) driver_->free(static_cast<Pointer>(memory));
     driver_->free(static_cast<Pointer>(target_.tickets));
     driver_->free(static_cast<Pointer>(target_.largest));
@@ -223,6 +228,18 @@ class CudaDevice final : public device::Device {
     check(driver_->stream_wait(stream_), "computing");
   }
 
+  device::Mark mark() override {
+    enter();
+    check(driver_->event_record(marks_[n_marks_ % kMarks], stream_), "marking a step");
+    return device::Mark{n_marks_++};
+  }
+
+  // An event that was recorded again since is a later mark, before which everything was started that is waited for.
+  void wait(device::Mark mark) override {
+    enter();
+    check(driver_->event_wait(marks_[static_cast<uint64_t>(mark) % kMarks]), "computing");
+  }
+
   void set_timer(Timer timer) override { timer_ = std::move(timer); }
 
  private:
@@ -327,6 +344,8 @@ class CudaDevice final : public device::Device {
   bool follows_launch_ = false;  // the last thing started was a kernel: the next one may overlap it
   Timer timer_;
   std::vector<Event> events_;
+  std::array<Event, kMarks> marks_ = {};
+  uint64_t n_marks_ = 0;
   std::string failure_;  // of a device that can do nothing more
 };
 

@@ -73,6 +73,7 @@ std::shared_ptr<const Driver> open_driver(const std::filesystem::path& library) 
   entries.get(driver->event_create, "cuEventCreate");
   entries.get(driver->event_destroy, "cuEventDestroy_v2");
   entries.get(driver->event_record, "cuEventRecord");
+  entries.get(driver->event_wait, "cuEventSynchronize");
   entries.get(driver->event_elapsed, "cuEventElapsedTime_v2");
   entries.get(driver->capture_begin, "cuStreamBeginCapture_v2");
   entries.get(driver->capture_end, "cuStreamEndCapture");

@@ -72,6 +72,7 @@ struct Driver {
   Result (*event_create)(Event* event, unsigned flags);
   Result (*event_destroy)(Event event);
   Result (*event_record)(Event event, Stream stream);
+  Result (*event_wait)(Event event);
   Result (*event_elapsed)(float* ms, Event from, Event to);
   Result (*capture_begin)(Stream stream, int mode);
   Result (*capture_end)(Stream stream, Graph* graph);

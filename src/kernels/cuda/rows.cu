@@ -32,6 +32,13 @@ __device__ __forceinline__ Written run_op(const RowOp& op, RowMemory& memory) {
   return {};
 }
 
+// If the word at this offset is the token of a row that continues, it becomes what was chosen.
+__device__ __forceinline__ void continue_row(const kvik::device::Begin& step, int64_t offset, int n_continued, unsigned long long& word) {
+  constexpr int64_t kRowBytes = sizeof(kvik::device::Row);
+  const int64_t at = offset - step.rows_offset;
+  if (at >= 0 && at % kRowBytes == 0 && at / kRowBytes < n_continued) word = pointer<int32_t>(step.chosen)[at / kRowBytes];
+}
+
 }  // namespace
 
 // A block per row, one step after another: consecutive row steps share a launch, and each gives the bits it gives alone.
@@ -71,7 +78,15 @@ extern "C" __global__ void rows_begin(const __grid_constant__ kvik::device::Begi
   wait_for_previous();
   const int thread = blockIdx.x * blockDim.x + threadIdx.x, n_threads = gridDim.x * blockDim.x;
   const int n = *pointer<int32_t>(step.n_patches);
-  for (int64_t i = thread; i < step.n_bytes / 16; i += n_threads) pointer<uint4>(step.to)[i] = pointer<uint4>(step.from)[i];
+  const int n_continued = step.n_continued == Address::kNone ? 0 : *pointer<int32_t>(step.n_continued);
+  for (int64_t i = thread; i < step.n_bytes / 16; i += n_threads) {
+    ulonglong2 words = pointer<ulonglong2>(step.from)[i];
+    if (n_continued > 0) {
+      continue_row(step, i * 16, n_continued, words.x);
+      continue_row(step, i * 16 + 8, n_continued, words.y);
+    }
+    pointer<ulonglong2>(step.to)[i] = words;
+  }
   for (int i = thread; i < n; i += n_threads) {
     const kvik::device::Patch patch = pointer<kvik::device::Patch>(step.patches)[i];
     *pointer<uint64_t>(patch.at) = patch.value;

@@ -34,6 +34,8 @@ class Recording {
   virtual ~Recording() = default;
 };
 
+enum class Mark : uint64_t {};
+
 // For one thread at a time. write(), copy(), run() and replay() are executed in the order of the calls, but may return before they are
 // done; an error of theirs may be thrown by a later call. After a failure every call but release() throws Error(kInternal) with its
 // sentence.
@@ -58,6 +60,9 @@ class Device {
   virtual void replay(const Recording& recording) = 0;
   virtual void read(std::span<std::byte> to, Address from) = 0;  // waits
   virtual void wait() = 0;
+  // A point in the order of calls. wait(mark) waits for what was started before it, but not for what was started after it.
+  virtual Mark mark() = 0;
+  virtual void wait(Mark mark) = 0;
 
   // Where time goes: from now on recordings are made and replayed kernel by kernel, one after the other, and `timer` gets how long each of
   // them took and how long ago it ended. For measurements; slower, with the same results.

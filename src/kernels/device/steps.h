@@ -97,13 +97,17 @@ struct PageTable {
 
 // ---- steps ----
 
-// Copies the call block and applies patches. Before the rows of a call. `from`, patches and their number may be in memory that
+// Copies the call block and applies patches. Before the rows of a call. `from`, patches and the numbers may be in memory that
 // Device::pinned() gave.
 struct Begin {
   Address to = Address::kNone, from = Address::kNone;  // 16-byte aligned
   int64_t n_bytes = 0;                                 // a multiple of 16
   Address patches = Address::kNone;                    // Patch[]
   Address n_patches = Address::kNone;                  // int32
+  // The tokens of the first rows may be those that the call before has chosen. none: they never are.
+  Address n_continued = Address::kNone;  // int32: how many
+  Address chosen = Address::kNone;       // int32[]: as Choose::largest
+  int64_t rows_offset = 0;               // bytes, of Row[] in the block; a multiple of 8
 };
 
 struct Embed {  // out = column `token` of the weights
@@ -291,6 +295,7 @@ struct Choose {
   View logits;  // f32 [n]; NaN counts as the smallest
   int32_t n = 0, top = 1, room = 1;
   View out;
+  Address largest = Address::kNone;  // int32[rows]: the id of the first choice, 0 if there is no room; none: is not wanted
 };
 
 struct CopyBytes {

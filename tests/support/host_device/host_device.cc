@@ -41,7 +41,28 @@ device::Address HostDevice::allocate(size_t n_bytes, std::string_view what) {
   return device::Address{reinterpret_cast<uint64_t>(memory)};
 }
 
+void HostDevice::queue(std::function<void()> work) {
+  ++n_started_;
+  if (!options_.late) return work();
+  queue_.push_back(std::move(work));
+}
+
+void HostDevice::execute_queued(size_t n) {
+  for (size_t i = 0; i < n && !queue_.empty(); ++i) {
+    const std::function<void()> work = std::move(queue_.front());
+    queue_.pop_front();
+    work();
+  }
+}
+
+void HostDevice::finish_quietly() noexcept {
+  try {
+    if (!failed_) execute_queued(queue_.size());
+  } catch (const Error&) {}
+}
+
 void HostDevice::release(device::Address address) noexcept {
+  finish_quietly();
   const auto block = blocks_.find(static_cast<uint64_t>(address));
   if (block == blocks_.end()) return;
   used_bytes_ -= block->second;
@@ -57,6 +78,7 @@ std::span<std::byte> HostDevice::pinned(size_t n_bytes) {
 }
 
 void HostDevice::release_pinned(std::span<std::byte> memory) noexcept {
+  finish_quietly();
   pinned_.remove_if([&](const std::vector<std::byte>& one) { return one.data() == memory.data(); });
 }
 
@@ -81,7 +103,9 @@ void HostDevice::write(device::Address to, std::span<const std::byte> from) {
   check_alive();
   check_range(to, from.size());
   ++calls_.writes;
-  if (!from.empty()) std::memcpy(at(to), from.data(), from.size());
+  queue([to, bytes = std::vector<std::byte>(from.begin(), from.end())] {
+    if (!bytes.empty()) std::memcpy(at(to), bytes.data(), bytes.size());
+  });
 }
 
 void HostDevice::copy(device::Address to, device::Address from, size_t n_bytes) {
@@ -89,12 +113,14 @@ void HostDevice::copy(device::Address to, device::Address from, size_t n_bytes) 
   check_range(to, n_bytes);
   check_range(from, n_bytes);
   ++calls_.copies;
-  if (n_bytes > 0) std::memmove(at(to), at(from), n_bytes);
+  queue([=] {
+    if (n_bytes > 0) std::memmove(at(to), at(from), n_bytes);
+  });
 }
 
 void HostDevice::run(const device::Step& step) {
   ++calls_.runs;
-  execute_step(step);
+  queue([this, step] { execute_step(step); });
 }
 
 void HostDevice::execute_step(const device::Step& step) {
@@ -115,14 +141,17 @@ std::unique_ptr<device::Recording> HostDevice::record(std::span<const device::St
 void HostDevice::replay(const device::Recording& recording) {
   ++calls_.replays;
   for (const device::Step& step : static_cast<const HostRecording&>(recording).steps) {
-    execute_step(step);
-    if (timer_) timer_(fmt::format("step {}", step.index()), 1e-6, 0);
+    queue([this, step] {
+      execute_step(step);
+      if (timer_) timer_(fmt::format("step {}", step.index()), 1e-6, 0);
+    });
   }
 }
 
 void HostDevice::read(std::span<std::byte> to, device::Address from) {
   check_alive();
   check_range(from, to.size());
+  execute_queued(queue_.size());
   ++calls_.reads;
   calls_.read_bytes += to.size();
   if (!to.empty()) std::memcpy(to.data(), at(from), to.size());
@@ -130,6 +159,19 @@ void HostDevice::read(std::span<std::byte> to, device::Address from) {
 
 void HostDevice::wait() {
   check_alive();
+  execute_queued(queue_.size());
+  ++calls_.waits;
+}
+
+device::Mark HostDevice::mark() {
+  check_alive();
+  return device::Mark{n_started_};
+}
+
+void HostDevice::wait(device::Mark mark) {
+  check_alive();
+  const uint64_t n_done = n_started_ - queue_.size(), wanted = static_cast<uint64_t>(mark);
+  if (wanted > n_done) execute_queued(wanted - n_done);
   ++calls_.waits;
 }
 

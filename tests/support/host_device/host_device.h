@@ -1,5 +1,7 @@
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -18,6 +20,7 @@ class HostDevice final : public device::Device {
     int n_units = 4;
     int fail_allocation = -1;  // number of the allocation that finds no memory; -1: none does
     int fail_step = -1;        // number of the step at which the device fails for good
+    bool late = false;         // executes everything as late as it may: when something that was started after it is waited for
   };
   HostDevice() : HostDevice(Options{}) {}
   explicit HostDevice(const Options& options);
@@ -36,11 +39,13 @@ class HostDevice final : public device::Device {
   void replay(const device::Recording& recording) override;
   void read(std::span<std::byte> to, device::Address from) override;
   void wait() override;
+  device::Mark mark() override;
+  void wait(device::Mark mark) override;
   void set_timer(Timer timer) override { timer_ = std::move(timer); }  // every step takes a microsecond
 
   // Calls since the device was made.
   struct Calls {
-    int writes = 0, copies = 0, runs = 0, records = 0, replays = 0, reads = 0, waits = 0;
+    int writes = 0, copies = 0, runs = 0, records = 0, replays = 0, reads = 0, waits = 0;  // waits: for everything or for a mark
     size_t read_bytes = 0;
     friend bool operator==(const Calls&, const Calls&) = default;
   };
@@ -53,6 +58,9 @@ class HostDevice final : public device::Device {
   void check_range(device::Address address, size_t n_bytes) const;
   void check_alive() const;
   void execute_step(const device::Step& step);
+  void queue(std::function<void()> work);
+  void execute_queued(size_t n);
+  void finish_quietly() noexcept;
 
   Options options_;
   device::Facts facts_;
@@ -62,6 +70,8 @@ class HostDevice final : public device::Device {
   Calls calls_;
   int n_allocations_ = 0, n_steps_ = 0;
   bool failed_ = false;
+  std::deque<std::function<void()>> queue_;  // if late
+  uint64_t n_started_ = 0;                   // ever put into it
   Timer timer_;
 };
 

@@ -49,6 +49,8 @@ float operand(const float* x, Spread spread, int64_t i, int64_t size) {
 
 void execute(const Begin& step) {
   std::memcpy(at(step.to), at(step.from), static_cast<size_t>(step.n_bytes));
+  const int32_t n_continued = step.n_continued == Address::kNone ? 0 : *at<int32_t>(step.n_continued);
+  for (int32_t i = 0; i < n_continued; ++i) at<Row>(step.to, step.rows_offset)[i].token = at<int32_t>(step.chosen)[i];
   for (int32_t i = 0; i < *at<int32_t>(step.n_patches); ++i) {
     const Patch& patch = at<Patch>(step.patches)[i];
     *at<uint64_t>(patch.at) = patch.value;
@@ -186,6 +188,7 @@ void execute(const Choose& step) {
     std::byte* out = row_of<std::byte>(step.out, row);
     std::memcpy(out, &n, sizeof n);
     if (n <= step.room) std::memcpy(out + 16, all.data(), static_cast<size_t>(n) * sizeof(Choice));
+    if (step.largest != Address::kNone) at<int32_t>(step.largest)[row.index] = n <= step.room ? all.front().id : 0;
   });
 }
 

@@ -7,6 +7,8 @@
 
 namespace kvik::native {
 
+inline constexpr int kPagePositions = 32;
+
 // One row of a call.
 struct RunRow {
   int64_t position = 0;
@@ -24,6 +26,7 @@ struct RunSequence {
   const kv::PageAddress* source_pages = nullptr;  // of cross attention
   int64_t n_source = 0;
   const kv::PageAddress* registers = nullptr;  // [register]
+  int64_t n_writable = 0;                      // positions up to which its pages may be written, if that is more than n_keys
 };
 
 // Outputs that stay in device memory.

@@ -19,7 +19,6 @@ struct CacheBytes {
   size_t page = 64;
   size_t source_page = 64;
 };
-inline constexpr int kPagePositions = 32;
 
 class OutputRows : public backend::RemoteLogits {};
 
@@ -32,6 +31,8 @@ class Runner {
   virtual const Plan& plan() const = 0;
   int64_t output_size() const { return plan().output.size; }
   virtual int preferred_rows() const = 0;  // of a call, at most
+  // Whether it can use pages for one position more than a call has (RunSequence::n_writable).
+  virtual bool runs_ahead() const { return false; }
 
   // The memory of its sequences' pages and registers, and their sizes.
   virtual const std::shared_ptr<kv::PageMemory>& memory() const = 0;

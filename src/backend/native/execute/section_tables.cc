@@ -33,12 +33,15 @@ void SectionTables::extend(Op::Section section, std::span<const RunRow> rows) {
   }
 }
 
-void SectionTables::require(Op::Section section, std::span<const RunRow> rows) const {
+bool SectionTables::cover(Op::Section section, std::span<const RunRow> rows) const {
   const std::array<int64_t, 2> ends = ends_of(rows);
-  for (size_t i = 0; i < 2; ++i) {
-    if (ends[i] > 0 && !tables_[i].covers(used_[static_cast<size_t>(section)], ends[i]))
-      throw Error(Code::kInternal, "a run was not prepared: position tables end before its rows");
-  }
+  for (size_t i = 0; i < 2; ++i)
+    if (ends[i] > 0 && !tables_[i].covers(used_[static_cast<size_t>(section)], ends[i])) return false;
+  return true;
+}
+
+void SectionTables::require(Op::Section section, std::span<const RunRow> rows) const {
+  if (!cover(section, rows)) throw Error(Code::kInternal, "a run was not prepared: position tables end before its rows");
 }
 
 }  // namespace kvik::native

@@ -16,6 +16,7 @@ class SectionTables {
   explicit SectionTables(const Plan& plan);  // `plan` must outlive it
 
   void extend(Op::Section section, std::span<const RunRow> rows);
+  bool cover(Op::Section section, std::span<const RunRow> rows) const;
   // Throws Error(kInternal) if extend() was not called for these rows.
   void require(Op::Section section, std::span<const RunRow> rows) const;
 

@@ -11,7 +11,7 @@ CallLayout::CallLayout(int most_rows, int most_tail_rows, size_t most_patches) {
     size_bytes += static_cast<int64_t>((n_bytes + 15) / 16 * 16);
     return at;
   };
-  for (int64_t* count : {&n_rows, &n_tail_rows, &n_groups, &n_tail_groups, &n_patches}) *count = take(sizeof(int32_t));
+  for (int64_t* count : {&n_rows, &n_tail_rows, &n_groups, &n_tail_groups, &n_patches, &n_continued}) *count = take(sizeof(int32_t));
   const auto n = static_cast<size_t>(most_rows), n_tail = static_cast<size_t>(most_tail_rows);
   rows = take(n * sizeof(device::Row));
   tail_rows = take(n_tail * sizeof(device::Row));
@@ -36,46 +36,49 @@ bool CallBlock::reserve(const std::shared_ptr<SharedDevice>& shared, const CallL
   const auto n_bytes = static_cast<size_t>(layout.size_bytes);
   if (n_bytes <= buffer_.size_bytes()) return false;
   DeviceBuffer larger(shared, 2 * n_bytes, "the rows of a call");
-  PinnedBuffer host(shared, 2 * n_bytes);
-  std::fill_n(host.data(), host.size_bytes(), std::byte{0});
+  std::array<PinnedBuffer, kHostPlaces> host;
+  for (PinnedBuffer& place : host) {
+    place = PinnedBuffer(shared, 2 * n_bytes);
+    std::fill_n(place.data(), place.size_bytes(), std::byte{0});
+  }
   host_ = std::move(host);
   buffer_ = std::move(larger);
   return true;
 }
 
-device::Begin CallBlock::begin(const CallLayout& layout) const {
+device::Begin CallBlock::begin(const CallLayout& layout, size_t place, device::Address chosen) const {
+  const device::Address host = host_[place].address();
   return {.to = at(0),
-          .from = host_.address(),
+          .from = host,
           .n_bytes = layout.patches,
-          .patches = host_.address() + layout.patches,
-          .n_patches = host_.address() + layout.n_patches};
+          .patches = host + layout.patches,
+          .n_patches = host + layout.n_patches,
+          .n_continued = host + layout.n_continued,
+          .chosen = chosen,
+          .rows_offset = layout.rows};
 }
 
-template <class T>
-void CallBlock::put(int64_t offset, std::span<const T> items) {
-  if (!items.empty()) std::memcpy(host_.data() + offset, items.data(), items.size_bytes());
-}
-
-void CallBlock::fill(const CallLayout& layout, std::span<const device::Row> given, std::span<const int32_t> wanted, int most_group_rows,
-                     std::span<const device::Patch> patches) {
-  const auto put_count = [&](int64_t offset, size_t n) {
-    const auto count = static_cast<int32_t>(n);
-    put(offset, std::span(&count, 1));
+void CallBlock::fill(const CallLayout& layout, size_t place, const Contents& contents) {
+  std::byte* const host = host_[place].data();
+  const auto put = [&](int64_t offset, const auto& items) {
+    if (!items.empty()) std::memcpy(host + offset, items.data(), items.size() * sizeof(items[0]));
   };
-  put_count(layout.n_rows, given.size());
-  put_count(layout.n_tail_rows, wanted.size());
-  put_count(layout.n_patches, patches.size());
-  put(layout.rows, given);
-  put(layout.chosen, wanted);
-  put(layout.patches, patches);
-  device::Row* tail = tail_rows(layout);
-  for (size_t i = 0; i < wanted.size(); ++i) tail[i] = given[static_cast<size_t>(wanted[i])];
-  group_rows(given, most_group_rows, groups_);
+  const auto put_count = [&](int64_t offset, size_t n) { put(offset, std::array{static_cast<int32_t>(n)}); };
+  put_count(layout.n_rows, contents.rows.size());
+  put_count(layout.n_tail_rows, contents.wanted.size());
+  put_count(layout.n_patches, contents.patches.size());
+  put_count(layout.n_continued, contents.continues ? contents.rows.size() : 0);
+  put(layout.rows, contents.rows);
+  put(layout.chosen, contents.wanted);
+  put(layout.patches, contents.patches);
+  auto* const tail = reinterpret_cast<device::Row*>(host + layout.tail_rows);
+  for (size_t i = 0; i < contents.wanted.size(); ++i) tail[i] = contents.rows[static_cast<size_t>(contents.wanted[i])];
+  group_rows(contents.rows, contents.most_group_rows, groups_);
   put_count(layout.n_groups, groups_.size());
-  put(layout.groups, std::span<const device::RowGroup>(groups_));
-  group_rows({tail, wanted.size()}, most_group_rows, groups_);
+  put(layout.groups, groups_);
+  group_rows({tail, contents.wanted.size()}, contents.most_group_rows, groups_);
   put_count(layout.n_tail_groups, groups_.size());
-  put(layout.tail_groups, std::span<const device::RowGroup>(groups_));
+  put(layout.tail_groups, groups_);
 }
 
 }  // namespace kvik::native

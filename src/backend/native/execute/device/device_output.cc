@@ -44,7 +44,7 @@ void DeviceOutput::queue_read(size_t first, size_t n_rows, device::Address rows)
   }
 }
 
-void DeviceOutput::take(device::Address rows, const std::byte* choices, const ChoiceRoom& room) {
+void DeviceOutput::take(device::Address rows, const std::byte* choices, const ChoiceRoom& room, std::optional<device::Mark> done) {
   const std::lock_guard lock(shared_->mutex);
   const size_t n_rows = is_read_.size();
   borrowed_ = rows;
@@ -52,7 +52,10 @@ void DeviceOutput::take(device::Address rows, const std::byte* choices, const Ch
     for (end = first; end < n_rows && is_read_[end];) ++end;
     if (end > first) queue_read(first, end - first, rows);
   }
-  shared_->device->wait();
+  if (done)
+    shared_->device->wait(*done);
+  else
+    shared_->device->wait();
   candidates_.clear();
   first_candidates_.assign(1, 0);
   for (size_t row = 0; row < n_rows; ++row) {

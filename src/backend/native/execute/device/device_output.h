@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "backend/native/execute/device/device_program.h"
@@ -20,8 +21,9 @@ class DeviceOutput final : public OutputRows {
   int32_t place() const { return place_; }
   // Allocates what rows of `stride` bytes with this many candidates need, before anything of a call is queued.
   void reserve(std::span<const int32_t> n_candidates, int64_t stride, int32_t place);
-  // Called when the steps of the call are queued: borrows its rows, waits for the device, and reads the candidates of each.
-  void take(device::Address rows, const std::byte* choices, const ChoiceRoom& room);
+  // Called when the steps of the call are queued: borrows its rows, waits for the device (only until `done`, if another call was started
+  // behind it), and reads the candidates of each.
+  void take(device::Address rows, const std::byte* choices, const ChoiceRoom& room, std::optional<device::Mark> done);
   // Copies rows that are borrowed, before their memory is used for something else.
   void keep();
   void lose();  // the rows that are borrowed: the runner ends

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backend/native/execute/device/call_block.h"
+#include "backend/native/execute/device/call_shape.h"
 #include "backend/native/execute/device/device_plan.h"
 #include "backend/native/execute/device/device_tables.h"
 
@@ -17,31 +18,16 @@ struct ChoiceRoom {
 // Capacity for this many candidates and some ties of the last one; no candidates if there are more ties.
 ChoiceRoom choice_room(int n_candidates);
 
-// The calls for which one list of steps can be used.
-struct CallShape {
-  bool source = false;                    // the source's section; otherwise the body
-  int32_t rows = 0;                       // a bucket
-  int32_t tail_rows = 0;                  // a bucket; 0: no row is wanted
-  bool all_wanted = false;                // the tail reads the body's values in place
-  int32_t top = 0;                        // of the candidates of each output; 0: none
-  int32_t output_place = -1;              // of the kept output, in StepMemory::arenas; negative: in the tail's, with other values
-  int32_t group_rows = 1;                 // at most, of rows that share the reading of keys
-  bool apart = false;                     // as device::Rows has it
-  int32_t n_parts = 1, spans_a_part = 1;  // of attention
-
-  friend bool operator==(const CallShape&, const CallShape&) = default;
-};
-
 // The location of a value in a call of this shape: a byte offset in one of the arenas, or (token ids) the rows of the call block.
 struct ValueAt {
-  enum class Arena : uint8_t { kSource, kBody, kTail, kOutput, kSecondOutput, kRows, kTailRows };
+  enum class Arena : uint8_t { kSource, kBody, kTail, kOutput, kSecondOutput, kThirdOutput, kRows, kTailRows };
   Arena arena = Arena::kBody;
   int64_t offset = 0, stride = 0;
 };
+ValueAt::Arena output_arena(int32_t place);
 ValueAt place_of(const DevicePlan& plan, const CallShape& shape, ValueIndex value, Op::Section section);
 
-inline constexpr size_t kArenas = 5;
-inline constexpr size_t kOutputPlaces = 2;  // one is written while the rows in the other one are still wanted
+inline constexpr size_t kArenas = 6;
 
 // The memory that steps refer to. If any of it moves, all programs must be dropped.
 struct StepMemory {
@@ -53,7 +39,9 @@ struct StepMemory {
   device::PageTable pages, source_pages;
   device::RegisterTable registers;
   device::Address branches = device::Address::kNone;
-  device::Address results = device::Address::kNone;  // in host memory: an error word, and the candidates of the rows that want logits
+  device::Address largest = device::Address::kNone;  // int32[]: the largest logit of each row, for the next call
+  // In host memory, for each HostPlace: an error word, and the candidates of the rows that want logits.
+  device::Address results[kHostPlaces] = {};
 };
 inline constexpr int64_t kChoicesAt = 64;  // in StepMemory::results, after the error word
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "backend/native/execute/device/schedule.h"
-#include "kernels/device/order.h"
 #include "kvik/error.h"
 
 namespace kvik::native {
@@ -16,33 +15,6 @@ namespace {
 constexpr int64_t kValueBytes = int64_t{512} << 20;  // of the values of one call
 constexpr size_t kMostPrograms = 48;
 constexpr int32_t kMostRecordedRows = 256;
-constexpr int32_t kSharingRows = 64;  // of a prompt that read keys together
-constexpr int64_t kManySpans = 4096;  // rows times spans, from which on parts are of eight spans
-
-int32_t bucket(size_t n_rows) {
-  constexpr int32_t kBuckets[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
-  const auto n = static_cast<int32_t>(n_rows);
-  const auto* found = std::ranges::lower_bound(kBuckets, n);
-  return found != std::end(kBuckets) ? *found : (n + 255) / 256 * 256;
-}
-
-// Spans of attention that steps are made for: few different numbers, since each has recordings of its own, but none far above `n`, since a
-// block is launched for each.
-int64_t spans_bucket(int64_t n) {
-  if (n <= 2) return n;
-  if (n <= 8) return (n + 1) / 2 * 2;
-  const int64_t groups = (n + 7) / 8;
-  const auto step = static_cast<int64_t>(std::max<uint64_t>(1, std::bit_floor(static_cast<uint64_t>(groups)) / 4));
-  return (groups + step - 1) / step * step * 8;
-}
-
-// Each row is of a sequence of its own. A branch sees the row that it follows.
-bool is_apart(const RunCall& call) {
-  if (!call.branches.empty() || call.rows.size() > call.sequences.size()) return false;
-  std::vector<char> has_row(call.sequences.size());
-  return std::ranges::all_of(call.rows,
-                             [&](const RunRow& row) { return std::exchange(has_row[static_cast<size_t>(row.sequence)], 1) == 0; });
-}
 
 }  // namespace
 
@@ -54,6 +26,7 @@ DeviceRunner::DeviceRunner(Parts parts)
       device_tables_(parts.device, plan_.plan->tables.size()),
       host_steps_(plan_, {parts.kernels, parts.pool, &tables_}),
       records_(parts.records),
+      runs_ahead_(parts.runs_ahead && parts.recorder == nullptr),
       pages_(parts.device, "page tables"),
       source_pages_(parts.device, "page tables"),
       registers_(parts.device, "tables of registers") {
@@ -80,13 +53,15 @@ DeviceRunner::DeviceRunner(Parts parts)
         used.push_back(input.index);
     }
   }
+  can_run_ahead_ = find_whether_it_can_run_ahead();
 }
 
 DeviceRunner::~DeviceRunner() {
   const std::lock_guard lock(shared_->mutex);
-  for (const std::weak_ptr<DeviceOutput>& lent : borrowers_)
-    if (const std::shared_ptr<DeviceOutput> borrower = lent.lock()) borrower->lose();
-  programs_.clear();  // before the memory that recordings refer to
+  places_.lose_all();
+  try {
+    drop_programs();  // before the memory that recordings refer to
+  } catch (const Error&) { programs_.clear(); }
 }
 
 int DeviceRunner::preferred_rows() const {
@@ -118,7 +93,10 @@ void DeviceRunner::prepare_source(std::span<const RunRow> rows) {
   if (device_tables_.update(tables_, device_tables_used_[static_cast<size_t>(Op::Section::kSource)])) drop_programs();
 }
 
-void DeviceRunner::drop_programs() { programs_.clear(); }
+void DeviceRunner::drop_programs() {
+  abandon_started();
+  programs_.clear();
+}
 
 void DeviceRunner::check_tokens(const RunCall& call) const {
   for (const int64_t token : call.tokens) {
@@ -136,31 +114,6 @@ void DeviceRunner::run(const RunCall& call) {
   waves_.run(call, output_size(), [this](const RunCall& wave) { run_rows(wave); });
 }
 
-CallShape DeviceRunner::shape_of(const RunCall& call, bool source) const {
-  CallShape shape;
-  shape.source = source;
-  shape.rows = bucket(call.rows.size());
-  shape.all_wanted = !source && call.wanted.size() == call.rows.size();
-  if (!source && !call.wanted.empty()) shape.tail_rows = bucket(call.wanted.size());
-  if (call.kept != nullptr) {
-    for (const int32_t n : call.n_candidates) shape.top = std::max(shape.top, choice_room(n).top);
-    shape.output_place = static_cast<const DeviceOutput&>(*call.kept).place();
-  }
-  int64_t most_keys = 1;
-  for (size_t i = 0; i < call.rows.size(); ++i) {
-    const RunRow& row = call.rows[i];
-    const RunSequence& sequence = call.sequences[static_cast<size_t>(row.sequence)];
-    most_keys = std::max({most_keys, row.position + 1, sequence.n_keys, sequence.n_source});
-    if (i > 0 && call.rows[i - 1].sequence == row.sequence) shape.group_rows = kSharingRows;
-  }
-  shape.apart = !source && is_apart(call);
-  const int64_t spans = spans_bucket((most_keys + device::kSpanPositions - 1) / device::kSpanPositions);
-  constexpr int32_t kSpans = device::kSpanGroupPositions / device::kSpanPositions;
-  shape.spans_a_part = shape.rows <= 64 && shape.rows * spans <= kManySpans ? 1 : kSpans;
-  shape.n_parts = static_cast<int32_t>((spans + shape.spans_a_part - 1) / shape.spans_a_part);
-  return shape;
-}
-
 size_t DeviceRunner::most_patches(const CallShape& shape) const {
   return 64 + static_cast<size_t>(shape.rows) * (4 + plan().registers.size());
 }
@@ -172,32 +125,28 @@ void DeviceRunner::reserve_buffer(DeviceBuffer& buffer, int64_t n_bytes, std::st
   buffer = DeviceBuffer(shared_, static_cast<size_t>(n_bytes), what);
 }
 
-void DeviceRunner::reserve_results(size_t n_bytes) {
-  if (n_bytes <= results_.size_bytes()) return;
+void DeviceRunner::reserve_results(PinnedBuffer& results, size_t n_bytes) {
+  if (n_bytes <= results.size_bytes()) return;
   drop_programs();
-  results_ = PinnedBuffer();
-  results_ = PinnedBuffer(shared_, std::bit_ceil(n_bytes));
+  results = PinnedBuffer();
+  results = PinnedBuffer(shared_, std::bit_ceil(n_bytes));
 }
 
-void DeviceRunner::reserve(const CallShape& shape, const RunCall& call) {
-  const Placement& placement = plan_.placement;
-  const int64_t n_rows = std::max(shape.rows, shape.tail_rows);
-  if (shape.source) reserve_buffer(arenas_[0], placement.source_bytes * shape.rows, "the rows of a source");
-  if (!shape.source) reserve_buffer(arenas_[1], placement.body_bytes * shape.rows, "the rows of a call");
-  reserve_buffer(arenas_[2], placement.tail_bytes * shape.tail_rows, "the rows that want logits");
-  if (shape.output_place >= 0) {
-    const ValueAt output = place_of(plan_, shape, plan().output.index, Op::Section::kTail);
-    reserve_buffer(arenas_[static_cast<size_t>(output.arena)], output.stride * shape.tail_rows, "logits");
-  }
-  reserve_buffer(halves_, plan_.half_bytes * n_rows, "the rows of products");
-  int64_t part_bytes = 0;
-  const auto n_parts = static_cast<int64_t>(std::bit_ceil(static_cast<uint32_t>(shape.n_parts)));  // grows rarely
-  for (const AttentionSpec& attend : plan().attends)
-    part_bytes = std::max(part_bytes, n_rows * attend.n_heads * n_parts * (2 + attend.value_dim) * 4);
-  reserve_buffer(parts_, shape.source ? 0 : part_bytes, "attention");
-  reserve_results(static_cast<size_t>(kChoicesAt) + choice_room(shape.top).row_bytes() * static_cast<size_t>(shape.tail_rows));
-  reserve_buffer(branches_, static_cast<int64_t>(call.branches.size() * sizeof(int32_t)), "the branches of a call");
+// Of the logits of a call in an output place, or (-1) elsewhere.
+DeviceRunner::OutputBytes DeviceRunner::output_bytes(const CallShape& shape) const {
+  const size_t results = static_cast<size_t>(kChoicesAt) + choice_room(shape.top).row_bytes() * static_cast<size_t>(shape.tail_rows);
+  if (shape.output_place < 0) return {0, results};
+  return {place_of(plan_, shape, plan().output.index, Op::Section::kTail).stride * shape.tail_rows, results};
+}
 
+void DeviceRunner::reserve_output(const CallShape& shape) {
+  const OutputBytes bytes = output_bytes(shape);
+  if (shape.output_place >= 0) reserve_buffer(output_memory(shape.output_place), bytes.logits, "logits");
+  reserve_results(results_[host_place(shape.output_place)], bytes.results);
+}
+
+// Returns the positions of the longest sequence and of the longest source.
+std::pair<int64_t, int64_t> DeviceRunner::assign_slots(const RunCall& call) {
   slots_.begin_call();
   source_slots_.begin_call();
   sequence_slots_.clear(), source_sequence_slots_.clear();
@@ -208,6 +157,35 @@ void DeviceRunner::reserve(const CallShape& shape, const RunCall& call) {
         sequence.source_pages == nullptr ? 0 : source_slots_.of(reinterpret_cast<uintptr_t>(sequence.source_pages)));
     width = std::max(width, sequence.n_keys), source_width = std::max(source_width, sequence.n_source);
   }
+  return {width, source_width};
+}
+
+void DeviceRunner::reserve(const CallShape& shape, const RunCall& call) {
+  const Placement& placement = plan_.placement;
+  const int64_t n_rows = std::max(shape.rows, shape.tail_rows);
+  if (shape.source) reserve_buffer(arenas_[0], placement.source_bytes * shape.rows, "the rows of a source");
+  if (!shape.source) reserve_buffer(arenas_[1], placement.body_bytes * shape.rows, "the rows of a call");
+  reserve_buffer(arenas_[2], placement.tail_bytes * shape.tail_rows, "the rows that want logits");
+  reserve_output(shape);
+  if (shape.output_place >= 0) {
+    reserve_buffer(largest_, int64_t{shape.tail_rows} * static_cast<int64_t>(sizeof(int32_t)), "chosen tokens");
+    for (int32_t place = 0; runs_ahead() && place < static_cast<int32_t>(kOutputPlaces); ++place) {
+      CallShape next = shape;
+      next.output_place = place;
+      if (place != shape.output_place && output_bytes(next).logits > static_cast<int64_t>(output_memory(place).size_bytes()))
+        places_.free(place);
+      reserve_output(next);
+    }
+  }
+  reserve_buffer(halves_, plan_.half_bytes * n_rows, "the rows of products");
+  int64_t part_bytes = 0;
+  const auto n_parts = static_cast<int64_t>(std::bit_ceil(static_cast<uint32_t>(shape.n_parts)));  // grows rarely
+  for (const AttentionSpec& attend : plan().attends)
+    part_bytes = std::max(part_bytes, n_rows * attend.n_heads * n_parts * (2 + attend.value_dim) * 4);
+  reserve_buffer(parts_, shape.source ? 0 : part_bytes, "attention");
+  reserve_buffer(branches_, static_cast<int64_t>(call.branches.size() * sizeof(int32_t)), "the branches of a call");
+
+  const auto [width, source_width] = assign_slots(call);
   const auto n_pages = [](int64_t n) { return (n + kPagePositions - 1) / kPagePositions; };
   const auto n_registers = static_cast<int64_t>(plan().registers.size());
   bool moved = pages_.reserve(slots_.n_slots(), n_pages(width));
@@ -219,7 +197,8 @@ void DeviceRunner::reserve(const CallShape& shape, const RunCall& call) {
   step_memory_.halves = halves_.address();
   step_memory_.parts = parts_.address();
   step_memory_.branches = branches_.address();
-  step_memory_.results = results_.address();
+  step_memory_.largest = largest_.address();
+  for (size_t i = 0; i < kHostPlaces; ++i) step_memory_.results[i] = results_[i].address();
   step_memory_.pages = {pages_.address(), pages_.width()};
   step_memory_.source_pages = {source_pages_.address(), source_pages_.width()};
   step_memory_.registers = {registers_.address(), static_cast<int32_t>(registers_.width())};
@@ -242,27 +221,29 @@ DeviceProgram& DeviceRunner::program_for(const CallShape& shape) {
 
 // Nothing is queued before all memory is allocated.
 DeviceProgram& DeviceRunner::prepare_call(const RunCall& call, bool source) {
+  abandon_started();
   const CallShape shape = shape_of(call, source);
   reserve(shape, call);
   return program_for(shape);
 }
 
-void DeviceRunner::send_rows(const RunCall& call, const DeviceProgram& program) {
+// What the device must know of the pages and registers of sequences.
+void DeviceRunner::find_patches(const RunCall& call, size_t most) {
   patches_.clear();
-  const size_t most = most_patches(program.shape);
-  const auto n_pages = [](int64_t n) { return static_cast<size_t>((n + kPagePositions - 1) / kPagePositions); };
   for (size_t s = 0; s < call.sequences.size(); ++s) {
     const RunSequence& sequence = call.sequences[s];
-    if (sequence.pages != nullptr) pages_.set(sequence_slots_[s], {sequence.pages, n_pages(sequence.n_keys)}, most, patches_);
-    if (sequence.source_pages != nullptr)
-      source_pages_.set(source_sequence_slots_[s], {sequence.source_pages, n_pages(sequence.n_source)}, most, patches_);
+    if (sequence.pages != nullptr) pages_.set(sequence_slots_[s], pages_of(sequence), most, patches_);
+    if (sequence.source_pages != nullptr) source_pages_.set(source_sequence_slots_[s], source_pages_of(sequence), most, patches_);
     if (sequence.registers != nullptr) registers_.set(sequence_slots_[s], {sequence.registers, plan().registers.size()}, most, patches_);
   }
-  rows_.clear();
+}
+
+void DeviceRunner::list_rows(const RunCall& call, std::vector<device::Row>& rows) const {
+  rows.clear();
   for (size_t i = 0; i < call.rows.size(); ++i) {
     const RunRow& row = call.rows[i];
     const auto s = static_cast<size_t>(row.sequence);
-    device::Row& to = rows_.emplace_back();
+    device::Row& to = rows.emplace_back();
     to.token = call.tokens.empty() ? 0 : call.tokens[i];
     to.position = static_cast<int32_t>(row.position);
     to.slot = sequence_slots_[s];
@@ -273,12 +254,17 @@ void DeviceRunner::send_rows(const RunCall& call, const DeviceProgram& program) 
     to.n_branches = row.n_branches;
     to.beyond = row.beyond ? 1 : 0;
   }
+}
+
+void DeviceRunner::send_rows(const RunCall& call, const DeviceProgram& program) {
+  find_patches(call, most_patches(program.shape));
+  list_rows(call, rows_);
   if (!call.branches.empty()) {
     branch_slots_.clear();
     for (const int32_t sequence : call.branches) branch_slots_.push_back(sequence_slots_[static_cast<size_t>(sequence)]);
     shared_->device->write(branches_.address(), std::as_bytes(std::span(branch_slots_)));
   }
-  block_.fill(program.layout, rows_, call.wanted, program.shape.group_rows, patches_);
+  block_.fill(program.layout, host_place(program.shape.output_place), {rows_, call.wanted, program.shape.group_rows, patches_});
 }
 
 // Rows of floats into the memory of a value.
@@ -291,7 +277,7 @@ void DeviceRunner::send_value(ValueIndex value, const ValueAt& at, std::span<con
 
 void DeviceRunner::execute(DeviceProgram& program, const RunCall& call) {
   const bool often = program.shape.rows <= kMostRecordedRows && program.n_runs > 0;
-  if (program.has_error) std::memset(results_.data(), 0, sizeof(int32_t));
+  if (program.has_error) std::memset(results_of(program).data(), 0, sizeof(int32_t));
   HostCall host_call{call.rows, call.sequences, call.branches};
   for (Segment& segment : program.segments) {
     replay(segment, often);
@@ -326,7 +312,7 @@ void DeviceRunner::replay(Segment& segment, bool often) {
 void DeviceRunner::finish(const DeviceProgram& program) {
   if (!program.has_error) return;
   int32_t error = 0;
-  std::memcpy(&error, results_.data(), sizeof error);
+  std::memcpy(&error, results_of(program).data(), sizeof error);
   if (error != 0) throw Error(Code::kBadArgument, "a token that the model computes is not in its vocabulary");
 }
 
@@ -340,32 +326,21 @@ std::shared_ptr<OutputRows> DeviceRunner::keep_output(std::span<const int32_t> n
   auto rows = std::dynamic_pointer_cast<DeviceOutput>(reused);
   if (rows == nullptr || !rows->is_of(*this)) rows = std::make_shared<DeviceOutput>(shared_, this, output_size());
   const ValuePlace& place = plan_.placement.of_value[static_cast<size_t>(plan().output.index)];
-  const int32_t at = free_output_place(rows.get());
-  for (std::weak_ptr<DeviceOutput>& lent : borrowers_)
-    if (lent.lock() == rows) lent.reset();
-  rows->reserve(n_candidates, place.stride, at);
-  borrowers_[static_cast<size_t>(at)] = rows;
+  const RunAhead::Started& started = ahead_.started();
+  const bool may_be_started = started.program != nullptr && started.rows.size() == n_candidates.size();
+  rows->reserve(n_candidates, place.stride, places_.take(rows, may_be_started ? started.program->shape.output_place : -1));
   return rows;
 }
 
-// A place whose rows nobody wants but who gets new ones. If there is none, the rows of the first one are copied.
-int32_t DeviceRunner::free_output_place(const DeviceOutput* reused) {
-  for (size_t i = 0; i < kOutputPlaces; ++i) {
-    const std::shared_ptr<DeviceOutput> borrower = borrowers_[i].lock();
-    if (borrower == nullptr || borrower.get() == reused) return static_cast<int32_t>(i);
-  }
-  borrowers_[0].lock()->keep();
-  return 0;
-}
-
-void DeviceRunner::read_output(const DeviceProgram& program, const RunCall& call) {
+// `done`: when the call is done, if another one was started behind it.
+void DeviceRunner::read_output(const DeviceProgram& program, const RunCall& call, std::optional<device::Mark> done) {
   device::Device& device = *shared_->device;
   if (call.wanted.empty()) return device.wait();
   if (call.kept != nullptr) {
     const ValueAt kept = place_of(plan_, program.shape, plan().output.index, Op::Section::kTail);
     return static_cast<DeviceOutput&>(*call.kept)
-        .take(arenas_[static_cast<size_t>(kept.arena)].address() + kept.offset, results_.data() + kChoicesAt,
-              choice_room(program.shape.top));
+        .take(arenas_[static_cast<size_t>(kept.arena)].address() + kept.offset, results_of(program).data() + kChoicesAt,
+              choice_room(program.shape.top), done);
   }
   const ValueAt at = place_of(plan_, program.shape, plan().output.index, Op::Section::kTail);
   const auto size = static_cast<size_t>(output_size()), stride = static_cast<size_t>(at.stride);
@@ -386,6 +361,7 @@ void DeviceRunner::forget_if_it_fails(const Work& work) {
   try {
     work();
   } catch (...) {
+    ahead_.forget();
     for (AddressTable* table : {&pages_, &source_pages_, &registers_}) table->forget();
     try {
       shared_->device->wait();
@@ -395,17 +371,26 @@ void DeviceRunner::forget_if_it_fails(const Work& work) {
 }
 
 void DeviceRunner::run_rows(const RunCall& call) {
-  DeviceProgram& program = prepare_call(call, false);
+  DeviceProgram* program = take_started(call);
+  const bool is_started = program != nullptr;
+  if (!is_started) program = &prepare_call(call, false);
   forget_if_it_fails([&] {
-    send_rows(call, program);
-    if (plan().embedding != kNoIndex) {
-      const ValueAt at = place_of(plan_, program.shape, plan().embedding, Op::Section::kBody);
-      send_value(plan().embedding, at, call.embeddings, call.rows.size());
-    }
-    execute(program, call);
-    read_output(program, call);
-    finish(program);
+    if (!is_started) start(call, *program);
+    ahead_.begin(rows_);
+    const std::optional<device::Mark> done = start_next(call, *program);
+    read_output(*program, call, done);
+    finish(*program);
+    end_call(call, *program);
   });
+}
+
+void DeviceRunner::start(const RunCall& call, DeviceProgram& program) {
+  send_rows(call, program);
+  if (plan().embedding != kNoIndex) {
+    const ValueAt at = place_of(plan_, program.shape, plan().embedding, Op::Section::kBody);
+    send_value(plan().embedding, at, call.embeddings, call.rows.size());
+  }
+  execute(program, call);
 }
 
 void DeviceRunner::run_source(std::span<const RunRow> rows, std::span<const RunSequence> sources,

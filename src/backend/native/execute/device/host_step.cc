@@ -39,7 +39,7 @@ void HostSteps::set_views(const DeviceProgram& program, const StepMemory& memory
     given_[i] = at.arena == ValueAt::Arena::kRows || at.arena == ValueAt::Arena::kTailRows;
     if (given_[i]) {
       const int64_t rows = at.arena == ValueAt::Arena::kRows ? program.layout.rows : program.layout.tail_rows;
-      values_.views[i] = {const_cast<std::byte*>(memory.block->host()) + rows + at.offset, at.stride};
+      values_.views[i] = {const_cast<std::byte*>(memory.block->host(host_place(shape.output_place))) + rows + at.offset, at.stride};
       continue;
     }
     const auto arena = static_cast<size_t>(at.arena);

@@ -43,6 +43,11 @@ bool AddressTable::reserve(int n_slots, int64_t width) {
   return moves || wider;
 }
 
+bool AddressTable::holds(int slot, std::span<const kv::PageAddress> addresses) const {
+  if (slot >= n_slots_ || static_cast<int64_t>(addresses.size()) > width_) return false;
+  return std::ranges::equal(std::span(held_).subspan(static_cast<size_t>(slot * width_), addresses.size()), addresses);
+}
+
 void AddressTable::set(int slot, std::span<const kv::PageAddress> addresses, size_t most_patches, std::vector<device::Patch>& patches) {
   static_assert(sizeof(kv::PageAddress) == sizeof(device::Address));
   const std::span<kv::PageAddress> held = std::span(held_).subspan(static_cast<size_t>(slot * width_), addresses.size());

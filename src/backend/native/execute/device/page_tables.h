@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend/native/execute/call.h"
 #include "backend/native/execute/device/shared_device.h"
 
 namespace kvik::native {
@@ -28,6 +29,14 @@ class Slots {
   int64_t call_ = 0;
 };
 
+// Of all positions of a sequence, and of its source.
+inline std::span<const kv::PageAddress> pages_of(const RunSequence& sequence) {
+  return {sequence.pages, static_cast<size_t>((sequence.n_keys + kPagePositions - 1) / kPagePositions)};
+}
+inline std::span<const kv::PageAddress> source_pages_of(const RunSequence& sequence) {
+  return {sequence.source_pages, static_cast<size_t>((sequence.n_source + kPagePositions - 1) / kPagePositions)};
+}
+
 // Addresses in device memory, [slot][index]: of the pages of sequences, or of their registers. A host copy tracks the device's contents, so
 // that a call uploads only changes.
 class AddressTable {
@@ -40,6 +49,7 @@ class AddressTable {
   bool reserve(int n_slots, int64_t width);
   // Changes a slot: a few words by patches (if there is room), many words by a write.
   void set(int slot, std::span<const kv::PageAddress> addresses, size_t most_patches, std::vector<device::Patch>& patches);
+  bool holds(int slot, std::span<const kv::PageAddress> addresses) const;
   // Called after a failure: the device's contents are unknown.
   void forget() { n_slots_ = 0; }
 

@@ -32,7 +32,7 @@ class Scheduler {
 
   void run() {
     program_.segments.emplace_back();
-    add(memory_.block->begin(program_.layout));
+    add(memory_.block->begin(program_.layout, host_place(shape_.output_place), memory_.largest));
     if (shape_.source) return add_section(Op::Section::kSource);
     add_section(Op::Section::kBody);
     if (shape_.tail_rows == 0) return;
@@ -43,7 +43,7 @@ class Scheduler {
     if (shape_.top == 0) return;
     const ChoiceRoom choice = choice_room(shape_.top);
     add(device::Choose{rows_, value_view(output, Op::Section::kTail), static_cast<int32_t>(plan_.output.size), choice.top, choice.room,
-                       View{memory_.results + kChoicesAt, static_cast<int64_t>(choice.row_bytes())}});
+                       View{results() + kChoicesAt, static_cast<int64_t>(choice.row_bytes())}, memory_.largest});
   }
 
   std::span<const View> views() const { return views_; }
@@ -102,6 +102,8 @@ class Scheduler {
     }
   }
 
+  Address results() const { return memory_.results[host_place(shape_.output_place)]; }
+
   View in(const Input& input) const {
     if (!input) return {};
     if (input.is_constant()) return {device_plan_.constant(input)};
@@ -134,7 +136,7 @@ class Scheduler {
     const bool narrow = op.in[0].is_value() && plan_.value(op.in[0].index).dtype == DType::kI32;
     if (!op.in[0].is_value() || op.in[0].index != plan_.token) program_.has_error = true;
     const device::Weights& weights = device_plan_.weights.of_weight[static_cast<size_t>(args.weight)];
-    add(device::Embed{rows_, selection(op), in(op.in[0]), narrow, weights, out(op), memory_.results});
+    add(device::Embed{rows_, selection(op), in(op.in[0]), narrow, weights, out(op), results()});
   }
 
   void schedule_op(const Op& op, const Matmul& args) {
@@ -317,6 +319,8 @@ int64_t view_bytes(const DevicePlan& plan) {
   return n_views * static_cast<int64_t>(sizeof(View));
 }
 
+ValueAt::Arena output_arena(int32_t place) { return static_cast<ValueAt::Arena>(static_cast<int32_t>(ValueAt::Arena::kOutput) + place); }
+
 ValueAt place_of(const DevicePlan& plan, const CallShape& shape, ValueIndex value, Op::Section section) {
   const bool own_rows = section == Op::Section::kTail && !shape.all_wanted;
   if (value == plan.plan->token)
@@ -326,8 +330,7 @@ ValueAt place_of(const DevicePlan& plan, const CallShape& shape, ValueIndex valu
   if (section == Op::Section::kSource) return {ValueAt::Arena::kSource, place.offset * shape.rows, place.stride};
   const OpIndex producer = plan.plan->value(value).producer;
   const bool from_tail = producer != kNoIndex && plan.plan->ops[static_cast<size_t>(producer)].section == Op::Section::kTail;
-  if (from_tail && shape.output_place >= 0 && value == plan.plan->output.index)
-    return {shape.output_place == 0 ? ValueAt::Arena::kOutput : ValueAt::Arena::kSecondOutput, 0, place.stride};
+  if (from_tail && shape.output_place >= 0 && value == plan.plan->output.index) return {output_arena(shape.output_place), 0, place.stride};
   if (from_tail) return {ValueAt::Arena::kTail, place.offset * shape.tail_rows, place.stride};
   const ValuePlace& gathered = plan.placement.gathered[i];
   if (own_rows) return {ValueAt::Arena::kTail, gathered.offset * shape.tail_rows, gathered.stride};

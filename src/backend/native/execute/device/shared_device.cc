@@ -63,12 +63,14 @@ std::unique_ptr<kv::MemoryBlock> DeviceMemory::allocate(size_t n_bytes) {
 
 void DeviceMemory::copy(kv::PageAddress to, kv::PageAddress from, size_t n_bytes) {
   const std::lock_guard lock(shared_->mutex);
+  ++shared_->n_page_writes;
   shared_->device->copy(device_address(to), device_address(from), n_bytes);
 }
 
 void DeviceMemory::write(kv::PageAddress to, std::span<const std::byte> from) {
   if (from.empty()) return;
   const std::lock_guard lock(shared_->mutex);
+  ++shared_->n_page_writes;
   shared_->device->write(device_address(to), from);
 }
 

@@ -16,6 +16,7 @@ struct SharedDevice {
   explicit SharedDevice(std::shared_ptr<device::Device> shared) : device(std::move(shared)) {}
   const std::shared_ptr<device::Device> device;
   std::recursive_mutex mutex;
+  uint64_t n_page_writes = 0;  // writes and copies into pages and registers that are not steps
 };
 
 // Memory of a device, freed with its owner. Move-only.

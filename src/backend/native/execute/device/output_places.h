@@ -1,0 +1,32 @@
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "backend/native/execute/device/device_output.h"
+
+namespace kvik::native {
+
+// Who reads the logits in each of a runner's places for kept outputs.
+class OutputPlaces {
+ public:
+  // A place for the next rows of `output`, whose earlier rows are not read any more: `wanted`, or (negative) any that is free. If none is,
+  // the rows that have been in theirs for the longest time are copied. Throws Error(kTooLarge).
+  int32_t take(const std::shared_ptr<DeviceOutput>& output, int32_t wanted);
+  // A place for a call that follows the one whose logits are in `current`. Throws Error(kTooLarge).
+  int32_t find_next(int32_t current);
+  void free(int32_t place) { free(places_[static_cast<size_t>(place)]); }  // copies the rows that are in it
+  void lose_all();                                                         // the runner ends
+
+ private:
+  struct Place {
+    std::weak_ptr<DeviceOutput> reader;
+    int64_t taken = 0;  // when
+  };
+  static void free(Place& place);
+
+  std::array<Place, kOutputPlaces> places_;
+  int64_t n_taken_ = 0;
+};
+
+}  // namespace kvik::native
