@@ -1,7 +1,7 @@
 // Steps of a decoder's shape on a GPU, without a model: random weights; rows of sequences at one context length, or a prompt of one
 // sequence in calls of 2048 rows.
 //   bench-device [--format f16|q8|q4] [--rows N | --prompt N] [--context N] [--layers N] [--units N] [--overlaps 0] [--fuses 0] [--wide 0]
-//   [--quick 0]
+//   [--quick 0] [--spans N, of a block of attention]
 //   --only attention|rows|products|choice: those steps alone
 //   --profile 1: the time of each kernel too, without overlap
 //   default: every format at 1, 8, 32, 64 and 256 rows
@@ -337,6 +337,7 @@ int main(int argc, char** argv) try {
                                                             .fuses_attention = fuses,
                                                             .chains_rows = fuses,
                                                             .quick_kernels = number(argc, argv, "--quick", 1) != 0,
+                                                            .spans_a_block = number(argc, argv, "--spans", 0),
                                                             .overlaps = number(argc, argv, "--overlaps", 1) != 0});
   fmt::print("{}, {} multiprocessors; {} layers, context {}\n", device->facts().name, device->facts().n_units, shape.n_layers, context);
   print_launches(*device);

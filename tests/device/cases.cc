@@ -180,6 +180,16 @@ void add_movement(std::vector<ScenarioCase>& cases) {
                      const std::vector<float> block = s.floats(4 * 700);
                      const View copied = s.output(1, 4 * 4 * 700);
                      s.add(Begin{copied.base, s.put(block), 4 * 4 * 700, s.put(patches), s.put(std::vector<int32_t>{50})});
+                     std::vector<int32_t> chosen;
+                     for (int32_t i = 0; i < 60; ++i) chosen.push_back(i * 31);
+                     s.add(Begin{.to = s.output(1, 4 * 4 * 700).base,
+                                 .from = s.put(block),
+                                 .n_bytes = 4 * 4 * 700,
+                                 .patches = s.put(patches),
+                                 .n_patches = s.put(std::vector<int32_t>{0}),
+                                 .n_continued = s.put(std::vector<int32_t>{60}),
+                                 .chosen = s.put(chosen),
+                                 .rows_offset = 72});
                    }});
   for (const auto& [n, n_rows] : {std::pair{5, 3}, {700, 3}, {151936, 3}, {20000, 20}, {20000, 50}}) {
     cases.push_back({fmt::format("choose of {}, {} rows", n, n_rows), [n, n_rows](Scenario& s) {
@@ -190,7 +200,13 @@ void add_movement(std::vector<ScenarioCase>& cases) {
                        for (int64_t i = 2 * n; i < 3 * n; ++i) logits[static_cast<size_t>(i)] = 1.0f;
                        const View view = s.values_of(n_rows, n, logits);
                        for (const int top : {1, 40, 256})
-                         s.add(Choose{.rows = rows, .logits = view, .n = n, .top = top, .room = 300, .out = s.output(n_rows, 16 + 300 * 8)});
+                         s.add(Choose{.rows = rows,
+                                      .logits = view,
+                                      .n = n,
+                                      .top = top,
+                                      .room = 300,
+                                      .out = s.output(n_rows, 16 + 300 * 8),
+                                      .largest = s.output(n_rows, 4).base});
                      }});
   }
 }

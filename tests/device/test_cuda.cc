@@ -85,6 +85,17 @@ TEST(Cuda, QuickKernelsHaveTheBitsOfTheOthers) {
       EXPECT_EQ(difference(run_on(*gpu, one, {.recorded = true}), run_on(*general, one, {.recorded = true})), "") << one.name;
 }
 
+TEST(Cuda, BlocksOfSeveralSpansHaveTheBitsOfOneForEach) {
+  const auto one_each = OPEN_GPU({.spans_a_block = 1});
+  for (const int spans : {2, 3, 4, 5, 8}) {
+    const auto several = OPEN_GPU({.spans_a_block = spans});
+    for (const ScenarioCase& one : decode_cases())
+      EXPECT_EQ(
+          difference(run_on(*several, one, {.recorded = true, .replays = 2}), run_on(*one_each, one, {.recorded = true, .replays = 2})), "")
+          << one.name << ", " << spans << " spans";
+  }
+}
+
 TEST(Cuda, RecordedStepsHaveTheBitsOfPlainLaunches) {
   const auto gpu = OPEN_GPU();
   expect_equal_bits(*gpu, *gpu, all_cases(), {.recorded = true, .replays = 3});

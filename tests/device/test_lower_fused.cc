@@ -83,6 +83,39 @@ TEST(LowerFused, AttentionOfOneRowASequenceIsOneLaunch) {
   EXPECT_THAT(launched(layer.steps(), apart), ElementsAre("rows_begin", "rows_program", "attend_1", "rows_program"));
 }
 
+// 16 rows, 2 KV heads, 12 spans in two groups: 384 blocks of one span each, or 64 items for 264 blocks.
+TEST(LowerFused, BlocksTakeSeveralSpansIfOneEachDoNotFitAtOnce) {
+  Layer layer({Address{256}, Address{264}, 16, true});
+  layer.attend.parts.n_parts = 12;
+  Target target = fusing_target();
+  target.n_units = 132;
+  const auto attention = [&] {
+    const std::vector<Action> actions = lower(layer.steps(), target);
+    return std::get<Launch>(actions.back());
+  };
+  const auto spans_of = [](const Launch& launch) {
+    DecodeLaunch argument;
+    std::memcpy(&argument, launch.argument.data(), sizeof argument);
+    return argument.spans_a_block;
+  };
+  const Launch several = attention();
+  EXPECT_EQ(several.kernel, "spans_attend_64");
+  EXPECT_EQ(spans_of(several), 3);
+  EXPECT_EQ(several.cluster, 3u);
+  EXPECT_THAT(several.grid, ElementsAre(6, 2, 16));
+  target.spans_a_block = 2;
+  EXPECT_EQ(spans_of(attention()), 2);
+  EXPECT_THAT(attention().grid, ElementsAre(8, 2, 16));
+  target.spans_a_block = 1;
+  EXPECT_EQ(attention().kernel, "quick_attend_64");
+  target.spans_a_block = 0;
+  layer.attend.parts.n_parts = 8;  // 256 blocks
+  EXPECT_EQ(attention().kernel, "quick_attend_64");
+  target.n_units = 7;
+  EXPECT_EQ(spans_of(attention()), 8);
+  EXPECT_EQ(attention().cluster, 1u);
+}
+
 TEST(LowerFused, RowsThatSeeEachOtherAppendFirst) {
   EXPECT_THAT(launched(Layer(some_rows(false)).steps()), ElementsAre("rows_begin", "append_1", "decode_attend_1_64"));
   Layer prompt(some_rows(false));

@@ -254,7 +254,10 @@ struct DecodeLaunch {
   device::Address tickets;           // uint32 [rows][KV heads][tiles], zero before and after; more than one group
   int32_t key_stride, value_stride;  // in shared memory, elements: rows begin 4 banks apart
   int32_t values_at, queries_at;     // bytes, in shared memory; weights come where queries were, results to be merged where keys were
+  // spans_attend.cu: a block takes several spans of a group, and a cluster has a block for each part of a group.
+  int32_t spans_a_block, weights_at, own_at;
 };
+inline constexpr int kRingTiles = 3;  // keys or values of a span, in turns
 inline constexpr int kDecodeThreads = 256, kDecodeHeads = 8, kSpansAGroup = 8;
 constexpr int decode_most_dim(int planes) { return planes == 2 ? 128 : 256; }
 

@@ -15,20 +15,8 @@ __device__ __forceinline__ void attend(const DecodeLaunch& launch) {
   const Shape<1, kDim> shape{launch};
   const Attend& step = launch.step;
   DecodeWork work{};
-  work.row = {&row, static_cast<int64_t>(blockIdx.z)};
-  work.span = blockIdx.x, work.place = blockIdx.y, work.kv_head = work.place / launch.tiles_a_kv_head;
-  const bool there = static_cast<int>(blockIdx.z) < min(__ldcg(pointer<int32_t>(step.rows.n_rows)), step.rows.most);
-  if (threadIdx.x < sizeof(Row) / 4)
-    reinterpret_cast<uint32_t*>(&row)[threadIdx.x] =
-        __ldcg(reinterpret_cast<const uint32_t*>(pointer<Row>(step.rows.rows) + blockIdx.z) + threadIdx.x);
-  const int32_t* first_heads = pointer<int32_t>(step.first_heads) + work.kv_head;
-  work.first_head = __ldcg(first_heads) + work.place % launch.tiles_a_kv_head * kDecodeHeads;
-  work.n_heads = max(0, min(kDecodeHeads, __ldcg(first_heads + 1) - work.first_head));
-  if (threadIdx.x < work.n_heads) kept.head[threadIdx.x] = __ldcg(pointer<int32_t>(step.heads) + work.first_head + threadIdx.x);
-  __syncthreads();
-  work.visible = visible_keys(step.rule, row);
-  work.first_span = work.visible.first / kSpanPositions, work.end_span = (work.visible.end + kSpanPositions - 1) / kSpanPositions;
-  work.slot = row.slot;
+  const bool there = find_row(launch, row, work, kept);
+  work.span = blockIdx.x;
   work.owns = work.span == row.position / kSpanPositions;
   if (!there || work.span < work.first_span || work.span >= work.end_span) return wait_for_previous();  // there is always a key: its own
   uint64_t pages[kPagesASpan];
@@ -55,18 +43,25 @@ __device__ __forceinline__ void attend(const DecodeLaunch& launch) {
   }
   const float rule_scale = step.rule.scale;
   auto* weights = reinterpret_cast<uint16_t*>(shared + launch.queries_at);
-  HeadTask<kDim> task(launch, work, pages, shared, kept, warp);
+  const int own_position = row.position % kSpanPositions;
+  const OwnPlace own{page_of(pages, own_position), reinterpret_cast<uint16_t*>(shared) + own_position * (kDim + 8),
+                     reinterpret_cast<uint16_t*>(shared + launch.values_at) + own_position * (kDim + 8)};
+  HeadTask<kDim> task(launch, work, own, shared, kept, warp);
   wait_for_previous();
   if (warp < n_tasks) task.run(&kept.scale[warp]);
 #pragma unroll 1
   for (int more = warp + kDecodeWarps; more < n_tasks; more += kDecodeWarps)
-    HeadTask<kDim>(launch, work, pages, shared, kept, more).run(&kept.scale[more % kDecodeHeads]);
+    HeadTask<kDim>(launch, work, own, shared, kept, more).run(&kept.scale[more % kDecodeHeads]);
   wait_copies<0>();
   __syncthreads();
-  if (work.owns && row.n_branches > 0 && work.place % launch.tiles_a_kv_head == 0) append_to_branches<kDim>(launch, work, shared);
+  if (work.owns && row.n_branches > 0 && work.place % launch.tiles_a_kv_head == 0) append_to_branches<kDim>(launch, work, own);
   float scores[4];
   score(shape, keys, keys + launch.queries_at, scores);
-  const float2 largest = soften_plain(seen, rule_scale, scores, weights, kept);
+  scale_plain(seen, rule_scale, scores, kept);
+  __syncwarp();
+  let_cluster_send();  // this warp has read keys: what others send comes in their place
+  __syncthreads();
+  const float2 largest = weigh_plain(seen, scores, weights, kept);
   __syncthreads();
   weigh(shape, work, values, shared_address(weights), keys, largest, kept);
   kept.inbox.wait();
@@ -79,7 +74,7 @@ __device__ __forceinline__ void attend(const DecodeLaunch& launch) {
   }
   __syncthreads();
   if (!kept.is_last) return;
-  merge_all<kDim>(launch, work, kept);
+  merge_all<kDim, 8>(launch, work, kept);
 }
 
 }  // namespace

@@ -7,6 +7,36 @@
 // it.
 namespace kvik::cuda {
 
+// The row of the block, its heads and what they see; not yet which spans are the block's. Returns whether the row is there.
+__device__ __forceinline__ bool find_row(const DecodeLaunch& launch, Row& row, DecodeWork& work, DecodeShared& kept) {
+  const Attend& step = launch.step;
+  work.row = {&row, static_cast<int64_t>(blockIdx.z)};
+  work.place = blockIdx.y, work.kv_head = work.place / launch.tiles_a_kv_head;
+  const bool there = static_cast<int>(blockIdx.z) < min(__ldcg(pointer<int32_t>(step.rows.n_rows)), step.rows.most);
+  if (threadIdx.x < sizeof(Row) / 4)
+    reinterpret_cast<uint32_t*>(&row)[threadIdx.x] =
+        __ldcg(reinterpret_cast<const uint32_t*>(pointer<Row>(step.rows.rows) + blockIdx.z) + threadIdx.x);
+  const int32_t* first_heads = pointer<int32_t>(step.first_heads) + work.kv_head;
+  work.first_head = __ldcg(first_heads) + work.place % launch.tiles_a_kv_head * kDecodeHeads;
+  work.n_heads = max(0, min(kDecodeHeads, __ldcg(first_heads + 1) - work.first_head));
+  if (threadIdx.x < work.n_heads) kept.head[threadIdx.x] = __ldcg(pointer<int32_t>(step.heads) + work.first_head + threadIdx.x);
+  __syncthreads();
+  work.visible = visible_keys(step.rule, row);
+  work.first_span = work.visible.first / kSpanPositions, work.end_span = (work.visible.end + kSpanPositions - 1) / kSpanPositions;
+  work.slot = row.slot;
+  return there;
+}
+
+// Where the key and the value of the row's own position go.
+struct OwnPlace {
+  uint64_t page;          // of the position; not read unless the block owns it
+  uint16_t *key, *value;  // in shared memory
+};
+__device__ __forceinline__ uint64_t page_of(const uint64_t (&pages)[kPagesASpan], int position) {
+  const int page = position / kPagePositions;
+  return page < 2 ? page == 0 ? pages[0] : pages[1] : page == 2 ? pages[2] : pages[3];
+}
+
 // A head of the row: where it is, and where it goes.
 template <int kDim>
 struct HeadTask {
@@ -27,9 +57,9 @@ struct HeadTask {
     for (int c = 0; c < kCount / 2; ++c) cos[c] = __ldcg(cos_row + 32 * c), sin[c] = __ldcg(sin_row + 32 * c);
   }
 
-  __device__ __forceinline__ HeadTask(const DecodeLaunch& launch, const DecodeWork& work, const uint64_t (&pages)[kPagesASpan],
-                                      unsigned char* shared, const DecodeShared& kept_, int task) {
-    const int lane = threadIdx.x % 32, position = work.row.row->position % kSpanPositions;
+  __device__ __forceinline__ HeadTask(const DecodeLaunch& launch, const DecodeWork& work, const OwnPlace& own, unsigned char* shared,
+                                      const DecodeShared& kept_, int task) {
+    const int lane = threadIdx.x % 32;
     const bool leads = work.place % launch.tiles_a_kv_head == 0;
     const HeadKind kind = kind_of(task, work);
     is_query = kind == HeadKind::kQuery;
@@ -46,13 +76,11 @@ struct HeadTask {
     const int head = work.kv_head * kDim + lane;
     x = row_of<float>(is_key ? launch.keys.there ? launch.keys.x : launch.append.k : launch.append.v, work.row) + head;
     if (is_key && launch.keys.there && leads) turned = row_of<float>(launch.keys.out, work.row) + head;
-    to = reinterpret_cast<uint16_t*>(shared + (is_key ? 0 : launch.values_at)) + position * (kDim + 8) + lane;
+    to = (is_key ? own.key : own.value) + lane;
     if (is_key) load_angles(launch.keys, work.row);
-    const int page = position / kPagePositions;
-    const uint64_t base = page < 2 ? page == 0 ? pages[0] : pages[1] : page == 2 ? pages[2] : pages[3];
     const int64_t offset =
         launch.step.page_offset + work.kv_head * launch.step.layout.head_bytes + (is_key ? 0 : launch.step.layout.values_offset);
-    if (leads) kept = reinterpret_cast<uint16_t*>(base + offset) + position % kPagePositions * kDim + lane;
+    if (leads) kept = reinterpret_cast<uint16_t*>(own.page + offset) + work.row.row->position % kPagePositions * kDim + lane;
   }
 
   __device__ __forceinline__ void run(float* scale) {
@@ -93,7 +121,7 @@ struct HeadTask {
 
 // What was appended also goes into the pages of the row's branches.
 template <int kDim>
-__device__ __noinline__ void append_to_branches(const DecodeLaunch& launch, const DecodeWork& work, unsigned char* shared) {
+__device__ __noinline__ void append_to_branches(const DecodeLaunch& launch, const DecodeWork& work, OwnPlace own) {
   const Row& row = *work.row.row;
   for (int i = threadIdx.x; i < row.n_branches * 2 * kDim; i += kDecodeThreads) {
     const int d = i % kDim, is_value = i / kDim % 2, branch = i / kDim / 2;
@@ -102,15 +130,12 @@ __device__ __noinline__ void append_to_branches(const DecodeLaunch& launch, cons
         __ldcg(pointer<uint64_t>(launch.append.pages.pages) + slot * launch.append.pages.n_pages + row.position / kPagePositions);
     const int64_t offset =
         launch.step.page_offset + work.kv_head * launch.step.layout.head_bytes + (is_value != 0 ? launch.step.layout.values_offset : 0);
-    const auto* from = reinterpret_cast<const uint16_t*>(shared + (is_value != 0 ? launch.values_at : 0));
-    __stcg(reinterpret_cast<uint16_t*>(page + offset) + row.position % kPagePositions * kDim + d,
-           from[row.position % kSpanPositions * (kDim + 8) + d]);
+    __stcg(reinterpret_cast<uint16_t*>(page + offset) + row.position % kPagePositions * kDim + d, (is_value != 0 ? own.value : own.key)[d]);
   }
 }
 
-// Scores become weights, as soften() does for all rules.
-__device__ __forceinline__ float2 soften_plain(const bool (&seen)[4], float rule_scale, float (&scores)[4], uint16_t* weights,
-                                               DecodeShared& kept) {
+// Scores become weights, as soften() does for all rules. First the largest of each warp; read_largest() is behind a barrier.
+__device__ __forceinline__ void scale_plain(const bool (&seen)[4], float rule_scale, float (&scores)[4], DecodeShared& kept) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const float2 head_scales = *reinterpret_cast<const float2*>(&kept.scale[2 * t]);
   float largest[2] = {-infinity(), -infinity()};
@@ -127,9 +152,13 @@ __device__ __forceinline__ float2 soften_plain(const bool (&seen)[4], float rule
       if (other > largest[h]) largest[h] = other;
     }
   if (g == 0) *reinterpret_cast<float2*>(&kept.largest[warp][2 * t]) = make_float2(largest[0], largest[1]);
-  __syncwarp();
-  let_cluster_send();  // this warp has read keys: what others send comes in their place
-  __syncthreads();
+}
+
+// Returns the largest scores of heads 2t and 2t + 1.
+__device__ __forceinline__ float2 weigh_plain(const bool (&seen)[4], const float (&scores)[4], uint16_t* weights,
+                                              const DecodeShared& kept) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  float largest[2] = {-infinity(), -infinity()};
 #pragma unroll
   for (int i = 0; i < kDecodeWarps; ++i) {
     const float2 other = *reinterpret_cast<const float2*>(&kept.largest[i][2 * t]);
@@ -195,9 +224,9 @@ __device__ __forceinline__ void merge_spans(const DecodeLaunch& launch, const De
 }
 
 // As merge_groups(), with a warp for each head.
-template <int kDim>
+template <int kDim, int kAtOnce>
 __device__ __forceinline__ void merge_all(const DecodeLaunch& launch, const DecodeWork& work, const DecodeShared& kept) {
-  constexpr int kCount = kDim / 32, kAtOnce = 8;
+  constexpr int kCount = kDim / 32;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp >= work.n_heads) return;
   const Attend& step = launch.step;
@@ -205,7 +234,7 @@ __device__ __forceinline__ void merge_all(const DecodeLaunch& launch, const Deco
   const float* parts = group_part(step, work, head, first);
   const int64_t stride = static_cast<int64_t>(kSpansAGroup / step.parts.spans_a_part) * (2 + kDim);
   float most = -infinity(), sum = 0.0f, value[kCount] = {};
-  const auto load = [&](int at, float (&part)[kAtOnce][kCount]) {
+  const auto load = [&](int at, float(&part)[kAtOnce][kCount]) {
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j)
 #pragma unroll
