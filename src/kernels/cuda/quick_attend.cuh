@@ -7,26 +7,6 @@
 // it.
 namespace kvik::cuda {
 
-// The row of the block, its heads and what they see; not yet which spans are the block's. Returns whether the row is there.
-__device__ __forceinline__ bool find_row(const DecodeLaunch& launch, Row& row, DecodeWork& work, DecodeShared& kept) {
-  const Attend& step = launch.step;
-  work.row = {&row, static_cast<int64_t>(blockIdx.z)};
-  work.place = blockIdx.y, work.kv_head = work.place / launch.tiles_a_kv_head;
-  const bool there = static_cast<int>(blockIdx.z) < min(__ldcg(pointer<int32_t>(step.rows.n_rows)), step.rows.most);
-  if (threadIdx.x < sizeof(Row) / 4)
-    reinterpret_cast<uint32_t*>(&row)[threadIdx.x] =
-        __ldcg(reinterpret_cast<const uint32_t*>(pointer<Row>(step.rows.rows) + blockIdx.z) + threadIdx.x);
-  const int32_t* first_heads = pointer<int32_t>(step.first_heads) + work.kv_head;
-  work.first_head = __ldcg(first_heads) + work.place % launch.tiles_a_kv_head * kDecodeHeads;
-  work.n_heads = max(0, min(kDecodeHeads, __ldcg(first_heads + 1) - work.first_head));
-  if (threadIdx.x < work.n_heads) kept.head[threadIdx.x] = __ldcg(pointer<int32_t>(step.heads) + work.first_head + threadIdx.x);
-  __syncthreads();
-  work.visible = visible_keys(step.rule, row);
-  work.first_span = work.visible.first / kSpanPositions, work.end_span = (work.visible.end + kSpanPositions - 1) / kSpanPositions;
-  work.slot = row.slot;
-  return there;
-}
-
 // Where the key and the value of the row's own position go.
 struct OwnPlace {
   uint64_t page;          // of the position; not read unless the block owns it
