@@ -160,6 +160,18 @@ class DecodeBench {
     return {put(words), Address::kNone, format_, k, n};
   }
 
+  // In one block of memory, as kv::PageStore has them.
+  std::vector<Address> put_pages(int n, size_t page_bytes) {
+    const std::vector<uint16_t> page(page_bytes / 2, 0x2c00);
+    const Address memory = memory_.emplace_back(device_.allocate(page_bytes * static_cast<size_t>(n), "pages"));
+    std::vector<Address> pages;
+    for (int i = 0; i < n; ++i) {
+      pages.push_back(Address{static_cast<uint64_t>(memory) + static_cast<uint64_t>(i) * page_bytes});
+      device_.write(pages.back(), std::as_bytes(std::span(page)));
+    }
+    return pages;
+  }
+
   std::vector<Step> steps_for(const Call& call) {
     const Shape& s = shape_;
     constexpr int kSharingRows = 64;
@@ -174,9 +186,7 @@ class DecodeBench {
       if (!call.is_prompt || i % kSharingRows == 0) groups.push_back({i, 0});
       ++groups.back().n_rows;
     }
-    std::vector<Address> pages;
-    const std::vector<uint16_t> page(static_cast<size_t>(layout.page_bytes * s.n_layers / 2), 0x2c00);
-    for (int i = 0; i < n_sequences * n_pages; ++i) pages.push_back(put(page));
+    const std::vector<Address> pages = put_pages(n_sequences * n_pages, static_cast<size_t>(layout.page_bytes * s.n_layers));
     const Rows rows{put(row_list), put(std::vector<int32_t>{n_rows}), n_rows, !call.is_prompt};
     const Rows tail{put(std::vector<Row>(row_list.end() - n_tail, row_list.end())), put(std::vector<int32_t>{n_tail}), n_tail, true};
     const RowGroups row_groups{put(groups), put(std::vector<int32_t>{static_cast<int32_t>(groups.size())}), n_rows,
