@@ -45,8 +45,7 @@ class Kvik : public peers::Contender {
     }
     if (!chosen_.empty()) tokens = chosen_;
     check(model_.step(sessions, tokens));
-    if (model_.device() == "cpu") return;
-    chosen_.clear();  // on a GPU, what it chooses is read instead of its logits, and is the next token, as for those who generate text
+    chosen_.clear();  // as for those who generate text: a step ends with the next token, and logits that nobody reads may stay unknown
     for (kvik::Session& session : sessions_) chosen_.push_back(session.sample(greedy_));
   }
 
