@@ -13,7 +13,7 @@ namespace kvik::native {
 namespace {
 
 constexpr int64_t kValueBytes = int64_t{512} << 20;  // of the values of one call
-constexpr size_t kMostPrograms = 48;
+constexpr size_t kMostPrograms = 72;
 constexpr int32_t kMostRecordedRows = 256;
 
 }  // namespace
