@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <functional>
 #include <limits>
 
+#include "base/aligned_buffer.h"
 #include "kernels/support.h"
 
 namespace kvik::cpu {
@@ -158,6 +160,27 @@ TEST(Rows, BinaryOperationsAreRight) {
   EXPECT_EQ(apply(Binary::kAnd, 2, 0), 0);
   EXPECT_EQ(apply(Binary::kOr, 2, 0), 1);
   EXPECT_EQ(apply(Binary::kXor, 2, 3), 0);
+}
+
+TEST(Rows, QuantizingAGatedRowIsGatingAndThenQuantizing) {
+  Numbers numbers;
+  for (const int64_t k : {1, 100, 128, 896, 1000}) {
+    const std::vector<float> a = numbers.normals(k, 3.0f), b = numbers.normals(k);
+    AlignedBuffer together(quantized_bytes(2, k)), apart(quantized_bytes(2, k));
+    for (const CpuKernels* kernels : available())
+      for (const Unary op : {Unary::kSilu, Unary::kGeluTanh, Unary::kAbs})
+        for (const int64_t part : {16, 32, 64, 128}) {
+          const QuantizedRows one = quantized_rows(together.data(), 2, k, part), two = quantized_rows(apart.data(), 2, k, part);
+          std::vector<float> gated(a.size());
+          kernels->gate(op, a.data(), b.data(), gated.data(), k);
+          kernels->quantize_row(gated.data(), two, 1);
+          kernels->quantize_gated_row(op, a.data(), b.data(), one, 1);
+          const auto same = [](const auto* x, const auto* y, int64_t n) { return std::equal(x + n, x + 2 * n, y + n); };
+          EXPECT_TRUE(same(one.q, two.q, one.n_steps * 32)) << kernels->name << ' ' << k;
+          EXPECT_TRUE(same(one.scale, two.scale, one.n_blocks)) << kernels->name << ' ' << k;
+          EXPECT_TRUE(same(one.sum, two.sum, one.n_parts)) << kernels->name << ' ' << k;
+        }
+  }
 }
 
 TEST(Rows, GateWhereAndClipGiveTheSameBitsOnEveryInstructionSet) {

@@ -19,9 +19,6 @@ constexpr int64_t kMostSplitRows = 8;    // beyond, rows themselves are parallel
 constexpr int64_t kWorthAThread = 6000;  // multiplications: for less, waking a thread takes longer than its work
 
 int64_t part_floats(const Attention& a) { return kPartHeader + a.layout.value_stride; }
-int64_t kv_head_of(const Attention& a, int64_t head) {
-  return a.kv_head_of != nullptr ? a.kv_head_of[head] : head / (a.n_heads / a.layout.n_heads);
-}
 
 struct Spans {
   int64_t begin, end;
@@ -116,11 +113,13 @@ class Call {
     for (size_t i = 0; i < queries.size(); ++i) {
       merged[i] = slot(where[i], 0, 2);
       part[i] = slot(where[i], 1, 2);
-      start_part(merged[i], part_floats(a_));
+      if (spans.begin >= spans.end) start_part(merged[i], part_floats(a_));
     }
     for (int64_t s = spans.begin; s < spans.end; ++s) {
-      kernels_.attend(a_.layout, a_.rule, kv, s, queries.data(), static_cast<int64_t>(queries.size()), part.data());
-      for (size_t i = 0; i < queries.size(); ++i) kernels_.merge(merged[i], part[i], a_.layout.value_stride);
+      const bool is_first = s == spans.begin;
+      const auto n = static_cast<int64_t>(queries.size());
+      kernels_.attend(a_.layout, a_.rule, kv, s, queries.data(), n, is_first ? merged.data() : part.data());
+      for (size_t i = 0; i < queries.size() && !is_first; ++i) kernels_.merge(merged[i], part[i], a_.layout.value_stride);
     }
   }
   // A query that sees nothing has a total of 0, and any weights.
@@ -152,6 +151,9 @@ class Call {
     const int64_t last = std::min(first + rows_per_block_, static_cast<int64_t>(rows_.size()));
     std::array<AttendQuery, kBatch> queries;
     std::array<Where, kBatch> where;
+    const bool neighbors = a_.kv_head_of == nullptr;  // the heads that share a KV head
+    const int64_t group = a_.n_heads / a_.layout.n_heads;
+    const int64_t first_head = neighbors ? kv_head * group : 0, end_head = neighbors ? first_head + group : a_.n_heads;
     size_t n = 0;
     Spans spans{std::numeric_limits<int64_t>::max(), 0};
     const std::byte* const* pages = nullptr;
@@ -163,13 +165,13 @@ class Call {
     };
     for (int64_t r = first; r < last; ++r) {
       const AttendRow& row = rows_[static_cast<size_t>(r)];
-      for (int64_t h = 0; h < a_.n_heads; ++h) {
-        if (kv_head_of(a_, h) != kv_head) continue;
+      const Spans own = spans_of(row);
+      for (int64_t h = first_head; h < end_head; ++h) {
+        if (!neighbors && a_.kv_head_of[h] != kv_head) continue;
         if (n == kBatch || row.pages != pages) flush();
         pages = row.pages;
         queries[n] = query({r, h});
         where[n++] = {r, h};
-        const Spans own = spans_of(row);
         if (own.begin < own.end) spans = {std::min(spans.begin, own.begin), std::max(spans.end, own.end)};
       }
     }

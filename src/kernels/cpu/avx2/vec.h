@@ -9,8 +9,8 @@
 
 namespace kvik::cpu::avx2 {
 
-constexpr int kFloatRows = 6, kFloatVectors = 1, kBlockRows = 4, kBlockPanels = 1, kScoreHeads = 4, kScoreSums = 4, kValueHeads = 4,
-              kValueSums = 4;
+constexpr int kFloatRows = 6, kFloatVectors = 1, kBlockRows = 4, kSmallBlockRows = 4, kBlockPanels = 1, kScoreHeads = 4, kScoreSums = 4,
+              kValueHeads = 4, kValueSums = 4;
 // One thread of a Zen 3 reads 4-bit weights 1.29 times, 6-bit ones 1.28 times and 8-bit ones 1.15 times as fast for one row as with the
 // processor's own prefetching alone; 1 to 3 KB ahead are alike.
 constexpr int kPrefetchBytes = 1536;

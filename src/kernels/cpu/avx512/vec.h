@@ -9,8 +9,8 @@
 
 namespace kvik::cpu::avx512 {
 
-constexpr int kFloatRows = 6, kFloatVectors = 4, kBlockRows = 8, kBlockPanels = 2, kScoreHeads = 7, kScoreSums = 16, kValueHeads = 4,
-              kValueSums = 16;
+constexpr int kFloatRows = 6, kFloatVectors = 4, kBlockRows = 8, kSmallBlockRows = 6, kBlockPanels = 2, kScoreHeads = 7, kScoreSums = 16,
+              kValueHeads = 4, kValueSums = 16;
 constexpr int kPrefetchBytes = 0;  // the processor prefetches weights well by itself
 
 using F = __m512;

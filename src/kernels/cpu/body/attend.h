@@ -264,7 +264,10 @@ KVIK_INLINE float exp1(float x) {
 }
 
 // What a part weighs against the largest score so far; hidden throughout, 0.
-KVIK_INLINE float weight_of(float largest, float of_all) { return exp1(largest - (of_all == -kInfinity ? 0.0f : of_all)); }
+KVIK_INLINE float weight_of(float largest, float of_all) {
+  const float x = largest - (of_all == -kInfinity ? 0.0f : of_all);
+  return x == 0.0f ? 1.0f : exp1(x);
+}
 
 // The parts of a query are merged in the order of their spans.
 void merge(float* into, const float* part, int64_t value_stride) {

@@ -138,7 +138,7 @@ KVIK_INLINE F rounded(F x, const Rounding* roundings, int n) {
   return x;
 }
 
-// 16 scores from `key` on, with what the rule makes of them; -inf where the query does not look.
+// 16 scores from `key` on, with what the rule makes of them.
 KVIK_INLINE F ruled_scores(F score, const AttendRule& rule, const AttendQuery& query, int64_t key, F lane_index) {
   F s = rounded(mul(score, bcast(rule.scale)), rule.score_roundings, rule.n_score_roundings);
   if (rule.soft_cap != 0.0f) s = mul(tanh(div(s, bcast(rule.soft_cap))), bcast(rule.soft_cap));
@@ -147,17 +147,39 @@ KVIK_INLINE F ruled_scores(F score, const AttendRule& rule, const AttendQuery& q
     s = fma(bcast(rule.slopes[query.head]), distance, s);
   }
   if (rule.distance_bias != nullptr) s = add(s, distance_biases(rule, query, key));
-  const int64_t before = query.first_key - key, upto = query.n_keys - key;
   if (query.bias != nullptr) {
+    const int64_t before = query.first_key - key, upto = query.n_keys - key;
     float lanes[kLanes] = {};
     for (int i = 0; i < kLanes; ++i)
       if (i >= before && i < upto) lanes[i] = query.bias[key + i];
     s = add(s, load(lanes));
   }
-  if (before <= 0 && upto >= kLanes) return s;
-  const F nothing = bcast(-kInfinity);
-  s = select(less(lane_index, bcast(static_cast<float>(before))), nothing, s);
-  return select(less(lane_index, bcast(static_cast<float>(upto))), s, nothing);
+  return s;
+}
+
+// A rule that only scales. Then the loop over scores has no branches but one.
+KVIK_INLINE bool only_scales(const AttendRule& rule, const AttendQuery& query) {
+  return rule.n_score_roundings == 0 && rule.soft_cap == 0.0f && rule.slopes == nullptr && rule.distance_bias == nullptr &&
+         query.bias == nullptr;
+}
+
+// Scores of a range become what the rule makes of them; returns the largest of each lane.
+template <class Rule>
+KVIK_INLINE F apply_rule(float* scores, SpanRange range, int64_t span_begin, const AttendQuery& query, Rule rule) {
+  alignas(64) static constexpr float kIndex[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const F lane_index = load(kIndex), nothing = bcast(-kInfinity);
+  F most = nothing;
+  for (int i = range.begin; i < range.end; i += kLanes) {
+    const int64_t before = query.first_key - span_begin - i, upto = query.n_keys - span_begin - i;
+    F s = rule(load(scores + i), span_begin + i, lane_index);
+    if (before > 0 || upto < kLanes) {
+      s = select(less(lane_index, bcast(static_cast<float>(before))), nothing, s);
+      s = select(less(lane_index, bcast(static_cast<float>(upto))), s, nothing);
+    }
+    store(scores + i, s);
+    most = max(s, most);
+  }
+  return most;
 }
 
 // Scores of a span become rounded weights. The part is one of many with the same maximum, so that merging adds them up.
@@ -172,21 +194,18 @@ KVIK_INLINE void round_weights(float* scores, SpanRange range, const AttendRule&
 
 // Scores of a span become exponentials; writes the part's maximum and sum.
 KVIK_INLINE void soften(float* scores, SpanRange range, int64_t span_begin, const AttendRule& rule, const AttendQuery& query, float* part) {
-  alignas(64) static constexpr float kIndex[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  const F lane_index = load(kIndex);
-  const int begin = range.begin / kLanes * kLanes;
-  F most = bcast(-kInfinity);
-  for (int i = begin; i < range.end; i += kLanes) {
-    const F s = ruled_scores(load(scores + i), rule, query, span_begin + i, lane_index);
-    store(scores + i, s);
-    most = max(s, most);
-  }
-  if (query.total != 0.0f) return round_weights(scores, {begin, range.end}, rule, query, part);
+  range.begin = range.begin / kLanes * kLanes;
+  const F scale = bcast(rule.scale);
+  const F most = only_scales(rule, query) ? apply_rule(scores, range, span_begin, query, [&](F s, int64_t, F) { return mul(s, scale); })
+                                          : apply_rule(scores, range, span_begin, query, [&](F s, int64_t key, F lane_index) {
+                                              return ruled_scores(s, rule, query, key, lane_index);
+                                            });
+  if (query.total != 0.0f) return round_weights(scores, range, rule, query, part);
   const float largest = reduce_max(most);
   const F base = bcast(largest == -kInfinity ? 0.0f : largest);  // all hidden: exponentials of -inf, which are 0
   F sum = zero();
-  for (int i = begin; i < range.end; i += kLanes) {
-    const F e = exp(sub(load(scores + i), base));
+  for (int i = range.begin; i < range.end; i += kLanes) {
+    const F e = exp_not_positive(sub(load(scores + i), base));
     store(scores + i, e);
     sum = add(sum, e);
   }

@@ -6,9 +6,9 @@
 // Rows from one type to another.
 namespace kvik::cpu::KVIK_ISA {
 
-// One block, and the sums of its parts. Values beyond the end of the row are zeros, those beyond its last step are not stored.
+// One block of n values, and the sums of its parts. Values beyond these are zeros, those beyond the row's last step are not stored.
 template <int kPartVectors>
-KVIK_INLINE void quantize_block(const float* x, const QuantizedRows& rows, int64_t row, int64_t block) {
+KVIK_INLINE void quantize_block(const float* x, int64_t n, const QuantizedRows& rows, int64_t row, int64_t block) {
   constexpr int kVectors = kRowBlock / kLanes;
   const int64_t first = block * kVectors, n_vectors = rows.n_steps * 2 - first;
   F values[kVectors];
@@ -16,7 +16,7 @@ KVIK_INLINE void quantize_block(const float* x, const QuantizedRows& rows, int64
   bool finite = true;
   KVIK_UNROLL
   for (int i = 0; i < kVectors; ++i) {
-    values[i] = row_vector(x, rows.k, first + i);
+    values[i] = row_vector(x, n, i);
     const F a = magnitude(values[i]);
     finite = finite && all(less_equal(a, bcast(kLargestFloat)));
     most = max(most, a);
@@ -38,18 +38,40 @@ KVIK_INLINE void quantize_block(const float* x, const QuantizedRows& rows, int64
   }
 }
 
-template <int kPartVectors>
-KVIK_INLINE void quantize_blocks(const float* x, const QuantizedRows& rows, int64_t row) {
-  for (int64_t block = 0; block < rows.n_blocks; ++block) quantize_block<kPartVectors>(x, rows, row, block);
+// values_of(first, n): values [first, first + n) of the row, in increasing order of `first`.
+template <int kPartVectors, class ValuesOf>
+KVIK_INLINE void quantize_blocks(const QuantizedRows& rows, int64_t row, ValuesOf values_of) {
+  for (int64_t block = 0; block < rows.n_blocks; ++block) {
+    const int64_t first = block * kRowBlock, left = rows.k - first, n = left < kRowBlock ? left : kRowBlock;
+    quantize_block<kPartVectors>(values_of(first, n), n, rows, row, block);
+  }
+}
+
+template <class ValuesOf>
+KVIK_INLINE void quantize_values(const QuantizedRows& rows, int64_t row, ValuesOf values_of) {
+  switch (rows.part) {
+    case 16: return quantize_blocks<1>(rows, row, values_of);
+    case 32: return quantize_blocks<2>(rows, row, values_of);
+    case 64: return quantize_blocks<4>(rows, row, values_of);
+    default: return quantize_blocks<8>(rows, row, values_of);
+  }
 }
 
 void quantize_row(const float* x, const QuantizedRows& rows, int64_t row) {
-  switch (rows.part) {
-    case 16: return quantize_blocks<1>(x, rows, row);
-    case 32: return quantize_blocks<2>(x, rows, row);
-    case 64: return quantize_blocks<4>(x, rows, row);
-    default: return quantize_blocks<8>(x, rows, row);
-  }
+  quantize_values(rows, row, [&](int64_t first, int64_t) { return x + first; });
+}
+
+void quantize_gated_row(Unary op, const float* a, const float* b, const QuantizedRows& rows, int64_t row) {
+  constexpr int64_t kAhead = 2 * kRowBlock;  // both operands are long: most of them has left the nearest caches
+  alignas(64) float gated[kRowBlock];
+  quantize_values(rows, row, [&](int64_t first, int64_t n) {
+    for (int64_t i = first + kAhead; i < first + kAhead + kRowBlock; i += kLanes) {
+      prefetch(a + i);
+      prefetch(b + i);
+    }
+    gate(op, a + first, b + first, gated, n);
+    return static_cast<const float*>(gated);
+  });
 }
 
 void quantize_bytes_row(const float* x, const ByteRows& rows, int64_t row) {

@@ -12,6 +12,7 @@ void matmul_eight_f32(const PackedWeights& weights, const FloatRows& x, const Ma
 void matmul_quantized(const PackedWeights& weights, const QuantizedRows& x, const MatmulOut& out, PanelRange range);
 void matmul_bytes(const PackedWeights& weights, const ByteRows& x, const MatmulOut& out, PanelRange range);
 void quantize_row(const float* x, const QuantizedRows& rows, int64_t row);
+void quantize_gated_row(Unary op, const float* a, const float* b, const QuantizedRows& rows, int64_t row);
 void quantize_bytes_row(const float* x, const ByteRows& rows, int64_t row);
 void f16_to_f32(const Half* x, float* y, int64_t n);
 void bf16_to_f32(const BFloat16* x, float* y, int64_t n);

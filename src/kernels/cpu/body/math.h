@@ -14,14 +14,12 @@ KVIK_INLINE F with_sign_of(F magnitude, F sign) { return from_bits(ixor(bits(mag
 // x where it is NaN, y elsewhere.
 KVIK_INLINE F keep_nan(F x, F y) { return select(equal(x, x), y, x); }
 
-// 2 ulp. x = n ln2 + r; 2^n goes into the exponent by an integer add. Below -87 (results under 1.7e-38) exactly 0.
-KVIK_INLINE F exp(F x) {
+// exp of -87 to 88.7. x = n ln2 + r; 2^n goes into the exponent by an integer add.
+KVIK_INLINE F exp_within_range(F x) {
   const F magic = bcast(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
-  const F low = bcast(-87.0f), high = bcast(88.7228317f);
-  const F clamped = min(max(x, low), high);
-  const F t = fma(clamped, bcast(1.44269504f), magic);
+  const F t = fma(x, bcast(1.44269504f), magic);
   const F n = sub(t, magic);
-  F r = fma(n, bcast(-0.693145752f), clamped);
+  F r = fma(n, bcast(-0.693145752f), x);
   r = fma(n, bcast(-1.42860677e-6f), r);
   F y = bcast(1.395053812e-3f);
   y = fma(y, r, bcast(8.368917741e-3f));
@@ -30,7 +28,21 @@ KVIK_INLINE F exp(F x) {
   y = fma(y, r, bcast(0.5f));
   y = fma(y, mul(r, r), r);
   y = add(y, bcast(1.0f));
-  y = from_bits(iadd(bits(y), shift_left<23>(bits(t))));
+  return from_bits(iadd(bits(y), shift_left<23>(bits(t))));
+}
+
+constexpr float kLowestExponent = -87.0f;
+
+// exp of numbers that are not positive, with the bits of exp().
+KVIK_INLINE F exp_not_positive(F x) {
+  const F low = bcast(kLowestExponent);
+  return keep_nan(x, select(less(x, low), zero(), exp_within_range(max(x, low))));
+}
+
+// 2 ulp. Below -87 (results under 1.7e-38) exactly 0.
+KVIK_INLINE F exp(F x) {
+  const F low = bcast(kLowestExponent), high = bcast(88.7228317f);
+  F y = exp_within_range(min(max(x, low), high));
   y = select(less(x, low), zero(), y);
   y = select(less(high, x), bcast(kInfinity), y);
   return keep_nan(x, y);

@@ -179,16 +179,25 @@ KVIK_INLINE void add_block(F (&f)[R][P], const F (&g)[R][P], BlockRows& rows) {
   ++rows.scale;
 }
 
-// What the tile at `row` fetches of the panels after those from `panel` on: all tiles together fetch all of it.
+// How tiles share the fetching of the panels that follow theirs.
+struct AheadShares {
+  int64_t row_bytes;   // for each row of a tile
+  int64_t step_bytes;  // in each step of one
+};
+
+KVIK_INLINE AheadShares ahead_shares(const PackedWeights& m, const QuantizedRows& x, int tile_rows) {
+  const int64_t row_lines = (kBlockPanels * m.layout.panel_bytes / 64 + x.n_rows - 1) / x.n_rows;
+  return {row_lines * 64, (row_lines * tile_rows + x.n_steps - 1) / x.n_steps * 64};
+}
+
+// What a tile of n rows from `row` on fetches of the panels after those from `panel` on: all tiles together fetch all of it.
 template <int P>
-KVIK_INLINE Ahead ahead_of_tile(const PackedWeights& m, int64_t n_rows, int64_t row, int64_t panel) {
+KVIK_INLINE Ahead ahead_of_tile(const PackedWeights& m, const AheadShares& shares, int64_t row, int n, int64_t panel) {
   const int64_t left = m.layout.n_panels - panel - P, n_panels = left < P ? left : P;
-  if (P == 1 || left <= 0) return {};
-  const int64_t n_tiles = (n_rows + kBlockRows - 1) / kBlockRows, total = n_panels * m.layout.panel_bytes;
-  const int64_t share = (total / n_tiles + 63) / 64 * 64, first = row / kBlockRows * share;
+  const int64_t total = n_panels * m.layout.panel_bytes, first = row * shares.row_bytes, share = n * shares.row_bytes;
+  if (P == 1 || first >= total) return {};
   const uint8_t* next = reinterpret_cast<const uint8_t*>(m.data) + (panel + P) * m.layout.panel_bytes;
-  const int64_t n_steps = (m.layout.k + 31) / 32;
-  return {next + first, total - first < share ? total - first : share, (share / n_steps + 63) / 64 * 64};
+  return {next + first, total - first < share ? total - first : share, shares.step_bytes};
 }
 
 // Places in the weights of some panels: of the next unit, and of all zero points.
@@ -298,10 +307,13 @@ void matmul_blocks(const PackedWeights& m, const QuantizedRows& x, const MatmulO
     for (int64_t p = range.begin; p < range.end; ++p) block_tile<Kind, kBlock, 1, 1>(m, x, out, 0, p, {});
     return;
   }
-  const bool wide = x.n_rows > kBlockRows;
-  panel_groups<kBlockPanels>(range, wide, [&](auto panels, int64_t p) {
-    row_tiles<kBlockRows>(x.n_rows, [&](auto rows, int64_t row) {
-      const Ahead ahead = ahead_of_tile<panels.value>(m, x.n_rows, row, p);
+  // Several parts to a block of the rows are added up in registers, of which they take as many as the products.
+  constexpr int kRows = kBlock > 0 ? kSmallBlockRows : kBlockRows;
+  constexpr int kOneStream = Kind::Bytes::kBits == 8 ? 4 : 2;  // so few rows wait for the weights, which come fastest as one stream
+  const AheadShares shares = ahead_shares(m, x, kRows);
+  panel_groups<kBlockPanels>(range, x.n_rows > kOneStream, [&](auto panels, int64_t p) {
+    even_row_tiles<kRows>(x.n_rows, [&](auto rows, int64_t row) {
+      const Ahead ahead = ahead_of_tile<panels.value>(m, shares, row, rows.value, p);
       block_tile<Kind, kBlock, rows.value, panels.value>(m, x, out, row, p, ahead);
     });
   });

@@ -15,6 +15,7 @@ constinit const CpuKernels kernels = {
     .matmul_quantized = matmul_quantized,
     .matmul_bytes = matmul_bytes,
     .quantize_row = quantize_row,
+    .quantize_gated_row = quantize_gated_row,
     .quantize_bytes_row = quantize_bytes_row,
     .f16_to_f32 = f16_to_f32,
     .bf16_to_f32 = bf16_to_f32,

@@ -36,6 +36,18 @@ KVIK_INLINE void row_tiles(int64_t n_rows, Tile tile) {
   rest_of_rows<kRows - 1>(n_rows - row, row, tile);
 }
 
+// The same with as few tiles of at most kMost rows as possible, and these as even as possible: a tile of one row or two takes almost as
+// long as one of more.
+template <int kMost, class Tile>
+KVIK_INLINE void even_row_tiles(int64_t n_rows, Tile tile) {
+  int64_t row = 0;
+  for (int64_t n_tiles = (n_rows + kMost - 1) / kMost; n_tiles > 0; --n_tiles) {
+    const int64_t n = (n_rows - row + n_tiles - 1) / n_tiles;
+    rest_of_rows<kMost>(n, row, tile);
+    row += n;
+  }
+}
+
 // All rows of a group of panels before the next group, so that weights come from memory once. Few rows: one panel at a time, which is
 // one ascending stream; many: `kWide` panels share each broadcast of an activation.
 template <int kWide, class Panels>

@@ -9,8 +9,8 @@
 
 namespace kvik::cpu::neon {
 
-constexpr int kFloatRows = 4, kFloatVectors = 1, kBlockRows = 2, kBlockPanels = 1, kScoreHeads = 4, kScoreSums = 4, kValueHeads = 4,
-              kValueSums = 4;
+constexpr int kFloatRows = 4, kFloatVectors = 1, kBlockRows = 2, kSmallBlockRows = 2, kBlockPanels = 1, kScoreHeads = 4, kScoreSums = 4,
+              kValueHeads = 4, kValueSums = 4;
 constexpr int kPrefetchBytes = 0;  // the processor prefetches weights well by itself
 
 struct F {

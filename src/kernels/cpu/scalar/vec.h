@@ -10,9 +10,9 @@
 
 namespace kvik::cpu::scalar {
 
-// Register tiles: rows x vectors (float weights), rows x panels (quantized), heads x vectors (attention).
-constexpr int kFloatRows = 2, kFloatVectors = 1, kBlockRows = 2, kBlockPanels = 1, kScoreHeads = 2, kScoreSums = 2, kValueHeads = 2,
-              kValueSums = 2;
+// Register tiles: rows x vectors (float weights), rows x panels (quantized; in small blocks, fewer rows), heads x vectors (attention).
+constexpr int kFloatRows = 2, kFloatVectors = 1, kBlockRows = 2, kSmallBlockRows = 2, kBlockPanels = 1, kScoreHeads = 2, kScoreSums = 2,
+              kValueHeads = 2, kValueSums = 2;
 constexpr int kPrefetchBytes = 0;  // the processor prefetches weights well by itself
 
 struct F {

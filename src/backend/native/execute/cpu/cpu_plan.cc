@@ -10,6 +10,26 @@ ValueIndex external_output(const Plan& plan) {
   return op != nullptr && op->section == Op::Section::kTail ? plan.output.index : kNoIndex;
 }
 
+// Whether `product` can read what the gate reads: nothing else reads the gate's result, and it is one quantized row for each row.
+bool takes_gate(const Plan& plan, std::span<const LoadedWeight> weights, const Op& gate, const Op& product) {
+  const auto* matmul = product.as<Matmul>();
+  if (gate.as<GateOp>() == nullptr || matmul == nullptr || gate.section != product.section) return false;
+  if (gate.selection != kNoIndex || product.selection != kNoIndex || matmul->weights.size() != 1) return false;
+  const ValueIndex gated = gate.out.front();
+  const auto weight = static_cast<size_t>(matmul->weights.front());
+  return product.in[0].is_value() && product.in[0].index == gated && plan.is_whole(product.in[0]) &&
+         plan.value(gated).consumers.size() == 1 && plan.output.index != gated && plan.weights[weight].k == product.in[0].size &&
+         weights[weight].activations == Activations::kBlocks;
+}
+
+// Only neighbors: ops between them may overwrite what the gate reads.
+std::vector<OpIndex> gates_of_products(const Plan& plan, std::span<const LoadedWeight> weights) {
+  std::vector<OpIndex> gates(plan.ops.size(), kNoIndex);
+  for (size_t i = 1; i < plan.ops.size(); ++i)
+    if (takes_gate(plan, weights, plan.ops[i - 1], plan.ops[i])) gates[i] = static_cast<OpIndex>(i - 1);
+  return gates;
+}
+
 }  // namespace
 
 CpuPlan::CpuPlan(std::shared_ptr<const Plan> from, std::vector<LoadedWeight> loaded, const cpu::CpuKernels& cpu_kernels,
@@ -20,7 +40,8 @@ CpuPlan::CpuPlan(std::shared_ptr<const Plan> from, std::vector<LoadedWeight> loa
       layouts(cache_layout(*plan, kv_format)),
       quantized(quantized_shapes(*plan, weights)),
       external(external_output(*plan)),
-      placement(place(*plan, external)) {
+      placement(place(*plan, external)),
+      gate_of(gates_of_products(*plan, weights)) {
   sections[0].row_bytes = placement.source_bytes;
   sections[1].row_bytes = placement.body_bytes;
   sections[2].row_bytes = placement.tail_bytes;
@@ -33,7 +54,8 @@ CpuPlan::CpuPlan(std::shared_ptr<const Plan> from, std::vector<LoadedWeight> loa
   for (size_t i = 0; i < plan->ops.size(); ++i) {
     const Op& op = plan->ops[i];
     Section& section = sections[static_cast<size_t>(op.section)];
-    section.ops.push_back(static_cast<OpIndex>(i));
+    const bool is_taken = i + 1 < plan->ops.size() && gate_of[i + 1] != kNoIndex;
+    if (!is_taken) section.ops.push_back(static_cast<OpIndex>(i));
     for (const ValueIndex v : op.out) add(section, v);
     if (const auto* matmul = op.as<Matmul>()) {
       for (const int weight : matmul->weights) section.weight_bytes += weights[static_cast<size_t>(weight)].packed.layout.size_bytes;

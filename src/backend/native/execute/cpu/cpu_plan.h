@@ -31,6 +31,8 @@ struct CpuPlan {
   const std::vector<CpuValues::QuantizedShape> quantized;
   const ValueIndex external;  // the value that is written where the caller wants the output
   const Placement placement;
+  // Of each product: the op before it whose result only the product reads, and which it computes while it quantizes its rows; or kNoIndex.
+  const std::vector<OpIndex> gate_of;
   std::array<Section, 3> sections;
 };
 

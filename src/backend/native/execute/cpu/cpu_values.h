@@ -37,6 +37,7 @@ struct CpuValues {
   std::span<const LoadedWeight> weights;
   std::span<const cpu::Attention> attentions;
   std::span<const QuantizedShape> quantized;
+  std::span<const OpIndex> gate_of;  // of each op; see CpuPlan. Empty: none
   const SectionTables* tables = nullptr;
 
   std::vector<View> views;            // by value

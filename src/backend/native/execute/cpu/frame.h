@@ -93,6 +93,9 @@ class Frame {
     int64_t stride, n_rows;
   };
   void multiply(const LoadedWeight& weight, const ProductRows& x, const cpu::MatmulOut& out);
+  template <class Quantize>
+  void multiply_blocks(const LoadedWeight& weight, int64_t n_rows, const cpu::MatmulOut& out, Quantize quantize);
+  void multiply_gated(const Op& gate, const LoadedWeight& weight, const cpu::MatmulOut& out);
   void norm_row(const NormOp& args, const float* x, float* y, int64_t n, const cpu::NormArgs& norm) const;
   Tensor reference_input(const Op& op, const ReferenceOp& args, size_t i, int64_t row) const;
   void keep_reference_output(const Op& op, size_t i, int64_t row, const Tensor& tensor) const;

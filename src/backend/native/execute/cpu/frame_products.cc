@@ -6,18 +6,35 @@
 // Matrix products and attention: where the time goes.
 namespace kvik::native {
 
+// quantize(rows, row) for every row, then the product.
+template <class Quantize>
+void Frame::multiply_blocks(const LoadedWeight& weight, int64_t n_rows, const cpu::MatmulOut& out, Quantize quantize) {
+  const cpu::PackedWeights& w = weight.packed;
+  const int64_t k = w.layout.k;
+  const cpu::QuantizedRows q = cpu::quantized_rows(values_.scratch.data(), n_rows, k, cpu::row_part(w.layout));
+  pool_.for_ranges(n_rows, std::max<int64_t>(1, (16 << 10) / k), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) quantize(q, row);
+  });
+  cpu::matmul(pool_, kernels_, w, q, out);
+}
+
+// The gate's result would go through memory twice.
+void Frame::multiply_gated(const Op& gate, const LoadedWeight& weight, const cpu::MatmulOut& out) {
+  const Reader a = reader(gate.in[0]), b = reader(gate.in[1]);
+  const Unary op = gate.as<GateOp>()->op;
+  multiply_blocks(weight, n_rows(), out,
+                  [&](const cpu::QuantizedRows& q, int64_t row) { kernels_.quantize_gated_row(op, at(a, row), at(b, row), q, row); });
+}
+
 void Frame::multiply(const LoadedWeight& weight, const ProductRows& x, const cpu::MatmulOut& out) {
   const cpu::PackedWeights& w = weight.packed;
   if (weight.activations == Activations::kFloats) return cpu::matmul(pool_, kernels_, w, cpu::FloatRows{x.x, x.stride, x.n_rows}, out);
+  if (weight.activations == Activations::kBlocks) {
+    return multiply_blocks(weight, x.n_rows, out,
+                           [&](const cpu::QuantizedRows& q, int64_t row) { kernels_.quantize_row(x.x + row * x.stride, q, row); });
+  }
   const int64_t k = w.layout.k;
   const int64_t rows_a_time = std::max<int64_t>(1, (16 << 10) / k);
-  if (weight.activations == Activations::kBlocks) {
-    const cpu::QuantizedRows q = cpu::quantized_rows(values_.scratch.data(), x.n_rows, k, cpu::row_part(w.layout));
-    pool_.for_ranges(x.n_rows, rows_a_time, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) kernels_.quantize_row(x.x + row * x.stride, q, row);
-    });
-    return cpu::matmul(pool_, kernels_, w, q, out);
-  }
   cpu::ByteRows q = cpu::byte_rows(values_.scratch.data(), x.n_rows, k);
   q.fixed_scale = weight.row_scale;
   q.fixed_zero_point = weight.row_zero_point;
@@ -34,6 +51,11 @@ void Frame::run(const Op& op, const Matmul& args) {
   const auto groups = static_cast<int64_t>(args.weights.size());
   const int64_t per_group = op.in[0].size / shape.k / (args.shared ? 1 : groups);
   const int64_t x_stride = x.stride / 4, y_stride = values_.views[static_cast<size_t>(op.out.front())].stride / 4;
+  const OpIndex gate = values_.gate_of.empty() ? kNoIndex : values_.gate_of[static_cast<size_t>(&op - plan_.ops.data())];
+  if (gate != kNoIndex) {
+    const LoadedWeight& weight = values_.weights[static_cast<size_t>(args.weights.front())];
+    return multiply_gated(plan_.ops[static_cast<size_t>(gate)], weight, {out(op, 0), y_stride, bias});
+  }
   for (int64_t g = 0; g < groups; ++g) {
     const LoadedWeight& weight = values_.weights[static_cast<size_t>(args.weights[static_cast<size_t>(g)])];
     const int64_t x_at = args.shared ? 0 : g * per_group * shape.k, y_at = g * per_group * shape.n;

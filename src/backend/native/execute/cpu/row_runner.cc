@@ -15,6 +15,7 @@ RowRunner::RowRunner(const CpuPlan& plan, const SectionTables& tables, ThreadPoo
   values_.weights = plan.weights;
   values_.attentions = plan.layouts.of_attend;
   values_.quantized = plan.quantized;
+  values_.gate_of = plan.gate_of;
   values_.tables = &tables;
   values_.views.resize(plan_.values.size());
 }
