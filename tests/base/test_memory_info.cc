@@ -1,8 +1,7 @@
-#include "base/memory_info.h"
-
 #include <fstream>
 #include <gtest/gtest.h>
 
+#include "base/memory_info.h"
 #include "support/paths.h"
 
 namespace kvik {
