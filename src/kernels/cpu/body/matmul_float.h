@@ -6,6 +6,9 @@
 // Rows by f32, f16 or bf16 weights: f = fma(x[k], w[k], f), from zero, for k = 0, 1, 2 ...
 namespace kvik::cpu::KVIK_ISA {
 
+// Floats are read faster than quantized weights. Of f32 from a third-level cache, 8 KB ahead are up to 1.1 times as fast as 4 KB (Zen 5).
+constexpr int kFloatPrefetchBytes = 2 * kPrefetchBytes;
+
 // R rows by V vectors of 16 columns, the first of them vector `c`; a panel holds two. kAhead: what follows the weights is fetched.
 template <class T, int R, int V, bool kAhead>
 KVIK_INLINE void float_tile(const PackedWeights& m, const FloatRows& x, const MatmulOut& out, int64_t row, int64_t c) {
@@ -21,7 +24,7 @@ KVIK_INLINE void float_tile(const PackedWeights& m, const FloatRows& x, const Ma
   for (int64_t k = 0; k < n_k; ++k) {
     F v[V];
     for (int i = 0; i < V; ++i) {
-      if constexpr (kAhead) prefetch(reinterpret_cast<const char*>(w[i] + k * 32) + kPrefetchBytes);
+      if constexpr (kAhead) prefetch(reinterpret_cast<const char*>(w[i] + k * 32) + kFloatPrefetchBytes);
       v[i] = load(w[i] + k * 32);
     }
     for (int r = 0; r < R; ++r) {
