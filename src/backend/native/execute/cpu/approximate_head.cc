@@ -10,9 +10,10 @@
 namespace kvik::native {
 namespace {
 
-constexpr int64_t kLeastWeights = 1 << 20;  // of a matrix, for a copy to pay
-constexpr float kLargestWeight = 1e6f;      // whose scale still fits into 16 bits
-constexpr double kLeastSquares = 1e-20;     // of a row: below, squares of its elements may become zero
+// Of a matrix: fewer gain little, and the copy of more takes a tenth of a second or longer when the first token is chosen.
+constexpr int64_t kLeastWeights = 1 << 20, kMostWeights = 1 << 24;
+constexpr float kLargestWeight = 1e6f;   // whose scale still fits into 16 bits
+constexpr double kLeastSquares = 1e-20;  // of a row: below, squares of its elements may become zero
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // The last op of the plan, if its rows need nothing else.
@@ -27,7 +28,9 @@ OpIndex head_of(const CpuPlan& cpu_plan) {
   const LoadedWeight& weight = cpu_plan.weights[static_cast<size_t>(matmul->weights.front())];
   const cpu::WeightLayout& layout = weight.packed.layout;
   const bool has_floats = weight.is_packed() && layout.format == cpu::WeightFormat::kF32;
-  if (!has_floats || layout.k * layout.n < kLeastWeights || layout.n < 2 * layout.k || !op.in[0].is_value() || op.in[0].size != layout.k)
+  const int64_t n_weights = layout.k * layout.n;
+  if (!has_floats || n_weights < kLeastWeights || n_weights > kMostWeights || layout.n < 2 * layout.k || !op.in[0].is_value() ||
+      op.in[0].size != layout.k)
     return kNoIndex;
   return op.in.size() > 1 && op.in[1] && plan.floats(op.in[1]).empty() ? kNoIndex : index;
 }

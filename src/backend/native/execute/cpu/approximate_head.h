@@ -15,7 +15,7 @@ namespace kvik::native {
 // reads about a quarter of the matrix. Does not change; any thread.
 class ApproximateHead {
  public:
-  // For plans that end in a product by f32 weights which is large enough to gain something; otherwise null. Quantizes the matrix.
+  // For plans that end in a product by f32 weights of a size for which it pays; otherwise null. Quantizes the matrix.
   static std::shared_ptr<const ApproximateHead> make(const CpuPlan& plan, ThreadPool& pool);
 
   OpIndex op() const { return op_; }
