@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <functional>
 #include <numeric>
 
 #include "backend/graph/convert.h"
@@ -53,7 +54,8 @@ int Model::feature_rank() const {
 namespace kvik::api {
 namespace {
 
-// Sources of similar length share a batch among so many batches: enough to pad little, few enough that a long input is answered early.
+// Sources of similar length share a batch among so many batches: enough to pad little, few enough that a long input is answered early. The
+// longest come first, because those that run at the end, when no others take the places of those that have ended, should take few steps.
 constexpr size_t kBatchesSorted = 16;
 constexpr int kMostTextsPerBatch = 4096;
 
@@ -178,7 +180,7 @@ engine::Work& Translator::work() {
   const size_t n_sorted = kBatchesSorted * static_cast<size_t>(options_.batch);
   for (size_t first = 0; first < order_.size(); first += n_sorted) {
     const std::span<size_t> sorted = std::span(order_).subspan(first, std::min(n_sorted, order_.size() - first));
-    std::ranges::stable_sort(sorted, {}, [&](size_t i) { return sources_[i].length(); });
+    std::ranges::stable_sort(sorted, std::greater<>(), [&](size_t i) { return sources_[i].length(); });
   }
   report();
   return *this;

@@ -34,9 +34,25 @@ size_t available_memory_bytes() {
   return std::min(in_system, available_in_container().value_or(in_system));
 }
 
+size_t largest_cache_bytes(const std::filesystem::path& folder) {
+  size_t largest = 0;
+  for (int i = 0;; ++i) {
+    std::ifstream file(folder / ("index" + std::to_string(i)) / "size");
+    size_t size = 0;
+    char unit = 0;
+    if (!(file >> size)) return largest;
+    file >> unit;
+    largest = std::max(largest, unit == 'K' ? size << 10 : unit == 'M' ? size << 20 : size);
+  }
+}
+
 size_t shared_cache_bytes() {
-  const long found = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return found > 0 ? static_cast<size_t>(found) : size_t{8} << 20;
+  static const size_t bytes = [] {
+    if (const size_t found = largest_cache_bytes("/sys/devices/system/cpu/cpu0/cache"); found > 0) return found;
+    const long found = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return found > 0 ? static_cast<size_t>(found) : size_t{8} << 20;
+  }();
+  return bytes;
 }
 
 }  // namespace kvik

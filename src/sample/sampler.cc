@@ -217,8 +217,8 @@ TokenId Sampler::sample(std::span<const float> logits, const History& history, R
 int Sampler::n_candidates() const {
   const int k = is_greedy() ? 0 : *options_.top_k;
   if (!only_lowers_ || (k == 0 && !is_greedy())) return 0;
-  constexpr int kSpare = 63;  // that penalties and bans may lower
-  return k + 1 + (processes_ ? kSpare : 0);
+  const int n_spare = is_greedy() ? 3 : 63;  // that penalties and bans may lower
+  return k + 1 + (processes_ ? n_spare : 0);
 }
 
 // The row is -inf but for the candidates, which stay the only ones: nothing makes a logit larger.

@@ -41,6 +41,7 @@ struct RunCall {
   float* output = nullptr;            // [wanted], each `output_stride` after the one before
   std::span<const int32_t> branches;  // sequences; see RunRow
   OutputRows* kept = nullptr;         // receives the output instead, if not null; must be of the same runner
+  int64_t first_kept = 0;             // which of its rows is the first of `wanted`
   // For each output that stays on the device: how many of the largest logits will probably be read; 0: all.
   std::span<const int32_t> n_candidates = {};
   int64_t output_stride = 0;  // floats from one row of `output` to the next; 0: the rows are adjacent

@@ -48,8 +48,8 @@ class Runner {
   // Rows of a sequence must be in order. If it throws Error, only positions from the first row on, and registers, have been written.
   virtual void run(const RunCall& call) = 0;
 
-  // Memory for outputs that stay on the device until they are read, for a call with these candidates (RunCall::n_candidates); null if the
-  // runner does not support it. `reused`: null or an earlier result of this function.
+  // Memory for outputs that stay on the device, or are not computed, until they are read, for a call with these candidates
+  // (RunCall::n_candidates); null if the runner does not support it. `reused`: null or an earlier result of this function.
   virtual std::shared_ptr<OutputRows> keep_output(std::span<const int32_t> /*n_candidates*/, std::shared_ptr<OutputRows> /*reused*/) {
     return nullptr;
   }

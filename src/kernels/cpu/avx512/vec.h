@@ -9,7 +9,7 @@
 
 namespace kvik::cpu::avx512 {
 
-constexpr int kFloatRows = 6, kFloatVectors = 4, kBlockRows = 8, kSmallBlockRows = 6, kBlockPanels = 2, kScoreHeads = 7, kScoreSums = 16,
+constexpr int kFloatRows = 8, kFloatVectors = 2, kBlockRows = 8, kSmallBlockRows = 6, kBlockPanels = 2, kScoreHeads = 7, kScoreSums = 16,
               kValueHeads = 4, kValueSums = 16;
 constexpr int kPrefetchBytes = 0;  // the processor prefetches weights well by itself
 

@@ -131,8 +131,9 @@ KVIK_INLINE void block_tile_f32(const PackedWeights& m, const FloatRows& x, cons
 
 template <class Bytes>
 void matmul_blocks_f32(const PackedWeights& m, const FloatRows& x, const MatmulOut& out, PanelRange range) {
+  constexpr int kMostRows = kFloatRows < 6 ? kFloatRows : 6;  // each has three sums
   for (int64_t p = range.begin; p < range.end; ++p)
-    row_tiles<kFloatRows>(x.n_rows, [&](auto rows, int64_t row) { block_tile_f32<Bytes, rows.value>(m, x, out, row, p); });
+    row_tiles<kMostRows>(x.n_rows, [&](auto rows, int64_t row) { block_tile_f32<Bytes, rows.value>(m, x, out, row, p); });
 }
 
 void matmul_eight_f32(const PackedWeights& weights, const FloatRows& x, const MatmulOut& out, PanelRange range) {

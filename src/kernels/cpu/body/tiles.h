@@ -23,17 +23,24 @@ KVIK_INLINE void rest_of_rows(int64_t left, int64_t row, Tile tile) {
   }
 }
 template <int kRows, class Tile>
-KVIK_INLINE void row_tiles(int64_t n_rows, Tile tile) {
+KVIK_INLINE void row_tiles_of_all_sizes(int64_t n_rows, Tile tile) {
   int64_t row = 0;
   for (; row + kRows <= n_rows; row += kRows) tile(Const<kRows>{}, row);
-  if constexpr (kRows >= 8) {
+  rest_of_rows<kRows - 1>(n_rows - row, row, tile);
+}
+template <int kRows, class Tile>
+KVIK_INLINE void row_tiles(int64_t n_rows, Tile tile) {
+  if constexpr (kRows < 8) {
+    row_tiles_of_all_sizes<kRows>(n_rows, tile);
+  } else {
+    int64_t row = 0;
+    for (; row + kRows <= n_rows; row += kRows) tile(Const<kRows>{}, row);
     if (row + 4 <= n_rows) {
       tile(Const<4>{}, row);
       row += 4;
     }
-    return rest_of_rows<3>(n_rows - row, row, tile);
+    rest_of_rows<3>(n_rows - row, row, tile);
   }
-  rest_of_rows<kRows - 1>(n_rows - row, row, tile);
 }
 
 // The same with as few tiles of at most kMost rows as possible, and these as even as possible: a tile of one row or two takes almost as

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "backend/native/execute/cpu/cpu_output.h"
 #include "base/memory_info.h"
 
 namespace kvik::native {
@@ -62,6 +63,18 @@ void CpuRunner::run(const RunCall& call) {
   const auto start = std::chrono::steady_clock::now();
   run_all(call);
   if (counts) threads_->took(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+// The copy of the matrix is made when it is first needed: those who read all logits do without.
+std::shared_ptr<OutputRows> CpuRunner::keep_output(std::span<const int32_t> n_candidates, std::shared_ptr<OutputRows> reused) {
+  if (!CpuOutput::finds(n_candidates)) return nullptr;
+  if (!has_made_head_) head_ = ApproximateHead::make(cpu_plan_, pool_);
+  has_made_head_ = true;
+  if (head_ == nullptr) return nullptr;
+  auto output = std::dynamic_pointer_cast<CpuOutput>(reused);
+  if (output == nullptr || output->head() != head_) output = std::make_shared<CpuOutput>(head_);
+  output->reserve(static_cast<int64_t>(n_candidates.size()));
+  return output;
 }
 
 void CpuRunner::run_all(const RunCall& call) {
@@ -127,7 +140,9 @@ RunCall CpuRunner::part_of(const RunCall& call, size_t part) {
   if (!call.tokens.empty()) result.tokens = call.tokens.subspan(begin, n);
   result.embeddings = call.embeddings.subspan(begin * embedding, n * embedding);
   result.wanted = wanted;
-  result.output = call.output + (first_wanted - call.wanted.begin()) * call.stride_of_output(output_size());
+  const int64_t n_before = first_wanted - call.wanted.begin();
+  if (call.kept == nullptr) result.output = call.output + n_before * call.stride_of_output(output_size());
+  result.first_kept = call.first_kept + n_before;
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/native/execute/cpu/approximate_head.h"
 #include "backend/native/execute/cpu/row_parts.h"
 #include "backend/native/execute/cpu/row_runner.h"
 #include "backend/native/execute/cpu/thread_choice.h"
@@ -36,6 +37,7 @@ class CpuRunner final : public Runner {
   void prepare(std::span<const RunRow> rows) override;
   void prepare_source(std::span<const RunRow> rows) override;
   void run(const RunCall& call) override;
+  std::shared_ptr<OutputRows> keep_output(std::span<const int32_t> n_candidates, std::shared_ptr<OutputRows> reused) override;
   void run_source(std::span<const RunRow> rows, std::span<const RunSequence> sources,
                   std::span<const std::span<const float>> inputs) override;
 
@@ -61,6 +63,8 @@ class CpuRunner final : public Runner {
   Waves waves_;
   std::optional<ThreadChoice> threads_;
   size_t n_rows_before_ = 0;  // of the last call of few rows
+  bool has_made_head_ = false;
+  std::shared_ptr<const ApproximateHead> head_;  // null: not made yet, or all logits are computed
 };
 
 }  // namespace kvik::native

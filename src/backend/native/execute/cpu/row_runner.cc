@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/native/execute/cpu/cpu_output.h"
 #include "backend/native/execute/cpu/frame.h"
 
 namespace kvik::native {
@@ -40,9 +41,9 @@ void RowRunner::reserve(Op::Section section, std::span<const RunRow> rows, std::
   memory.n_rows = n_rows;
 }
 
-void RowRunner::run_section(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences) {
+void RowRunner::run_ops(std::span<const OpIndex> ops, std::span<const RunRow> rows, std::span<const RunSequence> sequences) {
   Frame frame(values_, rows, sequences);
-  for (const OpIndex op : cpu_plan_.section(section).ops) {
+  for (const OpIndex op : ops) {
     if (recorder_ == nullptr) {
       frame.run(op);
       continue;
@@ -56,14 +57,28 @@ void RowRunner::run(const RunCall& call) {
   reserve(Op::Section::kBody, call.rows, call.sequences);
   values_.branches = call.branches;
   set_inputs(call);
-  run_section(Op::Section::kBody, call.rows, call.sequences);
+  run_ops(cpu_plan_.section(Op::Section::kBody).ops, call.rows, call.sequences);
   if (call.wanted.empty()) return;
   tail_rows_.clear();
   for (const int32_t row : call.wanted) tail_rows_.push_back(call.rows[static_cast<size_t>(row)]);
   reserve(Op::Section::kTail, tail_rows_, call.sequences);
   enter_tail(call);
-  run_section(Op::Section::kTail, tail_rows_, call.sequences);
+  const std::span<const OpIndex> ops = cpu_plan_.section(Op::Section::kTail).ops;
+  run_ops(call.kept != nullptr ? ops.first(ops.size() - 1) : ops, tail_rows_, call.sequences);
+  if (call.kept != nullptr) return find_largest(call);
   copy_output(call);
+}
+
+// Instead of the last op.
+void RowRunner::find_largest(const RunCall& call) {
+  auto& output = static_cast<CpuOutput&>(*call.kept);
+  const ApproximateHead& head = *output.head();
+  const CpuValues::View& from = view(head.input().index);
+  const cpu::FloatRows x{reinterpret_cast<const float*>(from.base) + head.input().offset, from.stride / 4,
+                         static_cast<int64_t>(tail_rows_.size())};
+  const RecordedScope recorded(recorder_ == nullptr ? nullptr : &recorder_->recorder(),
+                               recorder_ == nullptr ? 0 : recorder_->kind(head.op()), {}, n_sharing_);
+  output.take(*values_.pool, x, call.first_kept);
 }
 
 void RowRunner::set_inputs(const RunCall& call) {
@@ -118,7 +133,7 @@ void RowRunner::run_source(std::span<const RunRow> rows, std::span<const RunSequ
       std::memcpy(to.base + static_cast<int64_t>(row) * to.stride, inputs[i].data() + (first_row + row) * size, size * sizeof(float));
     }
   }
-  run_section(Op::Section::kSource, rows, sources);
+  run_ops(cpu_plan_.section(Op::Section::kSource).ops, rows, sources);
 }
 
 }  // namespace kvik::native

@@ -20,7 +20,8 @@ class RowRunner {
                   size_t first_row);
 
  private:
-  void run_section(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences);
+  void run_ops(std::span<const OpIndex> ops, std::span<const RunRow> rows, std::span<const RunSequence> sequences);
+  void find_largest(const RunCall& call);
   void reserve(Op::Section section, std::span<const RunRow> rows, std::span<const RunSequence> sequences);
   void set_inputs(const RunCall& call);
   void enter_tail(const RunCall& call);
