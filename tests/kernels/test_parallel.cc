@@ -22,7 +22,9 @@ void for_products(Fn fn) {
   for (const WeightLayout& layout : layouts())
     for (const int64_t n_rows : {1, 2, 5, 16, 33, 512})
       for (const int64_t tile : {8, 12, 16})
-        for (const int n_threads : {1, 2, 3, 16, 64}) fn(product_items(layout, {n_rows, tile}, n_threads), RowTiles{n_rows, tile});
+        for (const int64_t row_bytes : {64, 8192})
+          for (const int n_threads : {1, 2, 3, 16, 64})
+            fn(product_items(layout, {n_rows, tile, row_bytes}, n_threads), RowTiles{n_rows, tile, row_bytes});
 }
 
 TEST(ProductItems, EveryPanelOfEveryRowIsInExactlyOneItem) {
@@ -52,7 +54,16 @@ TEST(ProductItems, BordersAreAtWholeTilesAndGroups) {
 
 TEST(ProductItems, LargeProductsHaveAnItemForEachThread) {
   const WeightLayout layout = block_layout({.bits = 8, .block = 32}, 896, 896);
-  for (const int n_threads : {2, 16, 64}) EXPECT_GE(product_items(layout, {512, 8}, n_threads).n_items(), n_threads);
+  for (const int n_threads : {2, 16, 64}) EXPECT_GE(product_items(layout, {512, 8, 896}, n_threads).n_items(), n_threads);
+}
+
+TEST(ProductItems, NeighborsShareRowsIfAllRowsDoNotFitACache) {
+  const WeightLayout layout = block_layout({.bits = 8, .block = 32}, 4864, 896);
+  const ProductItems long_rows = product_items(layout, {512, 16, 4864}, 16), short_rows = product_items(layout, {512, 16, 896}, 16);
+  EXPECT_EQ(long_rows.first_row(0), long_rows.first_row(1));
+  EXPECT_NE(long_rows.panels(0).begin, long_rows.panels(1).begin);
+  EXPECT_NE(short_rows.first_row(0), short_rows.first_row(1));
+  EXPECT_EQ(short_rows.panels(0).begin, short_rows.panels(1).begin);
 }
 
 }  // namespace

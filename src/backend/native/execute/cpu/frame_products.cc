@@ -10,7 +10,7 @@ void Frame::multiply(const LoadedWeight& weight, const ProductRows& x, const cpu
   const cpu::PackedWeights& w = weight.packed;
   if (weight.activations == Activations::kFloats) return cpu::matmul(pool_, kernels_, w, cpu::FloatRows{x.x, x.stride, x.n_rows}, out);
   const int64_t k = w.layout.k;
-  const int64_t rows_a_time = std::max<int64_t>(1, (16 << 10) / k);
+  const int64_t rows_a_time = std::max<int64_t>(1, (8 << 10) / k);  // some microseconds
   if (weight.activations == Activations::kBlocks) {
     const cpu::QuantizedRows q = cpu::quantized_rows(values_.scratch.data(), x.n_rows, k, cpu::row_part(w.layout));
     pool_.for_ranges(x.n_rows, rows_a_time, [&](int64_t begin, int64_t end) {
