@@ -23,19 +23,6 @@ struct RowTile {
   int n_rows;
 };
 
-// The weights of a chunk that are fetched into the second-level cache while a tile of rows is multiplied: all tiles together fetch all of
-// it.
-struct Ahead {
-  int tile, n_tiles;
-};
-
-KVIK_INLINE void fetch_part(const Chunk& chunk, int part, const Ahead& ahead) {
-  if (chunk.next[part] == nullptr) return;
-  const int64_t share = (chunk.part_bytes / ahead.n_tiles + 63) / 64 * 64, begin = ahead.tile * share;
-  const int64_t end = begin + share < chunk.part_bytes ? begin + share : chunk.part_bytes;
-  for (int64_t at = begin; at < end; at += 64) prefetch_second_level(chunk.next[part] + at);
-}
-
 // One part: products 64 k apart (or one of 32). Both panels share the tile of the rows.
 template <int P>
 KVIK_INLINE void multiply_part(const Chunk* chunks, int part, int n_tiles, const int8_t* q, int64_t stride, GroupSums* sums) {
@@ -114,7 +101,7 @@ KVIK_INLINE void add_group(const GroupSums* sums, const Chunk* chunks, int part,
 
 // A tile of rows by a chunk of P panels.
 template <int kPartSteps, int P>
-void add_chunk(const Chunk* chunks, const RowTile& rows, const Ahead& ahead, SumRows f) {
+void add_chunk(const Chunk* chunks, const RowTile& rows, SumRows f) {
   alignas(64) GroupSums sums[P];
   const Chunk& first = chunks[0];
   for (int part = 0; part < first.n_parts; part += kGroupParts) {
@@ -122,7 +109,6 @@ void add_chunk(const Chunk* chunks, const RowTile& rows, const Ahead& ahead, Sum
     order_memory();
     for (int i = 0; i < n; ++i) {
       const int n_tiles = kPartSteps == 1 ? 1 : first.steps_of(part + i) / 2;
-      for (int p = 0; p < P; ++p) fetch_part(chunks[p], part + i, ahead);
       multiply_part<P>(chunks, part + i, n_tiles, rows.q + (part + i) * kPartSteps * kStep, rows.q_stride, sums);
     }
     order_memory();
@@ -131,7 +117,7 @@ void add_chunk(const Chunk* chunks, const RowTile& rows, const Ahead& ahead, Sum
   }
 }
 
-using AddChunk = void (*)(const Chunk* chunks, const RowTile& rows, const Ahead& ahead, SumRows f);
+using AddChunk = void (*)(const Chunk* chunks, const RowTile& rows, SumRows f);
 
 template <int P>
 AddChunk add_chunk_of(int part_steps) {
@@ -173,7 +159,7 @@ class PanelSums {
         prepare<Scale>(m, panel + i, step, chunks[i]);
       }
       for (int tile = 0; tile < range_.n_tiles(); ++tile)
-        multiply(chunks, rows_at(tile, step), {tile, range_.n_tiles()}, places(tile, panel, step == 0, last && direct));
+        multiply(chunks, rows_at(tile, step), places(tile, panel, step == 0, last && direct));
     }
     if (!direct) write(m.layout.n, panel, n_panels);
   }

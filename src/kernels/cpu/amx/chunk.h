@@ -16,8 +16,6 @@ struct Chunk {
   int n_steps;                         // even, as in QuantizedRows
   int part_steps, n_parts;             // the last part may have fewer steps
   const int8_t* weights[kChunkSteps];  // of each part, kStepBytes for each of its steps
-  const uint8_t* next[kChunkSteps];    // of each part: weights that are needed later, or null
-  int64_t part_bytes;                  // as they are stored
   alignas(64) float scales[kChunkSteps][kLanes];
   alignas(64) int8_t unpacked[kChunkSteps][kStepBytes];
 
@@ -62,15 +60,12 @@ void prepare(const PackedWeights& m, int64_t panel, int64_t first_step, Chunk& c
   const auto* data = reinterpret_cast<const uint8_t*>(m.data) + panel * layout.panel_bytes;
   const int64_t steps_per_block = layout.block / kStep, unit_blocks = sizeof(Scale) == 2 ? 2 : 1;
   const int64_t step_bytes = layout.block_bytes / steps_per_block;
-  const int64_t ahead = panel + kPanels < layout.n_panels ? kPanels * layout.panel_bytes : 0;
   chunk.n_parts = (chunk.n_steps + chunk.part_steps - 1) / chunk.part_steps;
-  chunk.part_bytes = chunk.part_steps * step_bytes;
   for (int part = 0; part < chunk.n_parts; ++part) {
     const int64_t step = first_step + part * chunk.part_steps, block = step / steps_per_block;
     const uint8_t* unit = data + block / unit_blocks * (64 + unit_blocks * layout.block_bytes);
     store(chunk.scales[part], load(reinterpret_cast<const Scale*>(unit) + block % unit_blocks * kLanes));
     const uint8_t* lines = unit + 64 + block % unit_blocks * layout.block_bytes + step % steps_per_block * step_bytes;
-    chunk.next[part] = ahead > 0 ? lines + ahead : nullptr;
     chunk.weights[part] = reinterpret_cast<const int8_t*>(lines);
     if (layout.format == WeightFormat::kBlocks8) continue;
     int8_t* unpacked = chunk.unpacked[part * chunk.part_steps];
