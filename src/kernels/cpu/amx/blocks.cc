@@ -218,7 +218,8 @@ void matmul_tiles(const PackedWeights& weights, const QuantizedRows& x, const Ma
   const WeightLayout& layout = weights.layout;
   // Differences of 8-bit weights and their zero points do not fit a byte.
   const bool fits = layout.block >= kStep && !(layout.format == WeightFormat::kBlocks8 && layout.has_zero_points);
-  if (!fits || x.n_rows < kFewestTileRows) return avx512_prefetch::matmul_quantized(weights, x, out, range);
+  const int64_t fewest = layout.format == WeightFormat::kBlocks4 && x.part == kStep ? kFewestFourBitRows : kFewestTileRows;
+  if (!fits || x.n_rows < fewest) return avx512_prefetch::matmul_quantized(weights, x, out, range);
   if (layout.scales == ScaleFormat::kF16) return multiply_blocks<Half>(weights, x, out, range);
   multiply_blocks<float>(weights, x, out, range);
 }
