@@ -57,13 +57,14 @@ TEST(ProductItems, LargeProductsHaveAnItemForEachThread) {
   for (const int n_threads : {2, 16, 64}) EXPECT_GE(product_items(layout, {512, 8, 896}, n_threads).n_items(), n_threads);
 }
 
-TEST(ProductItems, NeighborsShareRowsIfAllRowsDoNotFitACache) {
-  const WeightLayout layout = block_layout({.bits = 8, .block = 32}, 4864, 896);
-  const ProductItems long_rows = product_items(layout, {512, 16, 4864}, 16), short_rows = product_items(layout, {512, 16, 896}, 16);
-  EXPECT_EQ(long_rows.first_row(0), long_rows.first_row(1));
-  EXPECT_NE(long_rows.panels(0).begin, long_rows.panels(1).begin);
-  EXPECT_NE(short_rows.first_row(0), short_rows.first_row(1));
-  EXPECT_EQ(short_rows.panels(0).begin, short_rows.panels(1).begin);
+TEST(ProductItems, NeighborsShareWhatHasMoreBytes) {
+  const WeightLayout layout = block_layout({.bits = 8, .block = 128}, 896, 896);
+  const ProductItems of_rows = product_items(layout, {512, 16, 896}, 16), few_rows = product_items(layout, {64, 16, 896}, 16);
+  EXPECT_EQ(of_rows.first_row(0), of_rows.first_row(1));
+  EXPECT_NE(of_rows.panels(0).begin, of_rows.panels(1).begin);
+  ASSERT_GT(few_rows.n_row_items, 1);
+  EXPECT_NE(few_rows.first_row(0), few_rows.first_row(1));
+  EXPECT_EQ(few_rows.panels(0).begin, few_rows.panels(1).begin);
 }
 
 }  // namespace

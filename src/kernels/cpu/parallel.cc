@@ -9,7 +9,7 @@ constexpr int64_t kFewestItems = 4, kMostItems = 16;  // per thread
 constexpr int64_t kLeastWork = 64 << 10;              // bytes of weights times rows of an item: below it, handing it out takes longer
 constexpr int64_t kGoodWork = 16 << 20;               // multiplications of an item, some tens of microseconds
 constexpr int64_t kGroupPanels = 2;                   // that share one reading of the rows
-constexpr int64_t kCoreCacheBytes = 1 << 20;
+constexpr int64_t kFewWeights = 4;                    // times the bytes of the rows: below it, a thread keeps its rows in its cache
 
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 constexpr int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
@@ -49,7 +49,7 @@ ProductItems product_items(const WeightLayout& layout, const RowTiles& rows, int
   const int64_t row_items = std::min(most_row_items, divide_up(wanted, items.n_column_items));
   items.rows_each = round_up(divide_up(rows.n_rows, row_items), rows.tile);
   items.n_row_items = divide_up(rows.n_rows, items.rows_each);
-  items.neighbors_share_rows = rows.n_rows * rows.row_bytes > kCoreCacheBytes;
+  items.neighbors_share_rows = layout.n_panels * layout.panel_bytes < kFewWeights * rows.n_rows * rows.row_bytes;
   return items;
 }
 

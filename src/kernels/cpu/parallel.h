@@ -15,8 +15,8 @@ struct RowTiles {
 };
 
 // How a product is cut into items of panels times rows: every thread gets a few, as even as they can be, and none so small that handing it
-// out takes longer than its work. Neighboring items have the same panels, or the same rows if all rows do not fit into the cache of a core:
-// a thread reads them from there the second time.
+// out takes longer than its work. Neighboring items, which are mostly of one thread, have the same panels, so that it reads them from its
+// cache the second time; or the same rows if those are many bytes: they come from the caches of the threads that wrote them.
 struct ProductItems {
   int64_t n_panels;
   int64_t group_panels = 1;  // never split: kernels read rows once for such a group
