@@ -22,7 +22,9 @@ void for_products(Fn fn) {
   for (const WeightLayout& layout : layouts())
     for (const int64_t n_rows : {1, 2, 5, 16, 33, 512})
       for (const int64_t tile : {8, 12, 16})
-        for (const int n_threads : {1, 2, 3, 16, 64}) fn(product_items(layout, {n_rows, tile}, n_threads), RowTiles{n_rows, tile});
+        for (const int64_t row_bytes : {64, 8192})
+          for (const int n_threads : {1, 2, 3, 16, 64})
+            fn(product_items(layout, {n_rows, tile, row_bytes}, n_threads), RowTiles{n_rows, tile, row_bytes});
 }
 
 TEST(ProductItems, EveryPanelOfEveryRowIsInExactlyOneItem) {
@@ -52,7 +54,17 @@ TEST(ProductItems, BordersAreAtWholeTilesAndGroups) {
 
 TEST(ProductItems, LargeProductsHaveAnItemForEachThread) {
   const WeightLayout layout = block_layout({.bits = 8, .block = 32}, 896, 896);
-  for (const int n_threads : {2, 16, 64}) EXPECT_GE(product_items(layout, {512, 8}, n_threads).n_items(), n_threads);
+  for (const int n_threads : {2, 16, 64}) EXPECT_GE(product_items(layout, {512, 8, 896}, n_threads).n_items(), n_threads);
+}
+
+TEST(ProductItems, NeighborsShareWhatHasMoreBytes) {
+  const WeightLayout layout = block_layout({.bits = 8, .block = 128}, 896, 896);
+  const ProductItems of_rows = product_items(layout, {512, 16, 896}, 16), few_rows = product_items(layout, {64, 16, 896}, 16);
+  EXPECT_EQ(of_rows.first_row(0), of_rows.first_row(1));
+  EXPECT_NE(of_rows.panels(0).begin, of_rows.panels(1).begin);
+  ASSERT_GT(few_rows.n_row_items, 1);
+  EXPECT_NE(few_rows.first_row(0), few_rows.first_row(1));
+  EXPECT_EQ(few_rows.panels(0).begin, few_rows.panels(1).begin);
 }
 
 }  // namespace

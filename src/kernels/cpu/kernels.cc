@@ -59,7 +59,7 @@ const CpuKernels* amx_kernels() {
   static const CpuKernels table = [] {
     CpuKernels kernels = with_prefetches();
     kernels.name = "amx";
-    kernels.byte_row_tile = 16;
+    kernels.byte_row_tile = 64;
     kernels.matmul_quantized = amx::matmul_tiles;
     kernels.matmul_bytes = amx::matmul_byte_tiles;
     return kernels;

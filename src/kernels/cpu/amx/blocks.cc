@@ -1,121 +1,20 @@
 #include "kernels/cpu/amx/vec.h"
 // The vector comes first: the bodies are written over it.
+#include "kernels/cpu/amx/chunk.h"
 #include "kernels/cpu/amx/table.h"
-#include "kernels/cpu/amx/tiles.h"
-#include "kernels/cpu/body/six_bits.h"
 #include "kernels/cpu/body/tiles.h"
 
-// Quantized rows by block-quantized weights, 16 rows by 16 columns at a time. A part is a tile product of 32 k, or one or two of 64. Parts
-// are scaled and added up as in body/matmul_blocks.h.
+// Quantized rows by block-quantized weights, 16 rows by two panels of 16 columns at a time. A part is a tile product of 32 k, or one or two
+// of 64. Parts are scaled and added up as in body/matmul_blocks.h.
 namespace kvik::cpu::amx {
 namespace {
 
-constexpr int kStep = 32, kStepBytes = kStep * kLanes;
-constexpr int kGroupPanels = 4;
-constexpr int kChunkSteps = 32;                // of weights that are prepared at once
-constexpr int64_t kRowBlockBytes = 512 << 10;  // of rows that stay in the second-level cache while panels pass
-constexpr int kMostRowBlock = 256;
-constexpr int kRowSteps = kRowBlock / kStep;  // of a block of the rows
-constexpr int kAhead = 4;  // parts from a product to the reading of its sums: vectors cannot read a tile before it is in the cache
+constexpr int kGroupParts = 4;                 // whose sums wait in memory: vectors cannot read a tile before it is in the cache
+constexpr int64_t kRowBlockBytes = 768 << 10;  // of rows that stay in the second-level cache while panels pass
+constexpr int kMostRowBlock = 512;
 
-// Steps of one panel as the tile product takes them, once for all rows.
-struct Chunk {
-  int n_steps;                         // even, as in QuantizedRows
-  int part_steps, n_parts;             // the last part may have fewer steps
-  const int8_t* weights[kChunkSteps];  // of each part, kStepBytes for each of its steps
-  alignas(64) float scales[kChunkSteps][kLanes];
-  alignas(64) int8_t unpacked[kChunkSteps][kStepBytes];
-
-  int steps_of(int part) const {
-    const int left = n_steps - part * part_steps;
-    return left < part_steps ? left : part_steps;
-  }
-};
-
-// w - zero point of 6-bit weights, as bytes.
-KVIK_INLINE void unpack_six(const uint8_t* lines, int8_t* to) {
-  const I zero_point = _mm512_set1_epi8(32);
-  for (int line = 0; line < 4; ++line) {
-    const SixBits codes = six_bits(lines, line);
-    _mm512_store_si512(to + line * 64, _mm512_sub_epi8(codes.low, zero_point));
-    _mm512_store_si512(to + (line + 4) * 64, _mm512_sub_epi8(codes.high, zero_point));
-  }
-}
-
-// The same of 4-bit weights.
-KVIK_INLINE void unpack_four(const uint8_t* lines, I zero_points, int8_t* to) {
-  const I nibble = _mm512_set1_epi8(15);
-  for (int line = 0; line < 4; ++line) {
-    const I both = _mm512_loadu_si512(lines + line * 64);
-    _mm512_store_si512(to + line * 64, _mm512_sub_epi8(_mm512_and_si512(both, nibble), zero_points));
-    _mm512_store_si512(to + (line + 4) * 64, _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(both, 4), nibble), zero_points));
-  }
-}
-
-// The zero points of a block of 4-bit weights, four times each.
-I zero_points_of(const PackedWeights& m, int64_t panel, int64_t block) {
-  const WeightLayout& layout = m.layout;
-  if (!layout.has_zero_points) return _mm512_set1_epi8(8);
-  const auto* points = reinterpret_cast<const uint8_t*>(m.data) + layout.zero_points_offset;
-  return _mm512_mullo_epi32(iload_u8(points + (panel * layout.n_blocks + block) * kLanes), _mm512_set1_epi32(0x01010101));
-}
-
-// `ahead`: bytes from these weights to those that are needed next; they are fetched meanwhile. 0: none.
-template <class Scale>
-void prepare(const PackedWeights& m, int64_t panel, int64_t first_step, int64_t ahead, Chunk& chunk) {
-  const WeightLayout& layout = m.layout;
-  const auto* data = reinterpret_cast<const uint8_t*>(m.data);
-  const int64_t steps_per_block = layout.block / kStep, unit_blocks = sizeof(Scale) == 2 ? 2 : 1;
-  const int64_t step_bytes = layout.block_bytes / steps_per_block;
-  for (int part = 0; part < chunk.n_parts; ++part) {
-    const int64_t step = first_step + part * chunk.part_steps, block = step / steps_per_block;
-    const uint8_t* unit = data + panel * layout.panel_bytes + block / unit_blocks * (64 + unit_blocks * layout.block_bytes);
-    store(chunk.scales[part], load(reinterpret_cast<const Scale*>(unit) + block % unit_blocks * kLanes));
-    const uint8_t* lines = unit + 64 + block % unit_blocks * layout.block_bytes + step % steps_per_block * step_bytes;
-    const int n_steps = chunk.steps_of(part);
-    if (ahead > 0) {
-      for (int64_t line = 0; line < n_steps * step_bytes; line += 64)
-        _mm_prefetch(reinterpret_cast<const char*>(lines + ahead + line), _MM_HINT_T1);
-    }
-    if (layout.format == WeightFormat::kBlocks8) {
-      chunk.weights[part] = reinterpret_cast<const int8_t*>(lines);
-      continue;
-    }
-    int8_t* unpacked = chunk.unpacked[part * chunk.part_steps];
-    chunk.weights[part] = unpacked;
-    for (int s = 0; s < n_steps; ++s, lines += step_bytes, unpacked += kStepBytes) {
-      if (layout.format == WeightFormat::kBlocks6)
-        unpack_six(lines, unpacked);
-      else
-        unpack_four(lines, zero_points_of(m, panel, block), unpacked);
-    }
-  }
-}
-
-// One part: n_tiles products, which are 64 k apart.
-struct Product {
-  const int8_t* q;
-  int64_t stride;
-  const int8_t* weights;
-  int n_tiles;
-  int32_t* sums;
-};
-
-// Two sets of sums, so that a product runs while the sums of the one before it are scaled.
-#define KVIK_TILE_PRODUCT(sums_tile, product)                                \
-  do {                                                                       \
-    _tile_zero(sums_tile);                                                   \
-    for (int tile = 0; tile < (product).n_tiles; ++tile) {                   \
-      _tile_loadd(KVIK_ROWS, (product).q + tile * 64, (product).stride);     \
-      _tile_loadd(KVIK_WEIGHTS, (product).weights + tile * 64 * kLanes, 64); \
-      _tile_dpbssd(sums_tile, KVIK_ROWS, KVIK_WEIGHTS);                      \
-    }                                                                        \
-    _tile_stored(sums_tile, (product).sums, 64);                             \
-    order_memory();                                                          \
-  } while (false)
-
-KVIK_INLINE void even_product(const Product& product) { KVIK_TILE_PRODUCT(KVIK_SUMS0, product); }
-KVIK_INLINE void odd_product(const Product& product) { KVIK_TILE_PRODUCT(KVIK_SUMS1, product); }
+using PartSums = int32_t[kTileRows * kLanes];
+using GroupSums = PartSums[kGroupParts];
 
 struct RowTile {
   const int8_t* q;
@@ -124,168 +23,193 @@ struct RowTile {
   int n_rows;
 };
 
-// The sums of a tile are f in memory and g, the sums of the block of the rows that is being added up, in registers.
-struct WholeTile {
-  F g[kTileRows];
-  KVIK_INLINE void clear(WholeTile& tile) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; ++r) tile.g[r] = zero();
+// One part: products 64 k apart (or one of 32). Both panels share the tile of the rows.
+template <int P>
+KVIK_INLINE void multiply_part(const Chunk* chunks, int part, int n_tiles, const int8_t* q, int64_t stride, GroupSums* sums) {
+  _tile_zero(KVIK_SUMS0);
+  if constexpr (P == 2) _tile_zero(KVIK_SUMS1);
+  for (int tile = 0; tile < n_tiles; ++tile) {
+    _tile_loadd(KVIK_ROWS, q + tile * 64, stride);
+    _tile_loadd(KVIK_WEIGHTS, chunks[0].weights[part] + tile * 64 * kLanes, 64);
+    _tile_dpbssd(KVIK_SUMS0, KVIK_ROWS, KVIK_WEIGHTS);
+    if constexpr (P == 2) {
+      _tile_loadd(KVIK_WEIGHTS, chunks[1].weights[part] + tile * 64 * kLanes, 64);
+      _tile_dpbssd(KVIK_SUMS1, KVIK_ROWS, KVIK_WEIGHTS);
+    }
   }
-  KVIK_INLINE void add_part(WholeTile& tile, const RowTile&, F weight_scale, const int32_t* sums) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; ++r) tile.g[r] = fma(to_float(iload(sums + r * kLanes)), weight_scale, tile.g[r]);
-  }
-  KVIK_INLINE void add_block(WholeTile& tile, const RowTile& rows, int64_t block, float* f) {
-    const float* row_scale = rows.scale + block;
-#pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; ++r, row_scale += rows.scale_stride)
-      store(f + r * kLanes, fma(tile.g[r], bcast(*row_scale), load(f + r * kLanes)));
-    clear(tile);
-  }
+  _tile_stored(KVIK_SUMS0, sums[0][part % kGroupParts], 64);
+  if constexpr (P == 2) _tile_stored(KVIK_SUMS1, sums[1][part % kGroupParts], 64);
+}
+
+// Where sums come from and go to; rows of zeros have a stride of 0.
+struct SumRows {
+  const float* from;
+  int64_t from_stride, from_panel;
+  float* to;
+  int64_t to_stride, to_panel;
 };
 
-// The same with fewer rows; g is in memory too.
-struct PartOfTile {
-  alignas(64) float g[kTileRows * kLanes];
-  KVIK_INLINE void clear(PartOfTile& tile) { memset(tile.g, 0, sizeof tile.g); }
-  KVIK_INLINE void add_part(PartOfTile& tile, const RowTile& rows, F weight_scale, const int32_t* sums) {
-    for (int r = 0; r < rows.n_rows; ++r)
-      store(tile.g + r * kLanes, fma(to_float(iload(sums + r * kLanes)), weight_scale, load(tile.g + r * kLanes)));
-  }
-  KVIK_INLINE void add_block(PartOfTile& tile, const RowTile& rows, int64_t block, float* f) {
-    const float* row_scale = rows.scale + block;
-    for (int r = 0; r < rows.n_rows; ++r, row_scale += rows.scale_stride)
-      store(f + r * kLanes, fma(load(tile.g + r * kLanes), bcast(*row_scale), load(f + r * kLanes)));
-    clear(tile);
-  }
-};
-
-// If there is one part to a block of the rows, f stays in registers.
-struct WholeTileOfBlocks {
-  F f[kTileRows];
-  KVIK_INLINE void load_sums(WholeTileOfBlocks& tile, const float* sums) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; ++r) tile.f[r] = load(sums + r * kLanes);
-  }
-  KVIK_INLINE F scaled(const int32_t* sums, const float* row_scale, F weight_scale, F f) {
-    return fma(fma(to_float(iload(sums)), weight_scale, zero()), bcast(*row_scale), f);
-  }
-  // Four rows from one pointer: few enough for all of them to stay in registers.
-  KVIK_INLINE void scale_four(const int32_t* sums, const float* row_scale, int64_t stride, F weight_scale, F* f) {
-    f[0] = scaled(sums, row_scale, weight_scale, f[0]);
-    f[1] = scaled(sums + kLanes, row_scale + stride, weight_scale, f[1]);
-    f[2] = scaled(sums + 2 * kLanes, row_scale + 2 * stride, weight_scale, f[2]);
-    f[3] = scaled(sums + 3 * kLanes, row_scale + 3 * stride, weight_scale, f[3]);
-  }
-  KVIK_INLINE void scale(WholeTileOfBlocks& tile, const RowTile& rows, int64_t block, F weight_scale, const int32_t* sums) {
-    const float* row_scale = rows.scale + block;
-#pragma GCC unroll 4
-    for (int r = 0; r < kTileRows; r += 4)
-      scale_four(sums + r * kLanes, row_scale + r * rows.scale_stride, rows.scale_stride, weight_scale, tile.f + r);
-  }
-  KVIK_INLINE void store_sums_of(const WholeTileOfBlocks& tile, float* sums) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; ++r) store(sums + r * kLanes, tile.f[r]);
-  }
-};
-
-// Multiplies the parts of a chunk, two at a time and kAhead ahead of scaled(part, sums).
-template <int kPartSteps, class Scaled>
-KVIK_INLINE void multiply_parts(const Chunk& chunk, const RowTile& rows, Scaled scaled) {
-  alignas(64) int32_t products[kAhead][kTileRows * kLanes];
-  const auto product = [&](int part) __attribute__((always_inline)) {
-    return Product{rows.q + part * kPartSteps * kStep, rows.q_stride, chunk.weights[part], kPartSteps == 1 ? 1 : chunk.steps_of(part) / 2,
-                   products[part % kAhead]};
-  };
-  const auto multiply_two = [&](int part) __attribute__((always_inline)) {
-    even_product(product(part));
-    if (kPartSteps == 1 || part + 1 < chunk.n_parts) odd_product(product(part + 1));  // n_steps is even
-  };
-  order_memory();
-  for (int part = 0; part < kAhead && part < chunk.n_parts; part += 2) multiply_two(part);
-  for (int part = 0; part < chunk.n_parts; part += 2) {
-    scaled(part, products[part % kAhead]);
-    if (kPartSteps == 1 || part + 1 < chunk.n_parts) scaled(part + 1, products[(part + 1) % kAhead]);
-    if (part + kAhead < chunk.n_parts) multiply_two(part + kAhead);
-  }
-}
-
-template <class Tile, int kPartSteps>
-void add_chunk(const Chunk& chunk, const RowTile& rows, float* sums) {
-  constexpr int kParts = kRowSteps / kPartSteps;  // of a block of the rows
-  Tile tile;
-  Tile::clear(tile);
-  multiply_parts<kPartSteps>(
-      chunk, rows, [&](int part, const int32_t* products) __attribute__((always_inline)) {
-        Tile::add_part(tile, rows, load(chunk.scales[part]), products);
-        if ((part + 1) % kParts == 0 || part + 1 == chunk.n_parts) Tile::add_block(tile, rows, part / kParts, sums);
-      });
-}
-
-void add_chunk_of_blocks(const Chunk& chunk, const RowTile& rows, float* sums) {
-  WholeTileOfBlocks tile;
-  WholeTileOfBlocks::load_sums(tile, sums);
-  multiply_parts<kRowSteps>(
-      chunk, rows, [&](int part, const int32_t* products) __attribute__((always_inline)) {
-        WholeTileOfBlocks::scale(tile, rows, part, load(chunk.scales[part]), products);
-      });
-  WholeTileOfBlocks::store_sums_of(tile, sums);
-}
-
-using AddChunk = void (*)(const Chunk& chunk, const RowTile& rows, float* sums);
-
-AddChunk add_chunk_of(bool whole_tile, int part_steps) {
-  switch (part_steps) {
-    case 1: return whole_tile ? add_chunk<WholeTile, 1> : add_chunk<PartOfTile, 1>;
-    case 2: return whole_tile ? add_chunk<WholeTile, 2> : add_chunk<PartOfTile, 2>;
-    default: return whole_tile ? add_chunk_of_blocks : add_chunk<PartOfTile, kRowSteps>;
-  }
-}
-
-// A block of rows by a few panels, a stretch of k at a time: 16 rows stay in the first-level cache while the panels stream past them.
-// n_rows: a multiple of 16, or fewer than 16.
-template <class Scale>
-void multiply_row_block(const PackedWeights& m, const QuantizedRows& x, const MatmulOut& out, int64_t first_row, int n_rows,
-                        PanelRange range) {
-  Chunk chunks[kGroupPanels];
-  alignas(64) float sums[kMostRowBlock / kTileRows][kGroupPanels][kTileRows * kLanes];
-  const int tile_rows = n_rows < kTileRows ? n_rows : kTileRows, n_tiles = (n_rows + kTileRows - 1) / kTileRows;
-  const auto part_steps = static_cast<int>(x.part) / kStep;
-  const TileScope shapes(tile_rows, part_steps == 1 ? kStep : 2 * kStep, 0);
-  const AddChunk add = add_chunk_of(tile_rows == kTileRows, part_steps);
-  const int64_t n_steps = x.n_steps;
-  for (int64_t panel = range.begin; panel < range.end; panel += kGroupPanels) {
-    const int n_panels = static_cast<int>(range.end - panel < kGroupPanels ? range.end - panel : kGroupPanels);
-    memset(sums, 0, sizeof sums[0] * static_cast<size_t>(n_tiles));
-    for (int64_t step = 0; step < n_steps; step += kChunkSteps) {
-      for (int i = 0; i < n_panels; ++i) {
-        chunks[i].n_steps = static_cast<int>(n_steps - step < kChunkSteps ? n_steps - step : kChunkSteps);
-        chunks[i].part_steps = part_steps;
-        chunks[i].n_parts = (chunks[i].n_steps + part_steps - 1) / part_steps;
-        prepare<Scale>(m, panel + i, step, panel + i + kGroupPanels < m.layout.n_panels ? kGroupPanels * m.layout.panel_bytes : 0,
-                       chunks[i]);
-      }
-      for (int tile = 0; tile < n_tiles; ++tile) {
-        const int64_t row = first_row + tile * kTileRows;
-        const RowTile rows{x.q + (row * n_steps + step) * kStep, x.scale + row * x.n_blocks + step / kRowSteps, n_steps * kStep, x.n_blocks,
-                           tile_rows};
-        for (int i = 0; i < n_panels; ++i) add(chunks[i], rows, sums[tile][i]);
+// Adds kBlocks blocks of the rows, each of kBlockParts parts, of P panels.
+template <int kBlockParts, int kBlocks, int P>
+KVIK_INLINE void add_blocks(const GroupSums* sums, const Chunk* chunks, int part, const float* row_scale, const RowTile& rows,
+                            const SumRows& f) {
+  constexpr int kParts = kBlockParts * kBlocks;
+  F scale[P][kParts];
+  for (int i = 0; i < P; ++i)
+    for (int p = 0; p < kParts; ++p) scale[i][p] = load(chunks[i].scales[part + p]);
+  const int32_t* sum = sums[0][part % kGroupParts];
+  const float* from = f.from;
+  float* to = f.to;
+  const int64_t stride = rows.scale_stride, from_stride = f.from_stride, to_stride = f.to_stride, from_panel = f.from_panel,
+                to_panel = f.to_panel;
+  for (int r = rows.n_rows; r > 0; --r, row_scale += stride, sum += kLanes, from += from_stride, to += to_stride) {
+    F total[P];
+    for (int i = 0; i < P; ++i) total[i] = load(from + i * from_panel);
+    KVIK_UNROLL
+    for (int b = 0; b < kBlocks; ++b) {
+      const F of_row = bcast(row_scale[b]);
+      for (int i = 0; i < P; ++i) {
+        F g = zero();
+        KVIK_UNROLL
+        for (int p = b * kBlockParts; p < (b + 1) * kBlockParts; ++p)
+          g = fma(to_float(iload(sum + (i * kGroupParts + p) * kTileRows * kLanes)), scale[i][p], g);
+        total[i] = fma(g, of_row, total[i]);
       }
     }
-    for (int r = 0; r < n_rows; ++r)
-      for (int i = 0; i < n_panels; ++i)
-        store_sums(out, first_row + r, (panel + i) * kLanes, m.layout.n, load(sums[r / kTileRows][i] + r % kTileRows * kLanes));
+    for (int i = 0; i < P; ++i) store(to + i * to_panel, total[i]);
   }
 }
 
+// The n parts of a group; fewer than usual at the end of k.
+template <int kBlockParts, int P>
+KVIK_INLINE void add_group(const GroupSums* sums, const Chunk* chunks, int part, int n, const RowTile& rows, const SumRows& f) {
+  constexpr int kRest = kBlockParts == 1 ? 1 : kBlockParts / 2;  // parts of an incomplete block
+  const float* row_scale = rows.scale + part / kBlockParts;
+  if (n == kGroupParts) return add_blocks<kBlockParts, kGroupParts / kBlockParts, P>(sums, chunks, part, row_scale, rows, f);
+  if constexpr (kBlockParts == 1) {
+    if (n == 3) return add_blocks<1, 3, P>(sums, chunks, part, row_scale, rows, f);
+    if (n == 2) return add_blocks<1, 2, P>(sums, chunks, part, row_scale, rows, f);
+  }
+  if constexpr (kBlockParts == 2) {
+    if (n >= 2) add_blocks<2, 1, P>(sums, chunks, part, row_scale, rows, f);
+    if (n == 3)
+      add_blocks<kRest, 1, P>(sums, chunks, part + 2, row_scale + 1, rows, {f.to, f.to_stride, f.to_panel, f.to, f.to_stride, f.to_panel});
+    if (n >= 2) return;
+  }
+  add_blocks<kRest, 1, P>(sums, chunks, part, row_scale, rows, f);
+}
+
+// A tile of rows by a chunk of P panels.
+template <int kPartSteps, int P>
+void add_chunk(const Chunk* chunks, const RowTile& rows, SumRows f) {
+  alignas(64) GroupSums sums[P];
+  const Chunk& first = chunks[0];
+  for (int part = 0; part < first.n_parts; part += kGroupParts) {
+    const int n = first.n_parts - part < kGroupParts ? first.n_parts - part : kGroupParts;
+    order_memory();
+    for (int i = 0; i < n; ++i) {
+      const int n_tiles = kPartSteps == 1 ? 1 : first.steps_of(part + i) / 2;
+      multiply_part<P>(chunks, part + i, n_tiles, rows.q + (part + i) * kPartSteps * kStep, rows.q_stride, sums);
+    }
+    order_memory();
+    add_group<kRowSteps / kPartSteps, P>(sums, chunks, part, n, rows, f);
+    f.from = f.to, f.from_stride = f.to_stride, f.from_panel = f.to_panel;
+  }
+}
+
+using AddChunk = void (*)(const Chunk* chunks, const RowTile& rows, SumRows f);
+
+template <int P>
+AddChunk add_chunk_of(int part_steps) {
+  switch (part_steps) {
+    case 1: return add_chunk<1, P>;
+    case 2: return add_chunk<2, P>;
+    default: return add_chunk<kRowSteps, P>;
+  }
+}
+
+// Rows [first, first + n): a multiple of 16, or fewer than 16.
+struct RowRange {
+  int64_t first;
+  int n, tile_rows;
+  int n_tiles() const { return (n + kTileRows - 1) / kTileRows; }
+};
+
+using TileSums = float[kPanels][kTileRows * kLanes];
+alignas(64) constexpr float kZeros[kPanels * kLanes] = {};
+
+// The sums of a few panels, a stretch of k at a time: their weights stay in the first-level cache while the rows pass.
+class PanelSums {
+ public:
+  PanelSums(const QuantizedRows& x, const MatmulOut& out, const RowRange& range, TileSums* sums)
+      : x_(x), out_(out), range_(range), sums_(sums) {}
+
+  template <class Scale>
+  void add(const PackedWeights& m, int64_t panel, int n_panels) {
+    Chunk chunks[kPanels];
+    const auto part_steps = static_cast<int>(x_.part) / kStep;
+    const AddChunk multiply = n_panels == kPanels ? add_chunk_of<kPanels>(part_steps) : add_chunk_of<1>(part_steps);
+    // Whole panels without a bias are written where they belong.
+    const bool direct = out_.bias == nullptr && (panel + n_panels) * kLanes <= m.layout.n;
+    for (int64_t step = 0; step < x_.n_steps; step += kChunkSteps) {
+      const bool last = step + kChunkSteps >= x_.n_steps;
+      for (int i = 0; i < n_panels; ++i) {
+        chunks[i].n_steps = static_cast<int>(last ? x_.n_steps - step : kChunkSteps);
+        chunks[i].part_steps = part_steps;
+        prepare<Scale>(m, panel + i, step, chunks[i]);
+      }
+      for (int tile = 0; tile < range_.n_tiles(); ++tile)
+        multiply(chunks, rows_at(tile, step), places(tile, panel, step == 0, last && direct));
+    }
+    if (!direct) write(m.layout.n, panel, n_panels);
+  }
+
+ private:
+  RowTile rows_at(int tile, int64_t step) const {
+    const int64_t row = range_.first + tile * kTileRows;
+    return {x_.q + (row * x_.n_steps + step) * kStep, x_.scale + row * x_.n_blocks + step / kRowSteps, x_.n_steps * kStep, x_.n_blocks,
+            range_.tile_rows};
+  }
+  SumRows places(int tile, int64_t panel, bool first, bool last) const {
+    float* kept = sums_[tile][0];
+    float* written = out_.data + (range_.first + tile * kTileRows) * out_.stride + panel * kLanes;
+    SumRows f{kept, kLanes, kTileRows * kLanes, kept, kLanes, kTileRows * kLanes};
+    if (first) f.from = kZeros, f.from_stride = 0, f.from_panel = kLanes;
+    if (last) f.to = written, f.to_stride = out_.stride, f.to_panel = kLanes;
+    return f;
+  }
+  void write(int64_t n_columns, int64_t panel, int n_panels) const {
+    for (int r = 0; r < range_.n; ++r)
+      for (int i = 0; i < n_panels; ++i)
+        store_sums(out_, range_.first + r, (panel + i) * kLanes, n_columns, load(sums_[r / kTileRows][i] + r % kTileRows * kLanes));
+  }
+
+  const QuantizedRows& x_;
+  const MatmulOut& out_;
+  const RowRange& range_;
+  TileSums* sums_;
+};
+
 template <class Scale>
-void multiply_blocks(const PackedWeights& m, const QuantizedRows& x, const MatmulOut& out, PanelRange range) {
+void multiply_row_range(const PackedWeights& m, const QuantizedRows& x, const MatmulOut& out, const RowRange& range, PanelRange panels) {
+  alignas(64) TileSums memory[kMostRowBlock / kTileRows];
+  const TileScope shapes(range.tile_rows, x.part == kStep ? kStep : 2 * kStep, 0);
+  PanelSums sums(x, out, range, memory);
+  for (int64_t panel = panels.begin; panel < panels.end; panel += kPanels)
+    sums.add<Scale>(m, panel, static_cast<int>(panels.end - panel < kPanels ? panels.end - panel : kPanels));
+}
+
+template <class Scale>
+void multiply_blocks(const PackedWeights& m, const QuantizedRows& x, const MatmulOut& out, PanelRange panels) {
   const int64_t fit = kRowBlockBytes / (x.n_steps * kStep) / kTileRows * kTileRows;
   const int64_t block = fit < kTileRows ? kTileRows : fit > kMostRowBlock ? kMostRowBlock : fit;
   const int64_t whole = x.n_rows / kTileRows * kTileRows;
-  for (int64_t row = 0; row < whole; row += block)
-    multiply_row_block<Scale>(m, x, out, row, static_cast<int>(whole - row < block ? whole - row : block), range);
-  if (whole < x.n_rows) multiply_row_block<Scale>(m, x, out, whole, static_cast<int>(x.n_rows - whole), range);
+  for (int64_t row = 0; row < whole; row += block) {
+    const int64_t n = whole - row < block ? whole - row : block;
+    multiply_row_range<Scale>(m, x, out, {row, static_cast<int>(n), kTileRows}, panels);
+  }
+  const auto rest = static_cast<int>(x.n_rows - whole);
+  if (rest > 0) multiply_row_range<Scale>(m, x, out, {whole, rest, rest}, panels);
 }
 
 }  // namespace
@@ -294,7 +218,8 @@ void matmul_tiles(const PackedWeights& weights, const QuantizedRows& x, const Ma
   const WeightLayout& layout = weights.layout;
   // Differences of 8-bit weights and their zero points do not fit a byte.
   const bool fits = layout.block >= kStep && !(layout.format == WeightFormat::kBlocks8 && layout.has_zero_points);
-  if (!fits || x.n_rows < kFewestTileRows) return avx512_prefetch::matmul_quantized(weights, x, out, range);
+  const int64_t fewest = layout.format == WeightFormat::kBlocks4 && x.part == kStep ? kFewestFourBitRows : kFewestTileRows;
+  if (!fits || x.n_rows < fewest) return avx512_prefetch::matmul_quantized(weights, x, out, range);
   if (layout.scales == ScaleFormat::kF16) return multiply_blocks<Half>(weights, x, out, range);
   multiply_blocks<float>(weights, x, out, range);
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "backend/native/execute/cpu/frame.h"
@@ -5,6 +6,11 @@
 
 // Matrix products and attention: where the time goes.
 namespace kvik::native {
+namespace {
+
+int64_t rows_a_time(int64_t k) { return std::max<int64_t>(1, (8 << 10) / k); }  // that a thread quantizes, some microseconds
+
+}  // namespace
 
 // quantize(rows, row) for every row, then the product.
 template <class Quantize>
@@ -12,7 +18,7 @@ void Frame::multiply_blocks(const LoadedWeight& weight, int64_t n_rows, const cp
   const cpu::PackedWeights& w = weight.packed;
   const int64_t k = w.layout.k;
   const cpu::QuantizedRows q = cpu::quantized_rows(values_.scratch.data(), n_rows, k, cpu::row_part(w.layout));
-  pool_.for_ranges(n_rows, std::max<int64_t>(1, (16 << 10) / k), [&](int64_t begin, int64_t end) {
+  pool_.for_ranges(n_rows, rows_a_time(k), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) quantize(q, row);
   });
   cpu::matmul(pool_, kernels_, w, q, out);
@@ -34,11 +40,10 @@ void Frame::multiply(const LoadedWeight& weight, const ProductRows& x, const cpu
                            [&](const cpu::QuantizedRows& q, int64_t row) { kernels_.quantize_row(x.x + row * x.stride, q, row); });
   }
   const int64_t k = w.layout.k;
-  const int64_t rows_a_time = std::max<int64_t>(1, (16 << 10) / k);
   cpu::ByteRows q = cpu::byte_rows(values_.scratch.data(), x.n_rows, k);
   q.fixed_scale = weight.row_scale;
   q.fixed_zero_point = weight.row_zero_point;
-  pool_.for_ranges(x.n_rows, rows_a_time, [&](int64_t begin, int64_t end) {
+  pool_.for_ranges(x.n_rows, rows_a_time(k), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) kernels_.quantize_bytes_row(x.x + row * x.stride, q, row);
   });
   cpu::matmul(pool_, kernels_, w, q, out);
