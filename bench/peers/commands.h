@@ -15,8 +15,8 @@
 //   uncached PROMPT N          milliseconds for N tokens with the cache, and for the same tokens if each step computes everything before it
 //   translate BATCH BEAMS      milliseconds for all lines that it was started with, then each translation as its number of ids and the ids
 //   threads N                  changes the number of threads; answers 0
-// A command that fails is answered by "! " and a sentence. Peers compute logits for ids all over the vocabulary and sample nothing. A step of
-// Kvik also chooses the likeliest token, which the next step continues with.
+// A command that fails is answered by "! " and a sentence. Peers compute logits for ids all over the vocabulary and sample nothing. On a
+// GPU and with f32 weights, a step of Kvik also chooses the likeliest token, which the next step continues with.
 namespace peers {
 
 class Contender {

@@ -14,7 +14,8 @@ namespace {
 
 class Kvik : public peers::Contender {
  public:
-  Kvik(const kvik::Model& model, const std::string& lines_file) : model_(model) {
+  // `chooses`: a step ends with the next token and not with all logits.
+  Kvik(const kvik::Model& model, const std::string& lines_file, bool chooses) : model_(model), chooses_(chooses) {
     greedy_.temperature = 0;
     std::ifstream lines(lines_file);
     for (std::string line; std::getline(lines, line);) lines_.push_back(line);
@@ -45,7 +46,8 @@ class Kvik : public peers::Contender {
     }
     if (!chosen_.empty()) tokens = chosen_;
     check(model_.step(sessions, tokens));
-    chosen_.clear();  // as for those who generate text: a step ends with the next token, and logits that nobody reads may stay unknown
+    if (!chooses_) return;
+    chosen_.clear();
     for (kvik::Session& session : sessions_) chosen_.push_back(session.sample(greedy_));
   }
 
@@ -68,6 +70,7 @@ class Kvik : public peers::Contender {
   }
 
   const kvik::Model& model_;
+  bool chooses_;
   kvik::Sampling greedy_;
   std::vector<kvik::Session> sessions_;
   std::vector<kvik::TokenId> chosen_;
@@ -86,7 +89,9 @@ int main(int argc, char** argv) {
       return kvik::bench::set_load_option(load, option, value);
     });
     const kvik::Model model = kvik::Model::load(folder, load);
-    Kvik contender(model, lines);
+    // There the largest logit can be known while others are not computed, or not read.
+    const bool chooses = model.device() != "cpu" || load.weights == kvik::Weights::kF32;
+    Kvik contender(model, lines, chooses);
     peers::CommandLoop(contender).run(fmt::format(R"({{"device": "{}", "weights_bytes": {}, "cache_bytes": {}, "bandwidth": {:.2f}}})",
                                                   model.device(), model.weights_bytes_per_token(), model.cache_bytes_per_token(),
                                                   kvik::measure_bandwidth_gb_per_s(model, load.threads)));

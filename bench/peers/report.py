@@ -17,7 +17,8 @@ run and load once; the figures are medians of {rounds} rounds. Weights are rando
 |---|---|---|---|---|---|
 {shapes}
 
-A step of Kvik ends with the likeliest token, which the next one continues with; a step of a peer ends with logits, of which it samples nothing. A peer is compared at the same number of bits per weight, in its own format (llama.cpp: q8_0 and q4_0, with the embedding in q4_0 or q8_0; ONNX Runtime and
+A step ends with all logits, of which nothing is sampled. On a GPU and with f32 weights, a step of Kvik ends with the likeliest token instead, which the next one continues with: some logits
+are then not computed or not read, so it may read less than the table says. A peer is compared at the same number of bits per weight, in its own format (llama.cpp: q8_0 and q4_0, with the embedding in q4_0 or q8_0; ONNX Runtime and
 onnxruntime-genai: MatMulNBits in blocks of 32) and at the number of threads at which it is fastest. The table shows the best of them. *Reads* is what Kvik reads from memory for its tokens, and the
 share of the read bandwidth that was measured in the same run; weights that fit into the processor's caches can be read faster than memory.
 """
