@@ -32,12 +32,7 @@ __device__ __forceinline__ void decode(const DecodeLaunch& launch) {
   const uint32_t keys = shared_address(shared), values = keys + launch.values_at;
   if (works) {
     uint64_t pages[kPagesASpan];
-    const auto* table = pointer<uint64_t>(step.pages.pages) + work.slot * step.pages.n_pages + work.span * kPagesASpan;
-#pragma unroll
-    for (int i = 0; i < kPagesASpan; ++i) {
-      const int first = work.span * kSpanPositions + i * kPagePositions;
-      pages[i] = first < work.visible.end && first + kPagePositions > work.visible.first ? __ldcg(table + i) : 0;
-    }
+    find_pages(step, work, pages);
     const int64_t offset = step.page_offset + work.kv_head * step.layout.head_bytes;
     fetch<kPlanes, kDim>(work, pages, offset, shape.kept_key(), shape.key_stride(), keys);
     fetch<kPlanes, kDim>(work, pages, offset + step.layout.values_offset, shape.kept_value(), shape.value_stride(), values);

@@ -22,6 +22,16 @@ struct Shape {
 
 constexpr int kPagesASpan = kSpanPositions / kPagePositions;
 
+// The pages of the span that the row sees; 0: none of a page.
+__device__ __forceinline__ void find_pages(const Attend& step, const DecodeWork& work, uint64_t (&pages)[kPagesASpan]) {
+  const auto* table = pointer<uint64_t>(step.pages.pages) + work.slot * step.pages.n_pages + work.span * kPagesASpan;
+#pragma unroll
+  for (int i = 0; i < kPagesASpan; ++i) {
+    const int first = work.span * kSpanPositions + i * kPagePositions;
+    pages[i] = first < work.visible.end && first + kPagePositions > work.visible.first ? __ldcg(table + i) : 0;
+  }
+}
+
 // Keys or values of a span into shared memory; zeros for positions that nobody sees and for padding. The row's own position is left out.
 template <int kPlanes, int kDim>
 __device__ __forceinline__ void fetch(const DecodeWork& work, const uint64_t (&pages)[kPagesASpan], int64_t offset, int kept, int stride,

@@ -20,17 +20,12 @@ __device__ __forceinline__ void attend(const DecodeLaunch& launch) {
   work.owns = work.span == row.position / kSpanPositions;
   if (!there || work.span < work.first_span || work.span >= work.end_span) return wait_for_previous();  // there is always a key: its own
   uint64_t pages[kPagesASpan];
-  const auto* table = pointer<uint64_t>(step.pages.pages) + work.slot * step.pages.n_pages + work.span * kPagesASpan;
-#pragma unroll
-  for (int i = 0; i < kPagesASpan; ++i) {
-    const int first = work.span * kSpanPositions + i * kPagePositions;
-    pages[i] = first < work.visible.end && first + kPagePositions > work.visible.first ? __ldcg(table + i) : 0;
-  }
+  find_pages(step, work, pages);
   const uint32_t keys = shared_address(shared), values = keys + launch.values_at;
   const int64_t offset = step.page_offset + work.kv_head * step.layout.head_bytes;
   fetch<1, kDim>(work, pages, offset, kDim, kDim + 8, keys);
   fetch<1, kDim>(work, pages, offset + step.layout.values_offset, kDim, kDim + 8, values);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_tasks = work.n_heads + (work.owns ? 2 : 0);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {
     const int first = work.first_of_group(), n = work.end_of_group() - first, own = work.span - first;
     kept.inbox.expect(n * ((kDim / 16 - own + n - 1) / n * 512 + 64));
@@ -46,12 +41,7 @@ __device__ __forceinline__ void attend(const DecodeLaunch& launch) {
   const int own_position = row.position % kSpanPositions;
   const OwnPlace own{page_of(pages, own_position), reinterpret_cast<uint16_t*>(shared) + own_position * (kDim + 8),
                      reinterpret_cast<uint16_t*>(shared + launch.values_at) + own_position * (kDim + 8)};
-  HeadTask<kDim> task(launch, work, own, shared, kept, warp);
-  wait_for_previous();
-  if (warp < n_tasks) task.run(&kept.scale[warp]);
-#pragma unroll 1
-  for (int more = warp + kDecodeWarps; more < n_tasks; more += kDecodeWarps)
-    HeadTask<kDim>(launch, work, own, shared, kept, more).run(&kept.scale[more % kDecodeHeads]);
+  take_heads<kDim>(launch, work, own, shared, kept);
   wait_copies<0>();
   __syncthreads();
   if (work.owns && row.n_branches > 0 && work.place % launch.tiles_a_kv_head == 0) append_to_branches<kDim>(launch, work, own);

@@ -99,6 +99,19 @@ struct HeadTask {
   }
 };
 
+// The heads of the row, of which each warp has some, as soon as they are there.
+template <int kDim>
+__device__ __forceinline__ void take_heads(const DecodeLaunch& launch, const DecodeWork& work, const OwnPlace& own, unsigned char* shared,
+                                           DecodeShared& kept) {
+  const int warp = threadIdx.x / 32, n_tasks = work.n_heads + (work.owns ? 2 : 0);
+  HeadTask<kDim> task(launch, work, own, shared, kept, warp);
+  wait_for_previous();
+  if (warp < n_tasks) task.run(&kept.scale[warp]);
+#pragma unroll 1
+  for (int more = warp + kDecodeWarps; more < n_tasks; more += kDecodeWarps)
+    HeadTask<kDim>(launch, work, own, shared, kept, more).run(&kept.scale[more % kDecodeHeads]);
+}
+
 // What was appended also goes into the pages of the row's branches.
 template <int kDim>
 __device__ __noinline__ void append_to_branches(const DecodeLaunch& launch, const DecodeWork& work, OwnPlace own) {

@@ -13,10 +13,7 @@ __device__ __forceinline__ void attend_spans(const DecodeLaunch& launch) {
   __shared__ uint64_t barriers[kRingTiles];
   __shared__ uint64_t pages[kSpansAGroup * kPagesASpan];
   start_next();
-  if (threadIdx.x == 0) {
-    for (uint64_t& barrier : barriers) init_barrier(shared_address(&barrier), SpanRing<kDim>::kFetchers);
-    kept.inbox.set_up();
-  }
+  set_up_barriers(barriers, kept);
   const Shape<1, kDim> shape{launch};
   DecodeWork work{};
   const bool there = find_row(launch, row, work, kept);
@@ -25,20 +22,13 @@ __device__ __forceinline__ void attend_spans(const DecodeLaunch& launch) {
   read_pages(launch, part, work, pages);
   __syncthreads();
   const SpanRing<kDim> ring{launch, work, row, pages, shared_address(shared), shared_address(barriers)};
-  const int half = threadIdx.x / ring.kFetchers;
-#pragma unroll 1
-  for (int t = half; t < min(kRingTiles, 2 * part.n_spans); t += 2) ring.fetch(t);
+  const int half = threadIdx.x / kFetchers;
+  ring.fetch_first(half, 2 * part.n_spans);
   auto* own_key = reinterpret_cast<uint16_t*>(shared + launch.own_at);
   const int own_span = work.owns ? row.position / kSpanPositions - work.span : -1;
   const OwnPlace own{work.owns ? pages[row.position / kPagePositions - work.span * kPagesASpan] : 0, own_key, own_key + kDim};
-  const int warp = threadIdx.x / 32, n_tasks = work.n_heads + (work.owns ? 2 : 0);
   if (threadIdx.x == 0 && part.leads && part.n_others > 0) kept.inbox.expect(part.n_others * (kDim / 16 * 512 + 64));
-  HeadTask<kDim> task(launch, work, own, shared, kept, warp);
-  wait_for_previous();
-  if (warp < n_tasks) task.run(&kept.scale[warp]);
-#pragma unroll 1
-  for (int more = warp + kDecodeWarps; more < n_tasks; more += kDecodeWarps)
-    HeadTask<kDim>(launch, work, own, shared, kept, more).run(&kept.scale[more % kDecodeHeads]);
+  take_heads<kDim>(launch, work, own, shared, kept);
   __syncthreads();
   if (work.owns && row.n_branches > 0 && work.place % launch.tiles_a_kv_head == 0) append_to_branches<kDim>(launch, work, own);
 
@@ -67,13 +57,10 @@ __device__ __forceinline__ void attend_spans(const DecodeLaunch& launch) {
     __syncthreads();
     ring.wait(2 * i + 1);
     weigh_values<kDim>(ring.tile(2 * i + 1), shared_address(weights), span);
-    if (part.leads) {
+    if (part.leads)
       merge(merged, span, i == 0);
-    } else {
-#pragma unroll
-      for (int k = 1; k < kMostSent; ++k) sent[k - 1] = sent[k];  // the newest is the last: an index would put them into memory
-      sent[kMostSent - 1] = span;
-    }
+    else
+      keep_to_send(sent, span);
   }
   if (part.n_blocks > 1) wait_for_cluster();
   const uint32_t inbox = ring.tile(2 * (part.n_of_lead - 1));
@@ -82,15 +69,7 @@ __device__ __forceinline__ void attend_spans(const DecodeLaunch& launch) {
     kept.inbox.wait();
     merge_others<kDim>(part, merged, reinterpret_cast<const float4*>(shared + (inbox - shared_address(shared))), kept);
   }
-  const int n_groups = (work.end_span - 1) / kSpansAGroup - work.first_span / kSpansAGroup + 1;
-  write_merged<kDim>(launch, work, merged, n_groups == 1, kept);
-  if (n_groups == 1) return;
-  __syncthreads();
-  if (threadIdx.x == 0)
-    kept.is_last =
-        arrives_last(pointer<uint32_t>(launch.tickets) + work.row.index * gridDim.y + work.place, static_cast<uint32_t>(n_groups - 1));
-  __syncthreads();
-  if (kept.is_last) merge_all<kDim, 16>(launch, work, kept);
+  finish_group<kDim>(launch, work, merged, kept);
 }
 
 }  // namespace

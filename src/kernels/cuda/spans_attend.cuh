@@ -44,10 +44,18 @@ __device__ __forceinline__ void read_pages(const DecodeLaunch& launch, const Gro
   pages[threadIdx.x] = is_seen ? __ldcg(pointer<uint64_t>(table.pages) + work.slot * table.n_pages + page) : 0;
 }
 
+constexpr int kFetchers = kDecodeThreads / 2;  // of a tile
+
+__device__ __forceinline__ void set_up_barriers(uint64_t (&barriers)[kRingTiles], DecodeShared& kept) {
+  if (threadIdx.x != 0) return;
+  for (uint64_t& barrier : barriers) init_barrier(shared_address(&barrier), kFetchers);
+  kept.inbox.set_up();
+}
+
 // Tile 2 i holds keys of the block's i-th span, tile 2 i + 1 values. Half of the block's threads fetch a tile.
 template <int kDim>
 struct SpanRing {
-  static constexpr int kStride = kDim + 8, kTileBytes = kSpanPositions * kStride * 2, kFetchers = kDecodeThreads / 2;
+  static constexpr int kStride = kDim + 8, kTileBytes = kSpanPositions * kStride * 2;
   const DecodeLaunch& launch;
   const DecodeWork& work;
   const Row& row;
@@ -75,6 +83,12 @@ struct SpanRing {
       if (here != end) copy_async(to + ahead * kStride * 2, from, here >= first && here < end);
     }
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier(t)) : "memory");
+  }
+
+  // By each half of the block, what fits.
+  __device__ __forceinline__ void fetch_first(int half, int n_tiles) const {
+#pragma unroll 1
+    for (int t = half; t < min(kRingTiles, n_tiles); t += 2) fetch(t);
   }
 
   // The row's own key and value, into the tiles of the block's i-th span.
@@ -148,6 +162,13 @@ __device__ __forceinline__ void merge(SpanPart& into, const SpanPart& part, bool
   into.largest = most;
 }
 
+// The newest is the last: an index would put them into memory.
+__device__ __forceinline__ void keep_to_send(SpanPart (&sent)[kMostSent], const SpanPart& span) {
+#pragma unroll
+  for (int k = 1; k < kMostSent; ++k) sent[k - 1] = sent[k];
+  sent[kMostSent - 1] = span;
+}
+
 // To the block that leads: the last of `sent`, after those of the blocks before this one.
 template <int kDim>
 __device__ __forceinline__ void send_parts(const GroupPart& part, const SpanPart (&sent)[kMostSent], uint32_t inbox, DecodeShared& kept) {
@@ -201,6 +222,21 @@ __device__ __forceinline__ void write_merged(const DecodeLaunch& launch, const D
       if (dim == 0) __stcg(reinterpret_cast<float2*>(to), make_float2(most, sum));
     }
   }
+}
+
+// The group is merged; the last group of the row to be merged merges all.
+template <int kDim>
+__device__ __forceinline__ void finish_group(const DecodeLaunch& launch, const DecodeWork& work, const SpanPart& merged,
+                                             DecodeShared& kept) {
+  const int n_groups = (work.end_span - 1) / kSpansAGroup - work.first_span / kSpansAGroup + 1;
+  write_merged<kDim>(launch, work, merged, n_groups == 1, kept);
+  if (n_groups == 1) return;
+  __syncthreads();
+  if (threadIdx.x == 0)
+    kept.is_last =
+        arrives_last(pointer<uint32_t>(launch.tickets) + work.row.index * gridDim.y + work.place, static_cast<uint32_t>(n_groups - 1));
+  __syncthreads();
+  if (kept.is_last) merge_all<kDim, 16>(launch, work, kept);
 }
 
 }  // namespace kvik::cuda
