@@ -70,7 +70,7 @@ class Player {
     backend_->rewind(*sequences_[i].cache, static_cast<int>(length));
     sequences_[i].largest = 0;
   }
-  // A new sequence with the contents of another, after a third one has given back its memory.
+  // Frees sequence `removed` and replaces it with a copy of sequence i, restored from its contents.
   void restore_in_place_of(size_t i, size_t removed) {
     const std::vector<Tensor> contents = backend_->contents(*sequences_[i].cache);
     const std::vector<TokenId> tokens = sequences_[i].tokens;
@@ -88,7 +88,7 @@ class Player {
     add(synthetic_ids(1, vocab()));
     return sequences_.back().cache->size_bytes();
   }
-  // Sequence i becomes a copy of another one, in the page that it had: its own is given back, and taken by what is restored.
+  // Turns sequence i into a copy of another one at the same page address: its page is freed, then reused by the restored copy.
   void rewrite(size_t i, size_t other) {
     const Sequence& from = sequences_[other];
     const std::vector<Tensor> contents = backend_->contents(*from.cache);
@@ -151,7 +151,7 @@ TEST(RunAhead, IsPredictedOnlyForSequencesThatContinueWithTheirLargestLogits) {
   }
 }
 
-// What a device computes ahead is written behind the ends of sequences that may be forked, rewound, closed or restored meanwhile.
+// A device that runs ahead writes after the ends of sequences, which may be forked, rewound, closed or restored in the meantime.
 class RunAheadLaw : public testing::TestWithParam<std::filesystem::path> {};
 
 TEST_P(RunAheadLaw, ChangesNoLogitWhateverHappensToTheSequences) {

@@ -284,7 +284,8 @@ void NativeBackend::check_rows(std::span<const Row> rows, std::span<Cache* const
   }
 }
 
-// The runner may start the next position before it is asked for. If that needs a page and there is no room for one, it does not.
+// The runner may start the next call early (Runner::runs_ahead). Prepares the page that it would write, if there is room for one, and
+// returns how many positions are writable.
 int64_t NativeBackend::prepare_next(NativeCache& cache, int64_t end) {
   if (end % pages_.store()->shape().positions() != 0) return end + 1;
   try {

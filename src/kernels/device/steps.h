@@ -295,7 +295,7 @@ struct Choose {
   View logits;  // f32 [n]; NaN counts as the smallest
   int32_t n = 0, top = 1, room = 1;
   View out;
-  Address largest = Address::kNone;  // int32[rows]: the id of the first choice, 0 if there is no room; none: is not wanted
+  Address largest = Address::kNone;  // int32[rows]: the id of the first choice, or 0 if the choices do not fit; none: not written
 };
 
 struct CopyBytes {

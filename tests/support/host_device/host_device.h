@@ -20,7 +20,7 @@ class HostDevice final : public device::Device {
     int n_units = 4;
     int fail_allocation = -1;  // number of the allocation that finds no memory; -1: none does
     int fail_step = -1;        // number of the step at which the device fails for good
-    bool late = false;         // executes everything as late as it may: when something that was started after it is waited for
+    bool late = false;         // executes as late as possible: when the caller waits
   };
   HostDevice() : HostDevice(Options{}) {}
   explicit HostDevice(const Options& options);

@@ -53,7 +53,7 @@ template <class T>
 void matmul_floats(const PackedWeights& m, const FloatRows& x, const MatmulOut& out, PanelRange range) {
   if constexpr (kFloatVectors == 2) {
     float_panels<T, kFloatRows>(m, x, out, range);
-  } else {  // few registers: half a panel at a time, which is no ascending stream, unless the rows are few
+  } else {  // few registers: half a panel at a time, but whole panels for one or two rows, which makes one ascending stream
     if (x.n_rows <= 2) return float_panels<T, 2>(m, x, out, range);
     panel_groups<kFloatVectors>({2 * range.begin, 2 * range.end}, true, [&](auto vectors, int64_t c) {
       row_tiles<kFloatRows>(x.n_rows, [&](auto rows, int64_t row) { float_tile<T, rows.value, vectors.value, false>(m, x, out, row, c); });

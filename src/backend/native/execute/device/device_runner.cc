@@ -53,7 +53,7 @@ DeviceRunner::DeviceRunner(Parts parts)
         used.push_back(input.index);
     }
   }
-  can_run_ahead_ = find_whether_it_can_run_ahead();
+  can_run_ahead_ = plan_can_run_ahead();
 }
 
 DeviceRunner::~DeviceRunner() {

@@ -77,7 +77,7 @@ class DeviceRunner final : public Runner {
   void finish(const DeviceProgram& program);
   void read_output(const DeviceProgram& program, const RunCall& call, std::optional<device::Mark> done);
   // start_next.cc
-  bool find_whether_it_can_run_ahead() const;
+  bool plan_can_run_ahead() const;
   DeviceProgram* take_started(const RunCall& call);
   bool holds_pages(const RunCall& call) const;
   void abandon_started();

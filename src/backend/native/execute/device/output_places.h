@@ -7,13 +7,13 @@
 
 namespace kvik::native {
 
-// Who reads the logits in each of a runner's places for kept outputs.
+// Tracks which DeviceOutput has rows in each of a runner's places for kept outputs.
 class OutputPlaces {
  public:
-  // A place for the next rows of `output`, whose earlier rows are not read any more: `wanted`, or (negative) any that is free. If none is,
-  // the rows that have been in theirs for the longest time are copied. Throws Error(kTooLarge).
+  // Assigns a place to the next rows of `output`; its earlier rows are released. `wanted`: this place; negative: any free one. If none is
+  // free, the oldest rows are copied and their place is reused. Throws Error(kTooLarge).
   int32_t take(const std::shared_ptr<DeviceOutput>& output, int32_t wanted);
-  // A place for a call that follows the one whose logits are in `current`. Throws Error(kTooLarge).
+  // A place for the call after the one whose logits are in `current`; frees the oldest one if necessary. Throws Error(kTooLarge).
   int32_t find_next(int32_t current);
   void free(int32_t place) { free(places_[static_cast<size_t>(place)]); }  // copies the rows that are in it
   void lose_all();                                                         // the runner ends

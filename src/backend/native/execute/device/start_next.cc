@@ -7,14 +7,14 @@
 
 namespace kvik::native {
 
-// Whether what the device chooses can be the next input, and what the call before leaves is in pages alone.
-bool DeviceRunner::find_whether_it_can_run_ahead() const {
+// Whether a token chosen by the device can be the next input, and pages hold all state that one call leaves for the next.
+bool DeviceRunner::plan_can_run_ahead() const {
   return !plan().one_token && plan().registers.empty() && plan().embedding == kNoIndex && plan().output.offset == 0 &&
          most_token_ >= output_size() - 1;
 }
 
-// The program of this call, if it was started and nothing has changed since. Otherwise what was started is of no consequence: it wrote
-// positions behind the ends of its sequences, which every later call writes before it reads them.
+// The program of this call, if it was started and nothing has changed since. Otherwise the started call has no effect: it wrote only
+// positions after the ends of its sequences, and every later call writes a position before it reads it.
 DeviceProgram* DeviceRunner::take_started(const RunCall& call) {
   const RunAhead::Started& started = ahead_.started();
   if (started.program == nullptr) return nullptr;
@@ -40,7 +40,7 @@ bool DeviceRunner::holds_pages(const RunCall& call) const {
   return true;
 }
 
-// Waits for it: it reads memory of the host that the next call fills.
+// Waits for the started call, because it reads host memory that the next call fills.
 void DeviceRunner::abandon_started() {
   if (ahead_.started().program == nullptr) return;
   ahead_.miss();
@@ -54,7 +54,8 @@ bool DeviceRunner::may_continue(const RunCall& call, const DeviceProgram& progra
          std::ranges::all_of(call.n_candidates, [](int32_t n) { return choice_room(n).top > 0; });
 }
 
-// The call in which each sequence has one position more. False if there is no memory or no position for it.
+// Builds the call that extends each sequence by one position. Returns false if a sequence has no writable page or the model no position
+// table for it.
 bool DeviceRunner::set_next_call(const RunCall& call) {
   next_rows_.assign(call.rows.begin(), call.rows.end());
   next_sequences_.assign(call.sequences.begin(), call.sequences.end());
@@ -66,7 +67,7 @@ bool DeviceRunner::set_next_call(const RunCall& call) {
   return tables_.cover(Op::Section::kBody, next_rows_) && tables_.cover(Op::Section::kTail, next_rows_);
 }
 
-// Null if more memory would have to be allocated than a list of steps.
+// Null if logits or results would need more memory than is allocated.
 DeviceProgram* DeviceRunner::find_next_program(const CallShape& shape) {
   CallShape next = shape;
   try {
@@ -81,7 +82,7 @@ DeviceProgram* DeviceRunner::find_next_program(const CallShape& shape) {
   }
 }
 
-// Queues the next call behind this one, if its rows are likely. Returns the mark at which this one is done.
+// Queues the next call after this one if its rows can be predicted. Returns the mark at which this call is done.
 std::optional<device::Mark> DeviceRunner::start_next(const RunCall& call, const DeviceProgram& program) {
   if (!ahead_.is_likely() || !may_continue(call, program) || !set_next_call(call)) return std::nullopt;
   RunCall next = call;
