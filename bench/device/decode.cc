@@ -1,7 +1,7 @@
 // Steps of a decoder's shape on a GPU, without a model: random weights; rows of sequences at one context length, or a prompt of one
 // sequence in calls of 2048 rows.
 //   bench-device [--format f16|q8|q4] [--rows N | --prompt N] [--context N] [--layers N] [--units N] [--overlaps 0] [--fuses 0] [--wide 0]
-//   [--quick 0] [--spans N, of a block of attention]
+//   [--quick 0] [--warps 0|1|2: a warp of attention takes a span never, always, always with a deep ring]
 //   --only attention|rows|products|choice: those steps alone
 //   --profile 1: the time of each kernel too, without overlap
 //   default: every format at 1, 8, 32, 64 and 256 rows
@@ -328,6 +328,11 @@ int number(int argc, char** argv, const char* name, int otherwise) {
   return otherwise;
 }
 
+cuda::SpanWarps span_warps(int how) {
+  using enum cuda::SpanWarps;
+  return how < 0 ? kAuto : how == 0 ? kNever : how == 1 ? kShort : kDeep;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -347,8 +352,8 @@ int main(int argc, char** argv) try {
                                                             .fuses_attention = fuses,
                                                             .chains_rows = fuses,
                                                             .quick_kernels = number(argc, argv, "--quick", 1) != 0,
-                                                            .spans_a_block = number(argc, argv, "--spans", 0),
-                                                            .overlaps = number(argc, argv, "--overlaps", 1) != 0});
+                                                            .overlaps = number(argc, argv, "--overlaps", 1) != 0,
+                                                            .span_warps = span_warps(number(argc, argv, "--warps", -1))});
   fmt::print("{}, {} multiprocessors; {} layers, context {}\n", device->facts().name, device->facts().n_units, shape.n_layers, context);
   print_launches(*device);
   constexpr std::pair<const char*, WeightFormat> kFormats[] = {

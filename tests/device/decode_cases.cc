@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
 
 #include "device/scenario.h"
 #include "kernels/device/order.h"
@@ -15,7 +16,7 @@ struct DecodeShape {
   std::string name;
   int planes = 1, n_heads = 4, n_kv_heads = 2, key_dim = 64, value_dim = 64, n_pairs = 32;
   std::vector<int> positions = {5};
-  int window = 0, n_branches = 0, spans_a_part = 1;
+  int window = 0, n_branches = 0, spans_a_part = 1, n_beyond = 0;  // n_beyond: rows that a launch has room for, and the call has not
   bool biases = false, interleaved = false, early = true, apart = true;
   enum class Rotaries : uint8_t { kNone, kOne, kTwo } rotaries = Rotaries::kOne;
 };
@@ -35,7 +36,7 @@ class DecodeCase {
     const int64_t q_size = shape_.n_heads * shape_.key_dim, k_size = shape_.n_kv_heads * shape_.key_dim,
                   v_size = shape_.n_kv_heads * shape_.value_dim;
     const Rows rows = decode_rows();
-    const View qkv = s_.values(n_, q_size + k_size + v_size);
+    const View qkv = s_.values(most_rows(), q_size + k_size + v_size);
     View q = qkv, k = at(qkv, q_size);
     rotate(rows, q, k, q_size, k_size);
     s_.add(Append{.rows = rows,
@@ -50,6 +51,7 @@ class DecodeCase {
 
  private:
   static constexpr int64_t kPageOffset = 256;
+  int most_rows() const { return n_ + shape_.n_beyond; }
 
   static View at(View view, int64_t n_floats) {
     view.base = Address{static_cast<uint64_t>(view.base) + static_cast<uint64_t>(n_floats * 4)};
@@ -84,17 +86,17 @@ class DecodeCase {
   }
 
   Rows decode_rows() {
-    s_.rows(n_, n_, shape_.positions);
+    s_.rows(n_, most_rows(), shape_.positions);
     std::vector<Row> list = s_.row_list();
     for (Row& row : list) row.beyond = 0;
     std::vector<int32_t> branches;
     for (int i = 0; i < shape_.n_branches; ++i) branches.push_back(n_ + i);
-    list.back().n_branches = shape_.n_branches;
+    list[static_cast<size_t>(n_) - 1].n_branches = shape_.n_branches;
     branches_ = s_.put(branches.empty() ? std::vector<int32_t>{0} : branches);
-    const Rows rows{s_.put(list), s_.put(std::vector<int32_t>{n_}), n_, shape_.apart};
+    const Rows rows{s_.put(list), s_.put(std::vector<int32_t>{n_}), most_rows(), shape_.apart};
     std::vector<RowGroup> groups;
     for (int i = 0; i < n_; ++i) groups.push_back({i, 1});
-    groups_ = {s_.put(groups), s_.put(std::vector<int32_t>{n_}), n_, 1};
+    groups_ = {s_.put(groups), s_.put(std::vector<int32_t>{n_}), most_rows(), 1};
     return rows;
   }
 
@@ -114,12 +116,12 @@ class DecodeCase {
                     .interleaved = shape_.interleaved});
     };
     if (shape_.rotaries == DecodeShape::Rotaries::kOne) {
-      const View out = s_.output(n_, (q_size + k_size) * 4);
+      const View out = s_.output(most_rows(), (q_size + k_size) * 4);
       add(q, shape_.n_heads + shape_.n_kv_heads, out);
       q = out, k = at(out, q_size);
       return;
     }
-    const View q_out = s_.output(n_, q_size * 4), k_out = s_.output(n_, k_size * 4);
+    const View q_out = s_.output(most_rows(), q_size * 4), k_out = s_.output(most_rows(), k_size * 4);
     add(q, shape_.n_heads, q_out);
     add(k, shape_.n_kv_heads, k_out);
     q = q_out, k = k_out;
@@ -145,7 +147,7 @@ class DecodeCase {
       rule.n_distances = 50;
       rule.sinks = s_.put(s_.floats(shape_.n_heads));
     }
-    s_.add_attention(step, n_, shape_.spans_a_part, most_);
+    s_.add_attention(step, most_rows(), shape_.spans_a_part, most_);
   }
 
   Scenario& s_;
@@ -166,6 +168,12 @@ std::vector<int> borders(int n, int most) {
     const int position = kBorders[i % std::size(kBorders)];
     if (position <= most) positions.push_back(position);
   }
+  return positions;
+}
+
+std::vector<int> numbers(int first, int n) {
+  std::vector<int> positions(static_cast<size_t>(n));
+  std::iota(positions.begin(), positions.end(), first);
   return positions;
 }
 
@@ -205,6 +213,29 @@ std::vector<ScenarioCase> decode_cases() {
        .value_dim = 128,
        .n_pairs = 64,
        .positions = {511, 512, 900, 1023, 1024, 0, 640}},
+      {.name = "the own position in every place of a page", .positions = numbers(240, 34)},
+      {.name = "the own position in every place of a page, heads of 128",
+       .key_dim = 128,
+       .value_dim = 128,
+       .n_pairs = 64,
+       .positions = numbers(240, 34),
+       .n_branches = 1},
+      {.name = "groups of spans, many heads of 128",
+       .n_heads = 20,
+       .key_dim = 128,
+       .value_dim = 128,
+       .n_pairs = 64,
+       .positions = {1030, 2500},
+       .rotaries = Rotaries::kTwo},
+      {.name = "groups of spans, heads of 128, a window",
+       .key_dim = 128,
+       .value_dim = 128,
+       .n_pairs = 64,
+       .positions = {2300, 700, 1500, 0, 1023},
+       .window = 140},
+      {.name = "a window of one position", .positions = borders(16, 2300), .window = 1},
+      {.name = "fewer rows than there is room for", .positions = {1100, 3, 260}, .n_branches = 1, .n_beyond = 3},
+      {.name = "more than 32 groups of spans", .n_heads = 2, .n_kv_heads = 1, .positions = {33800}},
       {.name = "groups of spans as parts", .positions = {2300, 100}, .spans_a_part = 8},
       {.name = "groups of spans and biases", .positions = {1100}, .biases = true},
       {.name = "f32 of a 1.5B decoder", .planes = 2, .n_heads = 12, .key_dim = 128, .value_dim = 128, .n_pairs = 64, .positions = {200}},

@@ -85,14 +85,14 @@ TEST(Cuda, QuickKernelsHaveTheBitsOfTheOthers) {
       EXPECT_EQ(difference(run_on(*gpu, one, {.recorded = true}), run_on(*general, one, {.recorded = true})), "") << one.name;
 }
 
-TEST(Cuda, BlocksOfSeveralSpansHaveTheBitsOfOneForEach) {
-  const auto one_each = OPEN_GPU({.spans_a_block = 1});
-  for (const int spans : {2, 3, 4, 5, 8}) {
-    const auto several = OPEN_GPU({.spans_a_block = spans});
+TEST(Cuda, WarpsThatTakeSpansHaveTheBitsOfBlocksThatDo) {
+  const auto blocks = OPEN_GPU({.span_warps = cuda::SpanWarps::kNever});
+  for (const auto& [name, how] : {std::pair{"short rings", cuda::SpanWarps::kShort}, std::pair{"deep rings", cuda::SpanWarps::kDeep}}) {
+    const auto warps = OPEN_GPU({.span_warps = how});
     for (const ScenarioCase& one : decode_cases())
-      EXPECT_EQ(
-          difference(run_on(*several, one, {.recorded = true, .replays = 2}), run_on(*one_each, one, {.recorded = true, .replays = 2})), "")
-          << one.name << ", " << spans << " spans";
+      EXPECT_EQ(difference(run_on(*warps, one, {.recorded = true, .replays = 2}), run_on(*blocks, one, {.recorded = true, .replays = 2})),
+                "")
+          << one.name << ", " << name;
   }
 }
 

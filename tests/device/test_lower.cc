@@ -302,9 +302,9 @@ TEST(Lower, StepsBecomeKernelsThatExist) {
     attend.layout.key_dim = 128;
     steps.push_back(attend);
   }
-  const std::vector<std::string> files = {"attend",    "chain",    "choose",   "decode",       "matrix_f16", "matrix_f32", "matrix_q4",
-                                          "matrix_q8", "prompt",   "rows",     "stream",       "wide_f16",   "wide_q4",    "wide_q8",
-                                          "quick_f16", "quick_q4", "quick_q8", "quick_attend", "spans"};
+  const std::vector<std::string> files = {"attend",    "chain",    "choose",   "decode",       "matrix_f16",  "matrix_f32", "matrix_q4",
+                                          "matrix_q8", "prompt",   "rows",     "stream",       "wide_f16",    "wide_q4",    "wide_q8",
+                                          "quick_f16", "quick_q4", "quick_q8", "quick_attend", "warps_attend"};
   for (const std::string& kernel : kernels_of(lower(steps, target()))) {
     EXPECT_TRUE(listed.contains(kernel)) << kernel;
     EXPECT_TRUE(std::ranges::any_of(files, [&](const std::string& name) { return kernel.starts_with(name); })) << kernel;

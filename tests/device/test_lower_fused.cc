@@ -83,37 +83,38 @@ TEST(LowerFused, AttentionOfOneRowASequenceIsOneLaunch) {
   EXPECT_THAT(launched(layer.steps(), apart), ElementsAre("rows_begin", "rows_program", "attend_1", "rows_program"));
 }
 
-// 16 rows, 2 KV heads, 12 spans in two groups: 384 blocks of one span each, or 64 items for 264 blocks.
-TEST(LowerFused, BlocksTakeSeveralSpansIfOneEachDoNotFitAtOnce) {
+// 16 rows, 2 KV heads, 12 spans in two groups: 64 blocks.
+TEST(LowerFused, WarpsTakeSpansIfBlocksOfOneEachAreTooMany) {
   Layer layer({Address{256}, Address{264}, 16, true});
   layer.attend.parts.n_parts = 12;
   Target target = fusing_target();
-  target.n_units = 132;
   const auto attention = [&] {
     const std::vector<Action> actions = lower(layer.steps(), target);
     return std::get<Launch>(actions.back());
   };
-  const auto spans_of = [](const Launch& launch) {
-    DecodeLaunch argument;
-    std::memcpy(&argument, launch.argument.data(), sizeof argument);
-    return argument.spans_a_block;
-  };
-  const Launch several = attention();
-  EXPECT_EQ(several.kernel, "spans_attend_64");
-  EXPECT_EQ(spans_of(several), 3);
-  EXPECT_EQ(several.cluster, 3u);
-  EXPECT_THAT(several.grid, ElementsAre(6, 2, 16));
-  target.spans_a_block = 2;
-  EXPECT_EQ(spans_of(attention()), 2);
-  EXPECT_THAT(attention().grid, ElementsAre(8, 2, 16));
-  target.spans_a_block = 1;
+  constexpr int kRowBytes = 8 * 72 * 2 + 2 * 64 * 2;  // queries of 8 heads; the row's own key and value
+  const Launch deep = attention();
+  EXPECT_EQ(deep.kernel, "warps_attend_64_deep");
+  EXPECT_EQ(deep.cluster, 1u);
+  EXPECT_EQ(deep.shared_bytes, 8 * (24 << 10) + kRowBytes);
+  EXPECT_THAT(deep.grid, ElementsAre(2, 2, 16));
+  target.n_units = 63;
+  EXPECT_EQ(attention().kernel, "warps_attend_64");
+  EXPECT_EQ(attention().shared_bytes, 8 * (12 << 10) + kRowBytes);
+  target.span_warps = SpanWarps::kNever;
   EXPECT_EQ(attention().kernel, "quick_attend_64");
-  target.spans_a_block = 0;
-  layer.attend.parts.n_parts = 8;  // 256 blocks
+  target.span_warps = SpanWarps::kAuto;
+  target.n_units = 132;
+  layer.attend.parts.n_parts = 8;  // 256 spans
   EXPECT_EQ(attention().kernel, "quick_attend_64");
   target.n_units = 7;
-  EXPECT_EQ(spans_of(attention()), 8);
-  EXPECT_EQ(attention().cluster, 1u);
+  layer.attend.parts.n_parts = 3;
+  EXPECT_EQ(attention().shared_bytes, 3 * (12 << 10) + kRowBytes);
+  EXPECT_THAT(attention().grid, ElementsAre(1, 2, 16));
+  layer.attend.parts.n_parts = 1;
+  EXPECT_EQ(attention().kernel, "quick_attend_64");
+  target.span_warps = SpanWarps::kShort;
+  EXPECT_EQ(attention().kernel, "warps_attend_64");
 }
 
 TEST(LowerFused, RowsThatSeeEachOtherAppendFirst) {

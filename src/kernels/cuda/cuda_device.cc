@@ -88,7 +88,7 @@ class CudaDevice final : public device::Device {
     target_.fuses_attention = options.fuses_attention;
     target_.chains_rows = options.chains_rows;
     target_.quick_kernels = options.quick_kernels;
-    target_.spans_a_block = options.spans_a_block;
+    target_.span_warps = options.span_warps;
     target_.n_tickets = kTickets;
     constexpr unsigned kNonBlocking = 1;
     check(driver_->stream_create(&stream_, kNonBlocking), "creating a stream");

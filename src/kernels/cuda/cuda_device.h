@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "kernels/cuda/launches.h"
 #include "kernels/cuda/modules.h"
 #include "kernels/device/device.h"
 
@@ -19,8 +20,9 @@ struct CudaOptions {
   bool fuses_attention = true;   // rotary, append and merging into the launch of an attention. Changes no bit
   bool chains_rows = true;       // row steps that keep their elements in registers. Changes no bit
   bool quick_kernels = true;     // short kernels for common products and attentions of few rows. Changes no bit
-  int spans_a_block = 0;         // spans of 128 positions that a block of a decode attention takes; 0: found by itself. Changes no bit
   bool overlaps = true;          // a launch starts before the one before it has ended. Changes no bit
+  // Which decode attentions have a warp for each span of 128 positions. Changes no bit
+  SpanWarps span_warps = SpanWarps::kAuto;
 };
 
 // A GPU. Throws Error with one sentence: kIo if the driver or the kernels are not found, kUnsupported if they are too old or no GPU can run

@@ -243,6 +243,7 @@ inline constexpr int kAppendThreads = 256;
 
 // Attention of rows that each have a sequence of their own: a block takes a row, up to 8 heads of a KV head, and a span. The blocks of a
 // group of spans are a cluster, which merges them; the last group to finish merges the groups. Rotary and append are part of the launch.
+// With a warp for each span, a block takes a group of spans.
 struct DecodeLaunch {
   device::Attend step;
   device::View out;        // as MergeSpans::out
@@ -254,11 +255,23 @@ struct DecodeLaunch {
   device::Address tickets;           // uint32 [rows][KV heads][tiles], zero before and after; more than one group
   int32_t key_stride, value_stride;  // in shared memory, elements: rows begin 4 banks apart
   int32_t values_at, queries_at;     // bytes, in shared memory; weights come where queries were, results to be merged where keys were
-  // spans_attend.cu: a block takes several spans of a group, and a cluster has a block for each part of a group.
-  int32_t spans_a_block, weights_at, own_at;
+  int32_t own_at;                    // warps_attend.cu: the row's own key and value, which come behind queries
 };
-inline constexpr int kRingTiles = 3;  // keys or values of a span, in turns
 inline constexpr int kDecodeThreads = 256, kDecodeHeads = 8, kSpansAGroup = 8;
+// Whether each warp of a decode attention takes a span by itself, if there is a kernel for it (warps_attend.cu), and with which ring.
+enum class SpanWarps : uint8_t {
+  kAuto,   // for many spans
+  kNever,  // blocks take spans
+  kShort,
+  kDeep
+};
+// What a warp has of its span in shared memory: a ring of tiles of keys or values. A deep one is for blocks that do not share their
+// multiprocessor.
+struct SpanRingShape {
+  int n_positions, n_slots;  // of a tile; tiles
+};
+constexpr SpanRingShape span_ring(int dim, bool deep) { return {dim == 64 || deep ? 32 : 16, dim == 64 && deep ? 6 : 3}; }
+constexpr int span_ring_bytes(int dim, bool deep) { return span_ring(dim, deep).n_positions * span_ring(dim, deep).n_slots * dim * 2; }
 constexpr int decode_most_dim(int planes) { return planes == 2 ? 128 : 256; }
 
 struct ChooseLaunch {

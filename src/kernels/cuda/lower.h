@@ -32,7 +32,7 @@ struct Target {
   bool fuses_attention = true;  // rotary, append and merging into the launch of an attention
   bool chains_rows = true;      // row steps that keep their elements in registers
   bool quick_kernels = true;    // short kernels for the common products and attentions of few rows
-  int spans_a_block = 0;        // of an attention of many spans; 0: as many as it takes for all blocks to fit at once
+  SpanWarps span_warps = SpanWarps::kAuto;
   int64_t n_tickets = 0;
   device::Address tickets = device::Address::kNone;
   bool wide_products = true;  // wgmma for more than 8 rows

@@ -12,8 +12,6 @@ namespace {
 
 using namespace device;
 
-constexpr int kSpansBlocks = 2;  // of spans_attend.cu, on a multiprocessor
-
 // The steps that one launch may take.
 struct Found {
   RotatedAppend before;  // without an append: nothing
@@ -109,33 +107,29 @@ bool is_common(const DecodeLaunch& launch) {
          launch.step.parts.parts != Address::kNone;
 }
 
-// How many spans a block takes if one each would be more blocks than fit at once. Two blocks fit on a multiprocessor, but more than two for
-// a group of spans are worth it only if there is half as much more room (on an H200).
-int spans_a_block(const Target& target, int64_t n_items, int spans_a_group) {
-  if (target.spans_a_block > 0) return std::min(target.spans_a_block, spans_a_group);
-  const int64_t most_blocks = int64_t{target.n_units} * kSpansBlocks;
-  if (n_items * spans_a_group <= most_blocks) return 1;
-  int64_t n_blocks = most_blocks / n_items;
-  if (n_blocks > 2) n_blocks = std::max<int64_t>(2, most_blocks * 3 / 4 / n_items);
-  return ceil_div(spans_a_group, static_cast<int>(std::clamp<int64_t>(n_blocks, 1, kSpansAGroup)));
+// Whether warps take spans, and with which rings. Blocks of one span each are faster if there are no more than two for a multiprocessor;
+// deep rings are for launches that have no more than one block for it.
+SpanWarps span_warps(const Target& target, int64_t n_blocks, int n_warps) {
+  if (target.span_warps != SpanWarps::kAuto) return target.span_warps;
+  constexpr int kMostBlocks = 2;
+  if (n_warps < 2 || n_blocks * n_warps <= int64_t{target.n_units} * kMostBlocks) return SpanWarps::kNever;
+  return n_blocks <= target.n_units ? SpanWarps::kDeep : SpanWarps::kShort;
 }
 
-// The launch of spans_attend.cu. False if it has nothing for it: blocks of one span each are faster without a ring.
-bool add_spans(DecodeLaunch launch, int n_spans, LaunchList& list) {
+// The launch of warps_attend.cu. False if another kernel is for it.
+bool add_warps(DecodeLaunch launch, int n_spans, LaunchList& list) {
   const Attend& attend = launch.step;
   const int places = attend.layout.n_heads * launch.tiles_a_kv_head, n_groups = ceil_div(n_spans, kSpansAGroup);
-  const int in_group = std::min(n_spans, kSpansAGroup);
-  launch.spans_a_block = spans_a_block(list.target(), int64_t{attend.rows.most} * places * n_groups, in_group);
-  if (launch.spans_a_block < 2) return false;
-  const int dim = attend.layout.key_dim, cluster = ceil_div(in_group, launch.spans_a_block);
-  constexpr int kReadAhead = 64;  // queries are read two steps at a time
-  launch.queries_at = kRingTiles * kSpanPositions * launch.key_stride * 2;
-  launch.weights_at = launch.queries_at + kDecodeHeads * launch.key_stride * 2 + kReadAhead;
-  launch.own_at = launch.weights_at + kDecodeHeads * kWeightStride * 2;
+  const int n_warps = std::min(n_spans, kSpansAGroup), dim = attend.layout.key_dim;
+  const SpanWarps how = span_warps(list.target(), int64_t{attend.rows.most} * places * n_groups, n_warps);
+  if (how == SpanWarps::kNever) return false;
+  const bool deep = how == SpanWarps::kDeep;
+  launch.queries_at = n_warps * span_ring_bytes(dim, deep);
+  launch.own_at = launch.queries_at + kDecodeHeads * launch.key_stride * 2;
   const int shared_bytes = launch.own_at + 2 * dim * 2;
   if (shared_bytes > list.target().shared_bytes) return false;
-  list.add(fmt::format("spans_attend_{}", dim), {n_groups * cluster, places, attend.rows.most}, kDecodeThreads, shared_bytes, launch)
-      .cluster = static_cast<unsigned>(cluster);
+  list.add(fmt::format("warps_attend_{}{}", dim, deep ? "_deep" : ""), {n_groups, places, attend.rows.most}, kDecodeThreads, shared_bytes,
+           launch);
   return true;
 }
 
@@ -174,7 +168,7 @@ size_t lower_decode(std::span<const Step> steps, size_t at, LaunchList& list) {
   constexpr int kMostGrid = 65535;  // in y and z
   if (places > kMostGrid || attend.rows.most > kMostGrid || int64_t{attend.rows.most} * places > target.n_tickets) return 0;
   launch.tickets = target.tickets;
-  if (target.quick_kernels && is_common(launch) && add_spans(launch, n_spans, list)) return found.n_steps();
+  if (target.quick_kernels && is_common(launch) && add_warps(launch, n_spans, list)) return found.n_steps();
   std::string kernel = layout.planes == 2 ? "decode_attend_2" : "decode_attend_1";
   if (layout.planes == 1 && layout.key_dim == layout.value_dim && (layout.key_dim == 64 || layout.key_dim == 128))
     kernel += fmt::format("_{}", layout.key_dim);

@@ -114,7 +114,7 @@ __device__ __forceinline__ void take_heads(const DecodeLaunch& launch, const Dec
 
 // What was appended also goes into the pages of the row's branches.
 template <int kDim>
-__device__ __noinline__ void append_to_branches(const DecodeLaunch& launch, const DecodeWork& work, OwnPlace own) {
+__device__ __noinline__ void append_to_branches(const DecodeLaunch& launch, DecodeWork work, OwnPlace own) {
   const Row& row = *work.row.row;
   for (int i = threadIdx.x; i < row.n_branches * 2 * kDim; i += kDecodeThreads) {
     const int d = i % kDim, is_value = i / kDim % 2, branch = i / kDim / 2;
@@ -167,6 +167,22 @@ __device__ __forceinline__ float2 weigh_plain(const bool (&seen)[4], const float
   return make_float2(largest[0], largest[1]);
 }
 
+// How much each of the n spans of a group weighs, of each head: what was merged before it, and the span.
+__device__ __forceinline__ void weigh_spans(int n, float2 (*weights)[kDecodeHeads], const DecodeShared& kept) {
+  if (threadIdx.x >= kSpansAGroup * kDecodeHeads) return;
+  const auto* stats = reinterpret_cast<const float*>(kept.stats);  // [span][pair of heads][largest of two, sums of two]
+  const int head = threadIdx.x % kDecodeHeads, span = threadIdx.x / kDecodeHeads, at = head / 2 * 4 + head % 2;
+  float before = -infinity(), most = -infinity();
+#pragma unroll
+  for (int i = 0; i < kSpansAGroup; ++i) {
+    const float largest = stats[min(i, n - 1) * 16 + at];
+    if (i > span || i >= n) continue;
+    before = most;
+    if (largest > most) most = largest;
+  }
+  if (span < n) weights[span][head] = make_float2(part_weight(before, most), part_weight(stats[span * 16 + at], most));
+}
+
 // As merge_group(), with a thread for each value: first how much each span weighs, of each head, then the values.
 template <int kDim>
 __device__ __forceinline__ void merge_spans(const DecodeLaunch& launch, const DecodeWork& work, const float* inbox,
@@ -174,19 +190,8 @@ __device__ __forceinline__ void merge_spans(const DecodeLaunch& launch, const De
   constexpr int kTiles = kDim / 16;
   const int first = work.first_of_group(), n = work.end_of_group() - first, own = work.span - first, slots = (kTiles + n - 1) / n;
   const bool whole = work.first_span / kSpansAGroup == (work.end_span - 1) / kSpansAGroup;
-  const auto* stats = reinterpret_cast<const float*>(kept.stats);  // [span][pair of heads][largest of two, sums of two]
-  if (threadIdx.x < kSpansAGroup * kDecodeHeads) {
-    const int head = threadIdx.x % kDecodeHeads, span = threadIdx.x / kDecodeHeads, at = head / 2 * 4 + head % 2;
-    float before = -infinity(), most = -infinity();
-#pragma unroll
-    for (int i = 0; i < kSpansAGroup; ++i) {
-      const float largest = stats[min(i, n - 1) * 16 + at];
-      if (i > span || i >= n) continue;
-      before = most;
-      if (largest > most) most = largest;
-    }
-    if (span < n) weights[span][head] = make_float2(part_weight(before, most), part_weight(stats[span * 16 + at], most));
-  }
+  const auto* stats = reinterpret_cast<const float*>(kept.stats);
+  weigh_spans(n, weights, kept);
   __syncthreads();
   const int lane = threadIdx.x / 4 % 32, component = threadIdx.x % 4, head = 2 * (lane % 4) + component % 2,
             dim = lane / 4 + component / 2 * 8;

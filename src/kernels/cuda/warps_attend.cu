@@ -1,0 +1,69 @@
+#include "kernels/cuda/warps_attend.cuh"
+
+namespace kvik::cuda {
+namespace {
+
+// As attend() of quick_attend.cu, with a warp for each span of a group instead of a block for each span. A warp starts to copy its keys
+// before the launch before this one has ended; the block waits together only for the row's heads, and to merge the spans.
+template <int kDim, SpanRingShape kShape>
+__device__ __forceinline__ void attend_warps(const DecodeLaunch& launch) {
+  using Ring = SpanRing<kDim, kShape>;
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ DecodeShared kept;
+  __shared__ Row row;
+  __shared__ alignas(16) float2 weights_of_spans[kSpansAGroup][kDecodeHeads];
+  start_next();
+  DecodeWork work{};
+  const bool there = find_row(launch, row, work, kept);
+  const int group = blockIdx.x, warp = threadIdx.x / 32;
+  work.span = group * kSpansAGroup + warp;
+  work.owns = row.position / kSpanGroupPositions == group;
+  const int first = work.first_of_group(), n = work.end_of_group() - first;
+  if (!there || n <= 0) return wait_for_previous();
+  const bool takes = work.span >= first && work.span < first + n;
+  const Ring ring(launch, work, shared_address(shared) + warp * Ring::kBytes);
+  if (takes) {
+#pragma unroll
+    for (int tile = 0; tile < Ring::kSlots; ++tile) ring.fetch(tile);
+  }
+  const PageTable& table = launch.step.pages;
+  auto* own_key = reinterpret_cast<uint16_t*>(shared + launch.own_at);
+  const OwnPlace own{work.owns ? __ldcg(pointer<uint64_t>(table.pages) + work.slot * table.n_pages + row.position / kPagePositions) : 0,
+                     own_key, own_key + kDim};
+  take_heads<kDim>(launch, work, own, shared, kept);
+  __syncthreads();
+  if (work.owns && row.n_branches > 0 && work.place % launch.tiles_a_kv_head == 0) append_to_branches<kDim>(launch, work, own);
+  if (takes) {
+    float scores[kSpanChunks][4] = {};
+    uint32_t weights[kSpanChunks][2];
+    score_span(ring, shared_address(shared + launch.queries_at), own.key, scores);
+    const float2 largest = weigh_span(work, launch.step.rule.scale, kept, scores, weights);
+    const float2 sums = add_values(ring, own.value, weights);
+    if (threadIdx.x % 32 < 4) kept.stats[work.span - first][threadIdx.x % 32] = make_float4(largest.x, largest.y, sums.x, sums.y);
+  }
+  __syncthreads();
+  weigh_spans(n, weights_of_spans, kept);
+  __syncthreads();
+  const unsigned char* values = shared + (first - group * kSpansAGroup) * Ring::kBytes;
+  finish_group<kDim>(launch, work, merge_warps<kDim, Ring::kBytes>(values, n, weights_of_spans, kept), kept);
+}
+
+}  // namespace
+}  // namespace kvik::cuda
+
+extern "C" __global__ void __launch_bounds__(kvik::cuda::kDecodeThreads, 2)
+    warps_attend_64(const __grid_constant__ kvik::cuda::DecodeLaunch launch) {
+  kvik::cuda::attend_warps<64, kvik::cuda::span_ring(64, false)>(launch);
+}
+extern "C" __global__ void __launch_bounds__(kvik::cuda::kDecodeThreads, 1)
+    warps_attend_64_deep(const __grid_constant__ kvik::cuda::DecodeLaunch launch) {
+  kvik::cuda::attend_warps<64, kvik::cuda::span_ring(64, true)>(launch);
+}
+extern "C" __global__ void __launch_bounds__(kvik::cuda::kDecodeThreads, 2)
+    warps_attend_128(const __grid_constant__ kvik::cuda::DecodeLaunch launch) {
+  kvik::cuda::attend_warps<128, kvik::cuda::span_ring(128, false)>(launch);
+}
+extern "C" __global__ void __launch_bounds__(kvik::cuda::kDecodeThreads, 1)
+    warps_attend_128_deep(const __grid_constant__ kvik::cuda::DecodeLaunch launch) {
+  kvik::cuda::attend_warps<128, kvik::cuda::span_ring(128, true)>(launch);
+}
