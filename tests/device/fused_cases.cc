@@ -88,6 +88,11 @@ std::vector<ScenarioCase> fused_cases() {
       }
     }
   }
+  for (const auto format : {WeightFormat::kF16, WeightFormat::kQ8, WeightFormat::kQ4}) {  // more elements than short rows have
+    const FusedShape shape{format, 1, 1636, 608, false};
+    cases.push_back(
+        {fmt::format("layer in {} of a long row", kNames[static_cast<int>(format)]), [shape](Scenario& s) { add_layer(s, shape); }});
+  }
   return cases;
 }
 

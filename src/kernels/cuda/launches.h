@@ -203,7 +203,9 @@ struct QuickLaunch {
   device::Address parts, tickets;       // kSplit: f32 [groups][n_tiles][1 << row_shift][16]; uint32 [n_tiles]
 };
 inline constexpr int kQuickWarps = 8, kQuickThreads = kQuickWarps * 32, kMostQuickSlots = 4, kMostQuickBlocks = 160;
-inline constexpr int kQuickColumnsOfOne = 18, kQuickQuads = 12;  // of a row, that a thread (of one row), a lane (of more) has
+// What a row may have: elements for each thread of one row, in kernels for short rows and for long ones; quads for each lane of several
+// rows. Kernels for short rows are shorter: the launches of a layer should stay in the cache of instructions.
+inline constexpr int kQuickColumnsOfShort = 6, kQuickColumnsOfLong = 18, kQuickQuads = 12;
 
 // A block takes a group of rows, a KV head, and every n_splits-th part of the positions.
 struct AttendLaunch {

@@ -57,7 +57,9 @@ class QuickLowering {
     }
     if (wants_largest) launch_.largest_out = list_.target().largest;
     constexpr const char* kNames[] = {"normed", "gated", "converted", "split"};
-    list_.add(fmt::format("quick_{}_{}_{}", format_name(format_), kNames[static_cast<size_t>(*kind_)], one_row_ ? 1 : kStreamRows),
+    const bool is_long = one_row_ && *kind_ != QuickKind::kSplit && padded(launch_.k) > kQuickColumnsOfShort * kQuickThreads;
+    list_.add(fmt::format("quick_{}_{}_{}{}", format_name(format_), kNames[static_cast<size_t>(*kind_)], one_row_ ? 1 : kStreamRows,
+                          is_long ? "_long" : ""),
               {blocks_}, kQuickThreads, static_cast<int>(shared_bytes_), launch_);
     if (wants_largest) list_.set_largest(LargestParts{pattern_.result(), pattern_.result_size(), launch_.largest_out, blocks_});
     return true;
@@ -96,7 +98,7 @@ class QuickLowering {
   }
 
   void choose_kind() {
-    const int most_columns = one_row_ ? kQuickColumnsOfOne * kQuickThreads : kQuickQuads * 128;
+    const int most_columns = one_row_ ? kQuickColumnsOfLong * kQuickThreads : kQuickQuads * 128;
     const bool fits = padded(launch_.k) <= most_columns;
     if (pattern_.norm != nullptr) {
       if (fits) kind_ = pattern_.pairs ? QuickKind::kGated : QuickKind::kNormed;

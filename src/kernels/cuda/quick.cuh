@@ -21,20 +21,21 @@ __device__ __forceinline__ void each_sum(int most, const float (&sums)[4], Put p
 
 template <class U>
 __device__ __forceinline__ void multiply_slice(const unsigned char* units, int n_units, uint32_t x_at, float (&sums)[1][1][4]) {
-  constexpr int kUnits = kSliceColumns / U::kColumns;
   const int lane = threadIdx.x % 32;
   const auto add = [&](int i) {
     U unit;
     take_unit(unit, units + i * U::kBytes, lane);
     add_unit<U, 1>(unit, x_at + i * U::kColumns * 2, 0, sums);
   };
-  if (n_units == kUnits) {
-#pragma unroll 4
-    for (int i = 0; i < kUnits; ++i) add(i);
-  } else {
+  constexpr int kAtOnce = U::kColumns == 64 ? 2 : 4;  // long enough to overlap, short enough for the cache of instructions
+  int first = 0;
 #pragma unroll 1
-    for (int i = 0; i < n_units; ++i) add(i);
+  for (; first + kAtOnce <= n_units; first += kAtOnce) {
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) add(first + i);
   }
+#pragma unroll 1
+  for (; first < n_units; ++first) add(first);
 }
 
 // One result of a product: scaled, shifted, written.
@@ -179,7 +180,8 @@ __device__ __forceinline__ void touch_arguments(const QuickLaunch& launch) {
                "l"(launch.sum_out.base), "l"(launch.largest_out), "l"(launch.tickets));
 }
 
-template <WeightFormat kFormat, QuickKind kKind, int kRows>
+// kColumns: of one row, that a thread has.
+template <WeightFormat kFormat, QuickKind kKind, int kRows, int kColumns>
 __device__ __forceinline__ void multiply_quick(const QuickLaunch& launch) {
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ uint64_t barriers[kQuickWarps * kMostQuickSlots];
@@ -214,7 +216,7 @@ __device__ __forceinline__ void multiply_quick(const QuickLaunch& launch) {
     multiply_groups<kRows>(launch, work, ring, now, lane_rows, rest_at, n_rows, shared, kept);
   } else {
     if constexpr (kRows == 1) {
-      OneRow<kNorms> row(launch, rows);
+      OneRow<kNorms, kColumns> row(launch, rows);
       wait_for_previous();
       row.take(writes && n_rows > 0, kept);
     } else {
@@ -234,17 +236,18 @@ __device__ __forceinline__ void multiply_quick(const QuickLaunch& launch) {
 
 }  // namespace kvik::cuda
 
-#define KVIK_QUICK_KIND(name, format, kind, rows)                                                              \
-  extern "C" __global__ void __launch_bounds__(kvik::cuda::kQuickThreads, 2)                                   \
-      name##_##rows(const __grid_constant__ kvik::cuda::QuickLaunch launch) {                                  \
-    kvik::cuda::multiply_quick<kvik::device::WeightFormat::format, kvik::cuda::QuickKind::kind, rows>(launch); \
+#define KVIK_QUICK_KIND(name, format, kind, rows, columns)                                                              \
+  extern "C" __global__ void __launch_bounds__(kvik::cuda::kQuickThreads, 2)                                            \
+      name(const __grid_constant__ kvik::cuda::QuickLaunch launch) {                                                    \
+    kvik::cuda::multiply_quick<kvik::device::WeightFormat::format, kvik::cuda::QuickKind::kind, rows, columns>(launch); \
   }
-#define KVIK_QUICK(name, format)                           \
-  KVIK_QUICK_KIND(name##_normed, format, kNormed, 1)       \
-  KVIK_QUICK_KIND(name##_normed, format, kNormed, 8)       \
-  KVIK_QUICK_KIND(name##_gated, format, kGated, 1)         \
-  KVIK_QUICK_KIND(name##_gated, format, kGated, 8)         \
-  KVIK_QUICK_KIND(name##_converted, format, kConverted, 1) \
-  KVIK_QUICK_KIND(name##_converted, format, kConverted, 8) \
-  KVIK_QUICK_KIND(name##_split, format, kSplit, 1)         \
-  KVIK_QUICK_KIND(name##_split, format, kSplit, 8)
+#define KVIK_QUICK_ROWS(name, format, kind)                                        \
+  KVIK_QUICK_KIND(name##_1, format, kind, 1, kvik::cuda::kQuickColumnsOfShort)     \
+  KVIK_QUICK_KIND(name##_1_long, format, kind, 1, kvik::cuda::kQuickColumnsOfLong) \
+  KVIK_QUICK_KIND(name##_8, format, kind, 8, 0)
+#define KVIK_QUICK(name, format)                        \
+  KVIK_QUICK_ROWS(name##_normed, format, kNormed)       \
+  KVIK_QUICK_ROWS(name##_gated, format, kGated)         \
+  KVIK_QUICK_ROWS(name##_converted, format, kConverted) \
+  KVIK_QUICK_KIND(name##_split_1, format, kSplit, 1, 0) \
+  KVIK_QUICK_KIND(name##_split_8, format, kSplit, 8, 0)

@@ -46,18 +46,18 @@ __device__ __forceinline__ void put_scale(const QuickLaunch& launch, int row, ui
 }
 
 // One row: thread t has elements t, t + 256, …, a few at a time, so that short rows take few instructions. do(j, whether it is there)
-template <class Do>
+template <int kColumns, class Do>
 __device__ __forceinline__ void each_of_one(int end, Do what) {
   constexpr int kAtOnce = 6;
   const int left = end - static_cast<int>(threadIdx.x);
 #pragma unroll
-  for (int first = 0; first < kQuickColumnsOfOne; first += kAtOnce) {
+  for (int first = 0; first < kColumns; first += kAtOnce) {
     if (first * kQuickThreads >= end) break;
 #pragma unroll
     for (int j = first; j < first + kAtOnce; ++j) what(j, j * kQuickThreads < left);
   }
 }
-template <bool kNorms>
+template <bool kNorms, int kColumns>
 class OneRow {
  public:
   // What does not depend on earlier launches.
@@ -66,26 +66,27 @@ class OneRow {
     x_ = pointer<float>(launch.x.base) + threadIdx.x;
     if constexpr (kNorms) {
       const float* gain = pointer<float>(launch.gain) + threadIdx.x;
-      each_of_one(k_, [&](int j, bool there) { gain_[j] = launch.gain != Address::kNone && there ? gain[j * kQuickThreads] : 1.0f; });
+      each_of_one<kColumns>(k_,
+                            [&](int j, bool there) { gain_[j] = launch.gain != Address::kNone && there ? gain[j * kQuickThreads] : 1.0f; });
     }
   }
   __device__ __forceinline__ void take(bool writes, QuickShared& kept) {
-    each_of_one(padded_, [&](int j, bool) {
+    each_of_one<kColumns>(padded_, [&](int j, bool) {
       v_[j] = j * kQuickThreads < k_ - static_cast<int>(threadIdx.x) ? __ldcg(x_ + j * kQuickThreads) : 0.0f;
     });
     if constexpr (kNorms) {
       float strand = 0.0f;
-      each_of_one(padded_, [&](int j, bool) { strand = fused(v_[j], v_[j], strand); });
+      each_of_one<kColumns>(padded_, [&](int j, bool) { strand = fused(v_[j], v_[j], strand); });
       const float inverse = inverse_root(launch_, join_block(strand, kept));
-      each_of_one(k_, [&](int j, bool there) {
+      each_of_one<kColumns>(k_, [&](int j, bool there) {
         if (there) v_[j] = v_[j] * inverse * gain_[j];  // without gains: 1, which changes nothing
       });
     }
     uint32_t largest = 0;
-    each_of_one(padded_, [&](int j, bool) { largest = max(largest, magnitude(v_[j])); });
+    each_of_one<kColumns>(padded_, [&](int j, bool) { largest = max(largest, magnitude(v_[j])); });
     largest = largest_of_block(largest, kept);
     const float factor = power_of_two(half_exponent(largest));
-    each_of_one(padded_, [&](int j, bool there) {
+    each_of_one<kColumns>(padded_, [&](int j, bool there) {
       if (there) rows_[j * kQuickThreads] = half_bits(v_[j] * factor);
     });
     if (threadIdx.x == 0) put_scale(launch_, 0, largest, writes, kept);
@@ -93,10 +94,10 @@ class OneRow {
     float* normed = pointer<float>(launch_.normed.base) + threadIdx.x;
     uint16_t* halves = pointer<uint16_t>(launch_.halves.base) + threadIdx.x;
     if constexpr (kNorms)
-      each_of_one(k_, [&](int j, bool there) {
+      each_of_one<kColumns>(k_, [&](int j, bool there) {
         if (there) normed[j * kQuickThreads] = v_[j];
       });
-    each_of_one(padded_, [&](int j, bool there) {
+    each_of_one<kColumns>(padded_, [&](int j, bool there) {
       if (there) halves[j * kQuickThreads] = half_bits(v_[j] * factor);
     });
   }
@@ -106,7 +107,7 @@ class OneRow {
   int k_, padded_;
   uint16_t* rows_;
   const float* x_;
-  float gain_[kNorms ? kQuickColumnsOfOne : 1], v_[kQuickColumnsOfOne];
+  float gain_[kNorms ? kColumns : 1], v_[kColumns];
 };
 
 // Up to eight rows: lane l of a row's warp has quads l, l + 32, …, so that its strands are its own.
