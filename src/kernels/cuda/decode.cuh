@@ -15,6 +15,7 @@ struct DecodeWork {
   int span, first_span, end_span;  // its own; all that the row sees
   int first_head, n_heads;         // into Attend::heads
   int kv_head, place;              // place: of the KV head and tile, blockIdx.y
+  int tile;                        // of the heads of the KV head
   int64_t slot;
   bool owns;  // the row's own position is in the span, and is appended here
 
@@ -22,6 +23,8 @@ struct DecodeWork {
   // The spans of its group that the row sees: a block each.
   __device__ __forceinline__ int first_of_group() const { return max(first_span, group() * kSpansAGroup); }
   __device__ __forceinline__ int end_of_group() const { return min(end_span, (group() + 1) * kSpansAGroup); }
+  __device__ __forceinline__ int n_groups() const { return (end_span - 1) / kSpansAGroup - first_span / kSpansAGroup + 1; }
+  __device__ __forceinline__ bool is_whole() const { return n_groups() == 1; }  // its group is all that the row sees
 };
 
 // Beside the arrays of the launch, in shared memory.
@@ -33,6 +36,13 @@ struct DecodeShared {
   float4 stats[kSpansAGroup][4];  // of each span of the group, two heads each: largest and sums
   bool is_last;
 };
+
+// a / n in four instructions, of a up to 26 and n from 1 to 8.
+static_assert(kSpansAGroup == 8);
+__device__ __forceinline__ int small_quotient(int a, int n) {
+  constexpr uint64_t kInverses = 0x1013161a202b4080;  // 128 / n, rounded up, from 1 on
+  return a * static_cast<int>(kInverses >> (n - 1) * 8 & 255) >> 7;
+}
 
 // How much what was merged before and the next part weigh, when part i comes to those before it. Lanes hold parts in order.
 struct Weighed {
@@ -61,8 +71,9 @@ __device__ __forceinline__ void merge_values(float4& into, const float4& part, c
   into.w = fused(part.w, weight.y, into.w * before.y);
 }
 
+__device__ __forceinline__ int parts_a_group(const Attend& step) { return step.parts.spans_a_part == 1 ? kSpansAGroup : 1; }
 __device__ __forceinline__ float* group_part(const Attend& step, const DecodeWork& work, int head, int group) {
-  const int part = group * (kSpansAGroup / step.parts.spans_a_part);
+  const int part = group * parts_a_group(step);
   return pointer<float>(step.parts.parts) +
          ((work.row.index * step.n_heads + head) * step.parts.n_parts + part) * (2 + step.layout.value_dim);
 }
@@ -74,7 +85,7 @@ __device__ __forceinline__ void merge_group(const DecodeLaunch& launch, const De
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, value_dim = step.layout.value_dim;
   const int first = work.first_of_group(), n = work.end_of_group() - first, own = work.span - first;
   const bool whole = work.first_span / kSpansAGroup == (work.end_span - 1) / kSpansAGroup;
-  const int slots = (n_tiles + n - 1) / n;
+  const int slots = small_quotient(n_tiles + n - 1, n);
   if (warp * n + own >= n_tiles) return;
   const float4 stats = g < n ? kept.stats[g][t] : make_float4(-infinity(), -infinity(), 0.0f, 0.0f);
   const Weighed even = weigh_in_order<4>(stats.x, -infinity()), odd = weigh_in_order<4>(stats.y, -infinity());
@@ -139,7 +150,7 @@ __device__ __forceinline__ void merge_groups(const DecodeLaunch& launch, const D
   for (int i = threadIdx.x; i < work.n_heads * size; i += kDecodeThreads) {
     const int head = i / size, element = i - head * size;
     const float* from = group_part(step, work, kept.head[head], first) + 1 + element;
-    const int64_t stride = static_cast<int64_t>(kSpansAGroup / step.parts.spans_a_part) * (2 + value_dim);
+    const int64_t stride = static_cast<int64_t>(parts_a_group(step)) * (2 + value_dim);
     float x = __ldcg(from);
 #pragma unroll 8
     for (int group = 1; group < n; ++group) {

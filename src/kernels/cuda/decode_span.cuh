@@ -95,7 +95,7 @@ __device__ __forceinline__ void weigh(const Shape<kPlanes, kDim>& shape, const D
   constexpr int kSteps = kSpanPositions / kStepColumns;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, stride = shape.value_stride();
   const int n_tiles = (stride - 8) / 16, first = work.first_of_group(), n = work.end_of_group() - first, own = work.span - first;
-  const int slots = (n_tiles + n - 1) / n, first_rank = first % kSpansAGroup;
+  const int slots = small_quotient(n_tiles + n - 1, n), first_rank = first % kSpansAGroup;
   uint32_t p[kPlanes][kSteps][2];
   const uint32_t p_at = weights + (lane % 8 * kWeightStride + lane / 8 * 8) * 2;
 #pragma unroll
@@ -122,8 +122,10 @@ __device__ __forceinline__ void weigh(const Shape<kPlanes, kDim>& shape, const D
         mma(sums[1], v[0], v[1], v[2], v[3], p[0][k][0], p[0][k][1]);
       }
     }
-    kept.inbox.send(inbox + ((own * slots + tile / n) * 32 + lane) * 16, first_rank + tile % n,
+    const int slot = small_quotient(tile, n);
+    kept.inbox.send(inbox + ((own * slots + slot) * 32 + lane) * 16, first_rank + tile - slot * n,
                     make_float4(joined<kPlanes>(sums, 0), joined<kPlanes>(sums, 1), joined<kPlanes>(sums, 2), joined<kPlanes>(sums, 3)));
+    if constexpr (kDim > 0 && kDim / 16 <= kDecodeWarps) break;
   }
   if (warp != kDecodeWarps - 1) return;
   constexpr uint32_t kOnes = 0x3c003c00u;

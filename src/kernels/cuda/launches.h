@@ -243,6 +243,16 @@ struct AppendLaunch {
 };
 inline constexpr int kAppendThreads = 256;
 
+// Heads of one kind as quick_attend.cu and warps_attend.cu read and write them. Each row has its own, at a distance in bytes.
+struct DecodeHeads {
+  device::Address x;
+  device::Address turned;          // after rotary, or none
+  device::Address cos[2], sin[2];  // of a position; the second ones are for Row::beyond. none: not rotated
+  int32_t stride, turned_stride, angle_stride;
+  int32_t to, to_stride;  // in shared memory, of the first and from one to the next
+  int64_t in_page;        // what is appended, in bytes
+};
+
 // Attention of rows that each have a sequence of their own: a block takes a row, up to 8 heads of a KV head, and a span. The blocks of a
 // group of spans are a cluster, which merges them; the last group to finish merges the groups. Rotary and append are part of the launch.
 // With a warp for each span, a block takes a group of spans.
@@ -254,10 +264,12 @@ struct DecodeLaunch {
   bool appends;
   bool reads_early;                  // earlier positions, tables and rows were there before the launch before this one started
   int32_t tiles_a_kv_head;           // of 8 heads
+  uint32_t tiles_inverse;            // 2^32 / tiles_a_kv_head, rounded up, if that is not 1
   device::Address tickets;           // uint32 [rows][KV heads][tiles], zero before and after; more than one group
   int32_t key_stride, value_stride;  // in shared memory, elements: rows begin 4 banks apart
   int32_t values_at, queries_at;     // bytes, in shared memory; weights come where queries were, results to be merged where keys were
   int32_t own_at;                    // warps_attend.cu: the row's own key and value, which come behind queries
+  DecodeHeads heads[3];              // quick_attend.cu, warps_attend.cu: queries, keys, values
 };
 inline constexpr int kDecodeThreads = 256, kDecodeHeads = 8, kSpansAGroup = 8;
 // Whether each warp of a decode attention takes a span by itself, if there is a kernel for it (warps_attend.cu), and with which ring.

@@ -93,6 +93,36 @@ bool reads_early(std::span<const Step> before, const DecodeLaunch& launch) {
   return false;
 }
 
+// Heads of one kind, rotated or not. False if rows are too far apart, or sines are not where cosines are.
+bool find_heads(const RotaryOf& rotary, const View& plain, DecodeHeads& heads) {
+  const auto is_near = [](int64_t stride) { return stride >= 0 && stride <= INT32_MAX; };
+  const View& x = rotary.there ? rotary.x : plain;
+  heads.x = x.base;
+  heads.stride = static_cast<int32_t>(x.stride);
+  if (!rotary.there) return is_near(x.stride);
+  heads.turned = rotary.out.base;
+  heads.turned_stride = static_cast<int32_t>(rotary.out.stride);
+  const auto angle_stride = [](const View& angles) { return angles.by_position ? angles.stride : 0; };  // of others, stride is 0
+  const auto find_angles = [](const View& angles, Address(&at)[2]) {
+    at[0] = angles.base;
+    at[1] = angles.by_position && angles.beyond != Address::kNone ? angles.beyond : angles.base;
+  };
+  find_angles(rotary.cos, heads.cos);
+  find_angles(rotary.sin, heads.sin);
+  heads.angle_stride = static_cast<int32_t>(angle_stride(rotary.cos));
+  return is_near(x.stride) && is_near(rotary.out.stride) && is_near(angle_stride(rotary.cos)) &&
+         angle_stride(rotary.cos) == angle_stride(rotary.sin);
+}
+
+// Queries, keys and values, in memory.
+bool find_all_heads(DecodeLaunch& launch) {
+  const Attend& attend = launch.step;
+  launch.heads[1].in_page = attend.page_offset;
+  launch.heads[2].in_page = attend.page_offset + attend.layout.values_offset;
+  return find_heads(launch.queries, attend.q, launch.heads[0]) && find_heads(launch.keys, launch.append.k, launch.heads[1]) &&
+         find_heads({}, launch.append.v, launch.heads[2]);
+}
+
 // What quick_attend.cu has kernels for: every row appends, and heads are rotated as a whole, by halves.
 bool is_common(const DecodeLaunch& launch) {
   const AttendRule& rule = launch.step.rule;
@@ -103,7 +133,7 @@ bool is_common(const DecodeLaunch& launch) {
   return launch.appends && launch.reads_early && layout.planes == 1 && layout.key_dim == layout.value_dim &&
          (layout.key_dim == 64 || layout.key_dim == 128) && is_turned(launch.queries) && is_turned(launch.keys) && rule.n_roundings == 0 &&
          rule.soft_cap == 0.0f && rule.slopes == Address::kNone && rule.distance_bias == Address::kNone && rule.scale > 0.0f &&
-         !launch.step.q.by_position && !launch.append.k.by_position && !launch.append.v.by_position &&
+         !launch.step.q.by_position && !launch.append.k.by_position && !launch.append.v.by_position && !launch.out.by_position &&
          launch.step.parts.parts != Address::kNone;
 }
 
@@ -127,6 +157,9 @@ bool add_warps(DecodeLaunch launch, int n_spans, LaunchList& list) {
   launch.queries_at = n_warps * span_ring_bytes(dim, deep);
   launch.own_at = launch.queries_at + kDecodeHeads * launch.key_stride * 2;
   const int shared_bytes = launch.own_at + 2 * dim * 2;
+  launch.heads[0].to = launch.queries_at;
+  launch.heads[1].to = launch.own_at;
+  launch.heads[2].to = launch.own_at + dim * 2;  // of the only one
   if (shared_bytes > list.target().shared_bytes) return false;
   list.add(fmt::format("warps_attend_{}{}", dim, deep ? "_deep" : ""), {n_groups, places, attend.rows.most}, kDecodeThreads, shared_bytes,
            launch);
@@ -150,6 +183,7 @@ size_t lower_decode(std::span<const Step> steps, size_t at, LaunchList& list) {
     launch.reads_early = reads_early(steps.first(at), launch);
   }
   launch.tiles_a_kv_head = ceil_div(attend.most_heads, kDecodeHeads);
+  launch.tiles_inverse = static_cast<uint32_t>(ceil_div(int64_t{1} << 32, launch.tiles_a_kv_head));
   const auto padded = [](int32_t dim) { return (dim + 15) / 16 * 16 + 8; };
   launch.key_stride = padded(layout.key_dim);
   launch.value_stride = padded(layout.value_dim);
@@ -168,11 +202,16 @@ size_t lower_decode(std::span<const Step> steps, size_t at, LaunchList& list) {
   constexpr int kMostGrid = 65535;  // in y and z
   if (places > kMostGrid || attend.rows.most > kMostGrid || int64_t{attend.rows.most} * places > target.n_tickets) return 0;
   launch.tickets = target.tickets;
-  if (target.quick_kernels && is_common(launch) && add_warps(launch, n_spans, list)) return found.n_steps();
+  const bool is_quick = target.quick_kernels && is_common(launch) && find_all_heads(launch);
+  launch.heads[0].to = launch.queries_at;
+  launch.heads[1].to = 0;
+  launch.heads[2].to = launch.values_at;
+  for (DecodeHeads& heads : launch.heads) heads.to_stride = launch.key_stride * 2;
+  if (is_quick && add_warps(launch, n_spans, list)) return found.n_steps();
   std::string kernel = layout.planes == 2 ? "decode_attend_2" : "decode_attend_1";
   if (layout.planes == 1 && layout.key_dim == layout.value_dim && (layout.key_dim == 64 || layout.key_dim == 128))
     kernel += fmt::format("_{}", layout.key_dim);
-  if (target.quick_kernels && is_common(launch)) kernel = fmt::format("quick_attend_{}", layout.key_dim);
+  if (is_quick) kernel = fmt::format("quick_attend_{}", layout.key_dim);
   list.add(kernel, {ceil_div(n_spans, cluster) * cluster, places, attend.rows.most}, kDecodeThreads, shared_bytes, launch).cluster =
       static_cast<unsigned>(cluster);
   return found.n_steps();

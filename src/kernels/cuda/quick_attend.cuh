@@ -4,20 +4,87 @@
 
 // Decode attention of the common kind (decode.cu has all others): f16, heads of 64 or 128, scores that are only scaled, rotary of whole
 // heads by halves. What a row waits for is a chain of instructions, so there are few of them behind the wait: addresses are found before
-// it.
+// it. Every layer runs each kernel once, and all of them have to fit in the instruction cache: code that could be written once with other
+// operands is not written twice, and what few models need is called.
 namespace kvik::cuda {
+
+// Of the row, what DecodeWork does not have.
+struct RowNow {
+  int position, n_branches, beyond;
+};
+
+// As find_row() of decode_row.cuh, for rows that append: every thread reads the row, and nobody waits.
+__device__ __forceinline__ bool find_work(const DecodeLaunch& launch, DecodeWork& work, RowNow& now) {
+  const Attend& step = launch.step;
+  const Row* row = pointer<Row>(step.rows.rows) + blockIdx.z;
+  const bool there = static_cast<int>(blockIdx.z) < __ldcg(pointer<int32_t>(step.rows.n_rows));
+  const int2 place = __ldcg(reinterpret_cast<const int2*>(&row->position)), ends = __ldcg(reinterpret_cast<const int2*>(&row->n_branches));
+  now = {place.x, ends.x, ends.y};
+  work.row = {row, static_cast<int64_t>(blockIdx.z)};
+  work.slot = place.y;
+  work.place = static_cast<int>(blockIdx.y);
+  work.kv_head = launch.tiles_a_kv_head == 1 ? work.place : static_cast<int>(__umulhi(blockIdx.y, launch.tiles_inverse));
+  work.tile = work.place - work.kv_head * launch.tiles_a_kv_head;
+  const int32_t* first_heads = pointer<int32_t>(step.first_heads) + work.kv_head;
+  work.first_head = __ldcg(first_heads) + work.tile * kDecodeHeads;
+  work.n_heads = max(0, min(kDecodeHeads, __ldcg(first_heads + 1) - work.first_head));
+  work.visible = {step.rule.window > 0 ? max(0, now.position + 1 - step.rule.window) : 0, now.position + 1};
+  work.first_span = static_cast<unsigned>(work.visible.first) / kSpanPositions;
+  work.end_span = static_cast<unsigned>(now.position) / kSpanPositions + 1;
+  return there;
+}
+
+// What is computed here, and not where it is used.
+template <class T>
+__device__ __forceinline__ void compute_now(T*& p) {
+  asm volatile("" : "+l"(p));
+}
+
+// The pages of the span, and for those behind the row's own position that one's: the last is its own if the block owns it.
+__device__ __forceinline__ void find_quick_pages(const Attend& step, const DecodeWork& work, uint64_t (&pages)[kPagesASpan]) {
+  const auto* table = pointer<uint64_t>(step.pages.pages) + work.slot * step.pages.n_pages;
+  compute_now(table);
+  const int last = (work.visible.end - 1) / static_cast<unsigned>(kPagePositions);
+#pragma unroll
+  for (int i = 0; i < kPagesASpan; ++i) pages[i] = __ldcg(table + static_cast<unsigned>(min(work.span * kPagesASpan + i, last)));
+}
+
+// Keys and values of a span into shared memory; zeros for positions that the row does not see. Its own position is left out.
+template <int kDim>
+__device__ __forceinline__ void fetch_span(const DecodeLaunch& launch, const DecodeWork& work, const uint64_t (&pages)[kPagesASpan],
+                                           uint32_t keys) {
+  constexpr int kPieces = kDim / 8, kAtOnce = kDecodeThreads / kPieces;
+  const Attend& step = launch.step;
+  const int position = threadIdx.x / kPieces, piece = threadIdx.x % kPieces;
+  const int here = work.span * kSpanPositions + position - work.visible.first, n_seen = work.visible.end - work.visible.first;
+  const int own = work.owns ? n_seen - 1 : INT32_MAX;
+  const int64_t offset = step.page_offset + work.kv_head * step.layout.head_bytes + threadIdx.x * 16;
+  const uint32_t to = keys + position * (kDim + 8) * 2 + piece * 16, values_to = to + launch.values_at;
+#pragma unroll
+  for (int page = 0; page < kPagesASpan; ++page) {
+    const auto* from = reinterpret_cast<const unsigned char*>(pages[page] + offset);  // the thread's piece
+    const unsigned char* values = from + step.layout.values_offset;
+    compute_now(from);
+    compute_now(values);
+#pragma unroll
+    for (int i = 0; i < kPagePositions; i += kAtOnce) {
+      const int ahead = page * kPagePositions + i;
+      if (here + ahead == own) continue;
+      const bool seen = static_cast<unsigned>(here + ahead) < static_cast<unsigned>(n_seen);
+      copy_async(to + ahead * (kDim + 8) * 2, from + i * kDim * 2, seen);
+      copy_async(values_to + ahead * (kDim + 8) * 2, values + i * kDim * 2, seen);
+    }
+  }
+  commit_copies();
+}
 
 // Where the key and the value of the row's own position go.
 struct OwnPlace {
-  uint64_t page;          // of the position; not read unless the block owns it
-  uint16_t *key, *value;  // in shared memory
+  uint64_t page;  // not read unless the block owns it
+  int position;   // of the arrays in shared memory
 };
-__device__ __forceinline__ uint64_t page_of(const uint64_t (&pages)[kPagesASpan], int position) {
-  const int page = position / kPagePositions;
-  return page < 2 ? page == 0 ? pages[0] : pages[1] : page == 2 ? pages[2] : pages[3];
-}
 
-// A head of the row: where it is, and where it goes.
+// A head of the row: where it is, and where it goes. Tasks are queries, then the key and the value.
 template <int kDim>
 struct HeadTask {
   static constexpr int kCount = kDim / 32;
@@ -28,39 +95,29 @@ struct HeadTask {
   bool turns, is_query;
   float cos[kCount / 2], sin[kCount / 2];
 
-  __device__ __forceinline__ void load_angles(const RotaryOf& rotary, const RowAt& row) {
-    turns = rotary.there;
+  __device__ __forceinline__ HeadTask(const DecodeLaunch& launch, const DecodeWork& work, const RowNow& now, const OwnPlace& own,
+                                      unsigned char* shared, int task) {
+    const int lane = threadIdx.x % 32, kind = min(max(task - work.n_heads + 1, 0), 2), row = static_cast<int>(work.row.index);
+    const DecodeHeads& heads = launch.heads[kind];
+    is_query = kind == 0;
+    const int head = is_query ? __ldcg(pointer<int32_t>(launch.step.heads) + work.first_head + task) : work.kv_head;
+    const int at = head * kDim + lane;
+    const bool leads = work.tile == 0;
+    x = pointer<float>(heads.x, int64_t{row} * heads.stride) + at;
+    turned = heads.turned != Address::kNone && (is_query ? work.owns : leads)
+                 ? pointer<float>(heads.turned, int64_t{row} * heads.turned_stride) + at
+                 : nullptr;
+    kept = !is_query && leads ? reinterpret_cast<uint16_t*>(own.page + heads.in_page + work.kv_head * launch.step.layout.head_bytes) +
+                                    now.position % static_cast<unsigned>(kPagePositions) * kDim + lane
+                              : nullptr;
+    to = reinterpret_cast<uint16_t*>(shared + heads.to + (is_query ? task : own.position) * heads.to_stride) + lane;
+    compute_now(x);
+    turns = heads.cos[0] != Address::kNone;
     if (!turns) return;
-    const int lane = threadIdx.x % 32;
-    const float *cos_row = row_of<float>(rotary.cos, row) + lane, *sin_row = row_of<float>(rotary.sin, row) + lane;
+    const int64_t angles = int64_t{now.position} * heads.angle_stride + lane * 4;
+    const auto *cos_row = pointer<float>(heads.cos[now.beyond != 0], angles), *sin_row = pointer<float>(heads.sin[now.beyond != 0], angles);
 #pragma unroll
     for (int c = 0; c < kCount / 2; ++c) cos[c] = __ldcg(cos_row + 32 * c), sin[c] = __ldcg(sin_row + 32 * c);
-  }
-
-  __device__ __forceinline__ HeadTask(const DecodeLaunch& launch, const DecodeWork& work, const OwnPlace& own, unsigned char* shared,
-                                      const DecodeShared& kept_, int task) {
-    const int lane = threadIdx.x % 32;
-    const bool leads = work.place % launch.tiles_a_kv_head == 0;
-    const HeadKind kind = kind_of(task, work);
-    is_query = kind == HeadKind::kQuery;
-    turned = nullptr, kept = nullptr, turns = false;
-    if (is_query) {
-      const int head = kept_.head[task] * kDim + lane;
-      x = row_of<float>(launch.queries.there ? launch.queries.x : launch.step.q, work.row) + head;
-      if (launch.queries.there && work.owns) turned = row_of<float>(launch.queries.out, work.row) + head;
-      to = reinterpret_cast<uint16_t*>(shared + launch.queries_at) + task * (kDim + 8) + lane;
-      load_angles(launch.queries, work.row);
-      return;
-    }
-    const bool is_key = kind == HeadKind::kKey;
-    const int head = work.kv_head * kDim + lane;
-    x = row_of<float>(is_key ? launch.keys.there ? launch.keys.x : launch.append.k : launch.append.v, work.row) + head;
-    if (is_key && launch.keys.there && leads) turned = row_of<float>(launch.keys.out, work.row) + head;
-    to = (is_key ? own.key : own.value) + lane;
-    if (is_key) load_angles(launch.keys, work.row);
-    const int64_t offset =
-        launch.step.page_offset + work.kv_head * launch.step.layout.head_bytes + (is_key ? 0 : launch.step.layout.values_offset);
-    if (leads) kept = reinterpret_cast<uint16_t*>(own.page + offset) + work.row.row->position % kPagePositions * kDim + lane;
   }
 
   __device__ __forceinline__ void run(float* scale) {
@@ -75,196 +132,242 @@ struct HeadTask {
         v[c + kCount / 2] = fused(a, sin[c], b * cos[c]);
       }
     }
+    float factor = 1.0f, limit = kLargestHalf;
     if (is_query) {
       uint32_t largest = 0;
 #pragma unroll
       for (int c = 0; c < kCount; ++c) largest = max(largest, bits_of(v[c]) & 0x7fffffffu);
       const int32_t exponent = half_exponent(__reduce_max_sync(~0u, largest));
-      const float factor = power_of_two(exponent);
-#pragma unroll
-      for (int c = 0; c < kCount; ++c) to[32 * c] = half_bits(v[c] * factor);
+      factor = power_of_two(exponent), limit = infinity();
       if (threadIdx.x % 32 == 0) *scale = power_of_two(-exponent);
-    } else {
-#pragma unroll
-      for (int c = 0; c < kCount; ++c) to[32 * c] = half_bits(clip_of(v[c], -kLargestHalf, kLargestHalf));
     }
+    uint16_t half[kCount];
+#pragma unroll
+    for (int c = 0; c < kCount; ++c) to[32 * c] = half[c] = half_bits(clip_of(v[c] * factor, -limit, limit));
     if (turned != nullptr) {
 #pragma unroll
       for (int c = 0; c < kCount; ++c) __stcg(turned + 32 * c, v[c]);
     }
     if (kept != nullptr) {
 #pragma unroll
-      for (int c = 0; c < kCount; ++c) __stcg(kept + 32 * c, to[32 * c]);
+      for (int c = 0; c < kCount; ++c) __stcg(kept + 32 * c, half[c]);
     }
   }
 };
 
-// The heads of the row, of which each warp has some, as soon as they are there.
+// The heads of the row, of which each warp has some, as soon as they are there. Sets kept.scale and kept.head.
 template <int kDim>
-__device__ __forceinline__ void take_heads(const DecodeLaunch& launch, const DecodeWork& work, const OwnPlace& own, unsigned char* shared,
-                                           DecodeShared& kept) {
-  const int warp = threadIdx.x / 32, n_tasks = work.n_heads + (work.owns ? 2 : 0);
-  HeadTask<kDim> task(launch, work, own, shared, kept, warp);
-  wait_for_previous();
-  if (warp < n_tasks) task.run(&kept.scale[warp]);
+__device__ __forceinline__ void take_heads(const DecodeLaunch& launch, const DecodeWork& work, const RowNow& now, const OwnPlace& own,
+                                           unsigned char* shared, DecodeShared& kept) {
+  const int n_tasks = work.n_heads + (work.owns ? 2 : 0);
+  int task = threadIdx.x / 32, head_index = 0;
+  if (threadIdx.x < work.n_heads) head_index = __ldcg(pointer<int32_t>(launch.step.heads) + work.first_head + threadIdx.x);
 #pragma unroll 1
-  for (int more = warp + kDecodeWarps; more < n_tasks; more += kDecodeWarps)
-    HeadTask<kDim>(launch, work, own, shared, kept, more).run(&kept.scale[more % kDecodeHeads]);
+  do {
+    HeadTask<kDim> head(launch, work, now, own, shared, task);
+    wait_for_previous();  // after the first head, it does nothing
+    if (task < n_tasks) head.run(&kept.scale[task % kDecodeHeads]);
+    task += kDecodeWarps;
+  } while (task < n_tasks);
+  if (threadIdx.x < work.n_heads) kept.head[threadIdx.x] = head_index;
 }
 
-// What was appended also goes into the pages of the row's branches.
+// What was appended also goes into the pages of the row's branches. `heads` are the key and the value, `apart` elements between them.
 template <int kDim>
-__device__ __noinline__ void append_to_branches(const DecodeLaunch& launch, DecodeWork work, OwnPlace own) {
-  const Row& row = *work.row.row;
-  for (int i = threadIdx.x; i < row.n_branches * 2 * kDim; i += kDecodeThreads) {
-    const int d = i % kDim, is_value = i / kDim % 2, branch = i / kDim / 2;
+__device__ __noinline__ void append_to_branches(const DecodeLaunch& launch, int kv_head, const uint16_t* heads, int apart) {
+  const Row& row = *(pointer<Row>(launch.step.rows.rows) + blockIdx.z);
+  const PageTable& table = launch.append.pages;
+  const int d = threadIdx.x % kDim, is_value = threadIdx.x / kDim % 2;
+  const int64_t offset = launch.heads[1 + is_value].in_page + kv_head * launch.step.layout.head_bytes;
+  const uint16_t head = heads[is_value * apart + d];
+#pragma unroll 1
+  for (int branch = threadIdx.x / (2 * kDim); branch < row.n_branches; branch += kDecodeThreads / (2 * kDim)) {
     const int64_t slot = __ldcg(pointer<int32_t>(launch.append.branches) + row.first_branch + branch);
-    const uint64_t page =
-        __ldcg(pointer<uint64_t>(launch.append.pages.pages) + slot * launch.append.pages.n_pages + row.position / kPagePositions);
-    const int64_t offset =
-        launch.step.page_offset + work.kv_head * launch.step.layout.head_bytes + (is_value != 0 ? launch.step.layout.values_offset : 0);
-    __stcg(reinterpret_cast<uint16_t*>(page + offset) + row.position % kPagePositions * kDim + d, (is_value != 0 ? own.value : own.key)[d]);
+    const uint64_t page = __ldcg(pointer<uint64_t>(table.pages) + slot * table.n_pages + row.position / kPagePositions);
+    __stcg(reinterpret_cast<uint16_t*>(page + offset) + row.position % kPagePositions * kDim + d, head);
   }
 }
 
-// Scores become weights, as soften() does for all rules. First the largest of each warp; read_largest() is behind a barrier.
-__device__ __forceinline__ void scale_plain(const bool (&seen)[4], float rule_scale, float (&scores)[4], DecodeShared& kept) {
+// exp_of_negative() in fewer instructions: what exp_within() makes of numbers below its range does not matter.
+__device__ __forceinline__ float exp_of_score(float x) {
+  const float y = exp_within(x);
+  return x < kLeastExponent ? 0.0f : x == x ? y : x;
+}
+
+// Scores become weights, as soften() does for all rules. First the largest of each warp; weigh_plain() is behind a barrier.
+__device__ __forceinline__ void scale_plain(const DecodeWork& work, float rule_scale, float (&scores)[4], DecodeShared& kept) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int here = work.span * kSpanPositions + warp * 16 + g - work.visible.first;
+  const auto n_seen = static_cast<unsigned>(work.visible.end - work.visible.first);
   const float2 head_scales = *reinterpret_cast<const float2*>(&kept.scale[2 * t]);
   float largest[2] = {-infinity(), -infinity()};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    scores[i] = scores[i] * (i % 2 == 0 ? head_scales.x : head_scales.y) * rule_scale;
-    if (seen[i] && scores[i] > largest[i % 2]) largest[i % 2] = scores[i];
+    const bool seen = static_cast<unsigned>(here + i / 2 * 8) < n_seen;
+    scores[i] = seen ? scores[i] * (i % 2 == 0 ? head_scales.x : head_scales.y) * rule_scale : -infinity();
+    largest[i % 2] = fmaxf(largest[i % 2], scores[i]);  // NaN is not larger
   }
 #pragma unroll
   for (int step = 4; step < 32; step *= 2)
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const float other = __shfl_xor_sync(~0u, largest[h], step);
-      if (other > largest[h]) largest[h] = other;
-    }
+    for (int h = 0; h < 2; ++h) largest[h] = fmaxf(largest[h], __shfl_xor_sync(~0u, largest[h], step));
   if (g == 0) *reinterpret_cast<float2*>(&kept.largest[warp][2 * t]) = make_float2(largest[0], largest[1]);
 }
 
 // Returns the largest scores of heads 2t and 2t + 1.
-__device__ __forceinline__ float2 weigh_plain(const bool (&seen)[4], const float (&scores)[4], uint16_t* weights,
-                                              const DecodeShared& kept) {
+__device__ __forceinline__ float2 weigh_plain(const float (&scores)[4], uint16_t* weights, const DecodeShared& kept) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   float largest[2] = {-infinity(), -infinity()};
 #pragma unroll
   for (int i = 0; i < kDecodeWarps; ++i) {
     const float2 other = *reinterpret_cast<const float2*>(&kept.largest[i][2 * t]);
-    if (other.x > largest[0]) largest[0] = other.x;
-    if (other.y > largest[1]) largest[1] = other.y;
+    largest[0] = fmaxf(largest[0], other.x);
+    largest[1] = fmaxf(largest[1], other.y);
   }
+  const float base[2] = {largest[0] == -infinity() ? 0.0f : largest[0], largest[1] == -infinity() ? 0.0f : largest[1]};
   uint16_t* at = weights + 2 * t * kWeightStride + warp * 16 + g;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float base = largest[i % 2] == -infinity() ? 0.0f : largest[i % 2];
-    at[i % 2 * kWeightStride + i / 2 * 8] = half_bits(seen[i] ? exp_of_negative(scores[i] - base) * kWeightScale : 0.0f);
-  }
+  for (int i = 0; i < 4; ++i) at[i % 2 * kWeightStride + i / 2 * 8] = half_bits(exp_of_score(scores[i] - base[i % 2]) * kWeightScale);
   return make_float2(largest[0], largest[1]);
 }
 
-// How much each of the n spans of a group weighs, of each head: what was merged before it, and the span.
-__device__ __forceinline__ void weigh_spans(int n, float2 (*weights)[kDecodeHeads], const DecodeShared& kept) {
-  if (threadIdx.x >= kSpansAGroup * kDecodeHeads) return;
-  const auto* stats = reinterpret_cast<const float*>(kept.stats);  // [span][pair of heads][largest of two, sums of two]
-  const int head = threadIdx.x % kDecodeHeads, span = threadIdx.x / kDecodeHeads, at = head / 2 * 4 + head % 2;
-  float before = -infinity(), most = -infinity();
+// part_weight(); `of_all` is never the smaller one.
+__device__ __forceinline__ float weight_of_part(float largest, float of_all) {
+  return exp_of_score(largest - (of_all == -infinity() ? 0.0f : of_all));
+}
+
+// How much each of the n spans of a group weighs, of each head: what was merged before it, and the span; each by a thread. And the largest
+// scores of all, in kept.largest[0].
+__device__ __forceinline__ void weigh_spans(int n, float2 (*weights)[kDecodeHeads], DecodeShared& kept) {
+  const int which = threadIdx.x % 2, head = threadIdx.x / 2 % kDecodeHeads, span = threadIdx.x / (2 * kDecodeHeads);
+  if (span >= n) return;
+  const auto* stats = reinterpret_cast<const float*>(kept.stats) + head / 2 * 4 + head % 2;  // [span][pair][largest of two, sums of two]
+  float before = -infinity();
 #pragma unroll
-  for (int i = 0; i < kSpansAGroup; ++i) {
-    const float largest = stats[min(i, n - 1) * 16 + at];
-    if (i > span || i >= n) continue;
-    before = most;
-    if (largest > most) most = largest;
+  for (int i = 0; i < kSpansAGroup - 1; ++i) {
+    const float largest = stats[i * 16];
+    if (i < span) before = fmaxf(before, largest);
   }
-  if (span < n) weights[span][head] = make_float2(part_weight(before, most), part_weight(stats[span * 16 + at], most));
+  const float own = stats[span * 16], most = fmaxf(before, own);
+  reinterpret_cast<float*>(weights)[threadIdx.x] = weight_of_part(which == 0 ? before : own, most);
+  if (span == n - 1) kept.largest[0][head] = most;
+}
+
+// quotient_of() of a head with a sink.
+__device__ __noinline__ float2 sink_quotient(float sink, float largest, float sum) {
+  const float most = sink > largest ? sink : largest;
+  float weights[2] = {};
+#pragma unroll 1
+  for (int i = 0; i < 2; ++i) weights[0] = weights[1], weights[1] = weight_of_part(i == 0 ? largest : sink, most);
+  return make_float2(weights[0], fused(sum, weights[0], kWeightScale * weights[1]));
+}
+__device__ __forceinline__ Quotient quick_quotient(const AttendRule& rule, int head, float largest, float sum) {
+  Quotient q{1.0f, sum};
+  if (rule.sinks != Address::kNone) {
+    const float2 with_sink = sink_quotient(pointer<float>(rule.sinks)[head], largest, sum);
+    q = {with_sink.x, with_sink.y};
+  }
+  if (q.divisor == 0.0f) q.divisor = 1.0f;
+  return q;
 }
 
 // As merge_group(), with a thread for each value: first how much each span weighs, of each head, then the values.
 template <int kDim>
 __device__ __forceinline__ void merge_spans(const DecodeLaunch& launch, const DecodeWork& work, const float* inbox,
-                                            float2 (*weights)[kDecodeHeads], const DecodeShared& kept) {
+                                            float2 (*weights)[kDecodeHeads], DecodeShared& kept) {
   constexpr int kTiles = kDim / 16;
-  const int first = work.first_of_group(), n = work.end_of_group() - first, own = work.span - first, slots = (kTiles + n - 1) / n;
-  const bool whole = work.first_span / kSpansAGroup == (work.end_span - 1) / kSpansAGroup;
-  const auto* stats = reinterpret_cast<const float*>(kept.stats);
+  const int first = work.first_of_group(), n = work.end_of_group() - first, own = work.span - first;
+  const int slots = small_quotient(kTiles + n - 1, n);
   weigh_spans(n, weights, kept);
   __syncthreads();
   const int lane = threadIdx.x / 4 % 32, component = threadIdx.x % 4, head = 2 * (lane % 4) + component % 2,
             dim = lane / 4 + component / 2 * 8;
-  const int at = head / 2 * 4 + head % 2;
   if (head >= work.n_heads) return;
+  const float* sums = reinterpret_cast<const float*>(kept.stats) + head / 2 * 4 + head % 2 + 2;
 #pragma unroll 1
   for (int slot = threadIdx.x / 128; slot * n + own < kTiles; slot += kDecodeThreads / 128) {
     const float* from = inbox + slot * 128 + threadIdx.x % 128;
-    float value = from[0], sum = stats[at + 2], most = stats[at];
+    float value = from[0], sum = sums[0];
 #pragma unroll
     for (int i = 1; i < kSpansAGroup; ++i) {
       if (i >= n) break;
       const float2 weight = weights[i][head];
-      value = fused(from[i * slots * 128], weight.y, value * weight.x);
-      sum = fused(stats[i * 16 + at + 2], weight.y, sum * weight.x);
-      if (stats[i * 16 + at] > most) most = stats[i * 16 + at];
+      from += slots * 128;
+      value = fused(*from, weight.y, value * weight.x);
+      sum = fused(sums[i * 16], weight.y, sum * weight.x);
     }
     const int index = kept.head[head], element = (slot * n + own) * 16 + dim;
-    if (whole) {
-      const Quotient q = quotient_of(launch.step.rule, index, most, sum);
-      __stcg(row_of<float>(launch.out, work.row) + index * kDim + element, value * q.factor / q.divisor);
+    if (work.is_whole()) {
+      const Quotient q = quick_quotient(launch.step.rule, index, kept.largest[0][head], sum);
+      __stcg(pointer<float>(launch.out.base, work.row.index * launch.out.stride) + index * kDim + element, value * q.factor / q.divisor);
     } else {
       float* part = group_part(launch.step, work, index, work.group());
       __stcg(part + 2 + element, value);
-      if (element == 0) __stcg(reinterpret_cast<float2*>(part), make_float2(most, sum));
+      if (element == 0) __stcg(reinterpret_cast<float2*>(part), make_float2(kept.largest[0][head], sum));
     }
   }
 }
 
 // As merge_groups(), with a warp for each head.
-template <int kDim, int kAtOnce>
+template <int kDim>
 __device__ __forceinline__ void merge_all(const DecodeLaunch& launch, const DecodeWork& work, const DecodeShared& kept) {
-  constexpr int kCount = kDim / 32;
+  constexpr int kAtOnce = 8, kPairs = kDim / 64;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp >= work.n_heads) return;
   const Attend& step = launch.step;
-  const int first = work.first_span / kSpansAGroup, n = (work.end_span - 1) / kSpansAGroup + 1 - first, head = kept.head[warp];
-  const float* parts = group_part(step, work, head, first);
-  const int64_t stride = static_cast<int64_t>(kSpansAGroup / step.parts.spans_a_part) * (2 + kDim);
-  float most = -infinity(), sum = 0.0f, value[kCount] = {};
-  const auto load = [&](int at, float(&part)[kAtOnce][kCount]) {
+  const int first = work.first_span / kSpansAGroup, n = work.n_groups(), head = kept.head[warp];
+  const float *parts = group_part(step, work, head, first), *from = parts + 2 + 2 * lane;
+  const int64_t stride = parts_a_group(step) * (2 + kDim);
+  // -0 and -infinity before the first part: adding it with its weight, 1, leaves it as it is, even -0
+  float most = -infinity(), sum = -0.0f, value[2 * kPairs];
 #pragma unroll
-    for (int j = 0; j < kAtOnce; ++j)
-#pragma unroll
-      for (int c = 0; c < kCount; ++c) part[j][c] = __ldcg(parts + min(at + j, n - 1) * stride + 2 + lane + 32 * c);
-  };
+  for (float& x : value) x = -0.0f;
+  float stats_sum = 0.0f, before = 0.0f, weight = 0.0f;  // of part `lane` of 32
 #pragma unroll 1
-  for (int base = 0; base < n; base += 32) {
-    float part[kAtOnce][kCount];
-    load(base, part);  // while it is found how much they weigh
-    const float2 stats =
-        base + lane < n ? __ldcg(reinterpret_cast<const float2*>(parts + (base + lane) * stride)) : make_float2(-infinity(), 0.0f);
-    const Weighed weighed = weigh_in_order<1>(stats.x, most);
+  for (int at = 0; at < n; at += kAtOnce) {
+    float2 part[kAtOnce][kPairs];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) {
+#pragma unroll
+      for (int c = 0; c < kPairs; ++c) part[j][c] = __ldcg(reinterpret_cast<const float2*>(from + 64 * c));
+      if (at + j + 1 < n) from += stride;
+    }
+    if (at % 32 == 0) {  // while they are loaded
+      const float2 stats =
+          at + lane < n ? __ldcg(reinterpret_cast<const float2*>(parts + (at + lane) * stride)) : make_float2(-infinity(), 0.0f);
+      float up_to = stats.x;
+#pragma unroll
+      for (int ahead = 1; ahead < 32; ahead *= 2) {
+        const float other = __shfl_up_sync(~0u, up_to, ahead);
+        if (lane >= ahead) up_to = fmaxf(up_to, other);
+      }
+      up_to = fmaxf(up_to, most);
+      const float earlier = __shfl_up_sync(~0u, up_to, 1);
+      stats_sum = stats.y;
 #pragma unroll 1
-    for (int i = 0; i < min(32, n - base); i += kAtOnce) {
-      if (i > 0) load(base + i, part);
+      for (int i = 0; i < 2; ++i) before = weight, weight = weight_of_part(i != 0 ? stats.x : lane == 0 ? most : earlier, up_to);
+      most = __shfl_sync(~0u, up_to, 31);
+    }
 #pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) {
-        const float before = __shfl_sync(~0u, weighed.before, i + j), weight = __shfl_sync(~0u, weighed.part, i + j),
-                    part_sum = __shfl_sync(~0u, stats.y, i + j);
-        if (base + i + j >= n) continue;
-        const bool is_first = base + i + j == 0;
-        sum = is_first ? part_sum : fused(part_sum, weight, sum * before);
+    for (int j = 0; j < kAtOnce; ++j) {
+      if (at + j >= n) break;
+      const float before_it = __shfl_sync(~0u, before, at + j), its = __shfl_sync(~0u, weight, at + j);  // of lane (at + j) % 32
+      sum = fused(__shfl_sync(~0u, stats_sum, at + j), its, sum * before_it);
 #pragma unroll
-        for (int c = 0; c < kCount; ++c) value[c] = is_first ? part[j][c] : fused(part[j][c], weight, value[c] * before);
+      for (int c = 0; c < kPairs; ++c) {
+        value[2 * c] = fused(part[j][c].x, its, value[2 * c] * before_it);
+        value[2 * c + 1] = fused(part[j][c].y, its, value[2 * c + 1] * before_it);
       }
     }
-    most = __shfl_sync(~0u, weighed.largest, 31);
   }
-  const Quotient q = quotient_of(step.rule, head, most, sum);
-  float* out = row_of<float>(launch.out, work.row) + head * kDim + lane;
+  const Quotient q = quick_quotient(step.rule, head, most, sum);
+  float* out = pointer<float>(launch.out.base, work.row.index * launch.out.stride) + head * kDim + 2 * lane;
+#pragma unroll 1
+  for (int c = 0; c < 2 * kPairs; ++c) {
+    __stcg(out + c / 2 * 64 + c % 2, value[0] * q.factor / q.divisor);
 #pragma unroll
-  for (int c = 0; c < kCount; ++c) __stcg(out + 32 * c, value[c] * q.factor / q.divisor);
+    for (int next = 1; next < 2 * kPairs; ++next) value[next - 1] = value[next];
+  }
 }
 
 }  // namespace kvik::cuda

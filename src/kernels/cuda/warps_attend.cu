@@ -10,14 +10,14 @@ __device__ __forceinline__ void attend_warps(const DecodeLaunch& launch) {
   using Ring = SpanRing<kDim, kShape>;
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ DecodeShared kept;
-  __shared__ Row row;
   __shared__ alignas(16) float2 weights_of_spans[kSpansAGroup][kDecodeHeads];
   start_next();
   DecodeWork work{};
-  const bool there = find_row(launch, row, work, kept);
+  RowNow now;
+  const bool there = find_work(launch, work, now);
   const int group = blockIdx.x, warp = threadIdx.x / 32;
   work.span = group * kSpansAGroup + warp;
-  work.owns = row.position / kSpanGroupPositions == group;
+  work.owns = now.position / static_cast<unsigned>(kSpanGroupPositions) == blockIdx.x;
   const int first = work.first_of_group(), n = work.end_of_group() - first;
   if (!there || n <= 0) return wait_for_previous();
   const bool takes = work.span >= first && work.span < first + n;
@@ -27,18 +27,19 @@ __device__ __forceinline__ void attend_warps(const DecodeLaunch& launch) {
     for (int tile = 0; tile < Ring::kSlots; ++tile) ring.fetch(tile);
   }
   const PageTable& table = launch.step.pages;
-  auto* own_key = reinterpret_cast<uint16_t*>(shared + launch.own_at);
-  const OwnPlace own{work.owns ? __ldcg(pointer<uint64_t>(table.pages) + work.slot * table.n_pages + row.position / kPagePositions) : 0,
-                     own_key, own_key + kDim};
-  take_heads<kDim>(launch, work, own, shared, kept);
+  const uint64_t own_page =
+      work.owns ? __ldcg(pointer<uint64_t>(table.pages) + work.slot * table.n_pages + now.position / static_cast<unsigned>(kPagePositions))
+                : 0;
+  take_heads<kDim>(launch, work, now, {own_page, 0}, shared, kept);
   __syncthreads();
-  if (work.owns && row.n_branches > 0 && work.place % launch.tiles_a_kv_head == 0) append_to_branches<kDim>(launch, work, own);
+  const auto* own_key = reinterpret_cast<const uint16_t*>(shared + launch.own_at);
+  if (work.owns && now.n_branches > 0 && work.tile == 0) append_to_branches<kDim>(launch, work.kv_head, own_key, kDim);
   if (takes) {
     float scores[kSpanChunks][4] = {};
     uint32_t weights[kSpanChunks][2];
-    score_span(ring, shared_address(shared + launch.queries_at), own.key, scores);
+    score_span(ring, shared_address(shared + launch.queries_at), own_key, scores);
     const float2 largest = weigh_span(work, launch.step.rule.scale, kept, scores, weights);
-    const float2 sums = add_values(ring, own.value, weights);
+    const float2 sums = add_values(ring, own_key + kDim, weights);
     if (threadIdx.x % 32 < 4) kept.stats[work.span - first][threadIdx.x % 32] = make_float4(largest.x, largest.y, sums.x, sums.y);
   }
   __syncthreads();

@@ -71,8 +71,8 @@ __device__ __forceinline__ float2 weigh_span(const DecodeWork& work, float rule_
   for (int c = 0; c < kSpanChunks; ++c)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const __half2 pair = __floats2half2_rn(exp_of_negative(scores[c][2 * half] - base[0]) * kWeightScale,
-                                             exp_of_negative(scores[c][2 * half + 1] - base[1]) * kWeightScale);
+      const __half2 pair = __floats2half2_rn(exp_of_score(scores[c][2 * half] - base[0]) * kWeightScale,
+                                             exp_of_score(scores[c][2 * half + 1] - base[1]) * kWeightScale);
       weights[c][half] = transposed(*reinterpret_cast<const uint32_t*>(&pair));
     }
   return make_float2(largest[0], largest[1]);
@@ -144,8 +144,8 @@ __device__ __forceinline__ void write_merged(const DecodeLaunch& launch, const D
     const float low = h == 0 ? merged.values.x : merged.values.y, high = h == 0 ? merged.values.z : merged.values.w;
     const float most = h == 0 ? merged.largest.x : merged.largest.y, sum = h == 0 ? merged.sums.x : merged.sums.y;
     if (whole) {
-      const Quotient q = quotient_of(launch.step.rule, head, most, sum);
-      float* out = row_of<float>(launch.out, work.row) + head * kDim + dim;
+      const Quotient q = quick_quotient(launch.step.rule, head, most, sum);
+      float* out = pointer<float>(launch.out.base, work.row.index * launch.out.stride) + head * kDim + dim;
       __stcg(out, low * q.factor / q.divisor);
       __stcg(out + 8, high * q.factor / q.divisor);
     } else {
@@ -169,7 +169,7 @@ __device__ __forceinline__ void finish_group(const DecodeLaunch& launch, const D
     kept.is_last =
         arrives_last(pointer<uint32_t>(launch.tickets) + work.row.index * gridDim.y + work.place, static_cast<uint32_t>(n_groups - 1));
   __syncthreads();
-  if (kept.is_last) merge_all<kDim, 16>(launch, work, kept);
+  if (kept.is_last) merge_all<kDim>(launch, work, kept);
 }
 
 }  // namespace kvik::cuda
