@@ -308,12 +308,14 @@ __device__ __forceinline__ void merge_spans(const DecodeLaunch& launch, const De
   }
 }
 
-// As merge_groups(), with a warp for each head.
+// As merge_groups(), with a warp for each head. `memory` is shared: 512 bytes for each warp.
 template <int kDim>
-__device__ __forceinline__ void merge_all(const DecodeLaunch& launch, const DecodeWork& work, const DecodeShared& kept) {
+__device__ __forceinline__ void merge_all(const DecodeLaunch& launch, const DecodeWork& work, unsigned char* memory,
+                                          const DecodeShared& kept) {
   constexpr int kAtOnce = 8, kPairs = kDim / 64;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp >= work.n_heads) return;
+  auto* const weighed = reinterpret_cast<float4*>(memory) + warp * 32;  // of 32 parts: what was before weighs, it weighs, its sum
   const Attend& step = launch.step;
   const int first = work.first_span / kSpansAGroup, n = work.n_groups(), head = kept.head[warp];
   const float *parts = group_part(step, work, head, first), *from = parts + 2 + 2 * lane;
@@ -322,7 +324,6 @@ __device__ __forceinline__ void merge_all(const DecodeLaunch& launch, const Deco
   float most = -infinity(), sum = -0.0f, value[2 * kPairs];
 #pragma unroll
   for (float& x : value) x = -0.0f;
-  float stats_sum = 0.0f, before = 0.0f, weight = 0.0f;  // of part `lane` of 32
 #pragma unroll 1
   for (int at = 0; at < n; at += kAtOnce) {
     float2 part[kAtOnce][kPairs];
@@ -343,20 +344,23 @@ __device__ __forceinline__ void merge_all(const DecodeLaunch& launch, const Deco
       }
       up_to = fmaxf(up_to, most);
       const float earlier = __shfl_up_sync(~0u, up_to, 1);
-      stats_sum = stats.y;
+      float before = 0.0f, weight = 0.0f;
 #pragma unroll 1
       for (int i = 0; i < 2; ++i) before = weight, weight = weight_of_part(i != 0 ? stats.x : lane == 0 ? most : earlier, up_to);
       most = __shfl_sync(~0u, up_to, 31);
+      __syncwarp();
+      weighed[lane] = make_float4(before, weight, stats.y, 0.0f);
+      __syncwarp();
     }
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) {
       if (at + j >= n) break;
-      const float before_it = __shfl_sync(~0u, before, at + j), its = __shfl_sync(~0u, weight, at + j);  // of lane (at + j) % 32
-      sum = fused(__shfl_sync(~0u, stats_sum, at + j), its, sum * before_it);
+      const float4 weights = weighed[at % 32 + j];
+      sum = fused(weights.z, weights.y, sum * weights.x);
 #pragma unroll
       for (int c = 0; c < kPairs; ++c) {
-        value[2 * c] = fused(part[j][c].x, its, value[2 * c] * before_it);
-        value[2 * c + 1] = fused(part[j][c].y, its, value[2 * c + 1] * before_it);
+        value[2 * c] = fused(part[j][c].x, weights.y, value[2 * c] * weights.x);
+        value[2 * c + 1] = fused(part[j][c].y, weights.y, value[2 * c + 1] * weights.x);
       }
     }
   }
