@@ -174,7 +174,7 @@ __device__ __forceinline__ void write_merged(const DecodeLaunch& launch, const D
       __stcg(out, part.values.x * q.factor / q.divisor);
       __stcg(out + 8, part.values.z * q.factor / q.divisor);
     } else {
-      float* to = group_part(launch.step, work, head, work.group());
+      float* to = quick_part<kDim>(launch.step, work, head, work.group());
       __stcg(to + 2 + dim, part.values.x);
       __stcg(to + 2 + dim + 8, part.values.z);
       if (dim == 0) __stcg(reinterpret_cast<float2*>(to), make_float2(part.largest.x, part.sums.x));
