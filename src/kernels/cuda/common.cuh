@@ -53,6 +53,11 @@ __device__ __forceinline__ bool arrives_last(uint32_t* ticket, uint32_t last) {
 __device__ __forceinline__ void copy_async(uint32_t to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
+template <int kTo, int kFrom>  // bytes, part of the instruction
+__device__ __forceinline__ void copy_async_ahead(uint32_t to, uint64_t from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0+%3], [%1+%4], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0), "n"(kTo), "n"(kFrom)
+               : "memory");
+}
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;"); }
 template <int kLeft>
 __device__ __forceinline__ void wait_copies() {

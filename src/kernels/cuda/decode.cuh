@@ -19,11 +19,12 @@ struct DecodeWork {
   int64_t slot;
   bool owns;  // the row's own position is in the span, and is appended here
 
-  __device__ __forceinline__ int group() const { return span / kSpansAGroup; }
+  static __device__ __forceinline__ int group_of(int span) { return static_cast<int>(static_cast<unsigned>(span) / kSpansAGroup); }
+  __device__ __forceinline__ int group() const { return group_of(span); }
   // The spans of its group that the row sees: a block each.
   __device__ __forceinline__ int first_of_group() const { return max(first_span, group() * kSpansAGroup); }
   __device__ __forceinline__ int end_of_group() const { return min(end_span, (group() + 1) * kSpansAGroup); }
-  __device__ __forceinline__ int n_groups() const { return (end_span - 1) / kSpansAGroup - first_span / kSpansAGroup + 1; }
+  __device__ __forceinline__ int n_groups() const { return group_of(end_span - 1) - group_of(first_span) + 1; }
   __device__ __forceinline__ bool is_whole() const { return n_groups() == 1; }  // its group is all that the row sees
 };
 

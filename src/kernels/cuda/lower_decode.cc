@@ -134,7 +134,8 @@ bool is_common(const DecodeLaunch& launch) {
          (layout.key_dim == 64 || layout.key_dim == 128) && is_turned(launch.queries) && is_turned(launch.keys) && rule.n_roundings == 0 &&
          rule.soft_cap == 0.0f && rule.slopes == Address::kNone && rule.distance_bias == Address::kNone && rule.scale > 0.0f &&
          !launch.step.q.by_position && !launch.append.k.by_position && !launch.append.v.by_position && !launch.out.by_position &&
-         launch.step.parts.parts != Address::kNone;
+         launch.step.parts.parts != Address::kNone &&
+         int64_t{launch.step.rows.most} * launch.step.n_heads * launch.step.parts.n_parts <= INT32_MAX;
 }
 
 // Whether warps take spans, and with which rings. Blocks of one span each are faster if there are no more than two for a multiprocessor;

@@ -52,7 +52,7 @@ __device__ __forceinline__ void attend(const DecodeLaunch& launch) {
     kept.is_last = arrives_last(pointer<uint32_t>(launch.tickets) + work.row.index * gridDim.y + work.place, last);
   }
   __syncthreads();
-  if (kept.is_last) merge_all<kDim>(launch, work, kept);
+  if (kept.is_last) merge_all<kDim>(launch, work, shared, kept);
 }
 
 }  // namespace

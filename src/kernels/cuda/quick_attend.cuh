@@ -132,18 +132,24 @@ struct HeadTask {
         v[c + kCount / 2] = fused(a, sin[c], b * cos[c]);
       }
     }
-    float factor = 1.0f, limit = kLargestHalf;
+    float factor = 1.0f;
+    __half2 limit = __float2half2_rn(kLargestHalf);
     if (is_query) {
       uint32_t largest = 0;
 #pragma unroll
       for (int c = 0; c < kCount; ++c) largest = max(largest, bits_of(v[c]) & 0x7fffffffu);
       const int32_t exponent = half_exponent(__reduce_max_sync(~0u, largest));
-      factor = power_of_two(exponent), limit = infinity();
+      factor = power_of_two(exponent), limit = __float2half2_rn(infinity());
       if (threadIdx.x % 32 == 0) *scale = power_of_two(-exponent);
     }
     uint16_t half[kCount];
 #pragma unroll
-    for (int c = 0; c < kCount; ++c) to[32 * c] = half[c] = half_bits(clip_of(v[c] * factor, -limit, limit));
+    for (int c = 0; c < kCount; c += 2) {  // clip_of(), behind the rounding, which has larger numbers become infinity
+      const __half2 pair = __floats2half2_rn(v[c] * factor, v[c + 1] * factor);
+      const __half2 clipped = __hmax2_nan(__hmin2_nan(pair, limit), __hneg2(limit));
+      to[32 * c] = half[c] = __half_as_ushort(__low2half(clipped));
+      to[32 * c + 32] = half[c + 1] = __half_as_ushort(__high2half(clipped));
+    }
     if (turned != nullptr) {
 #pragma unroll
       for (int c = 0; c < kCount; ++c) __stcg(turned + 32 * c, v[c]);
@@ -271,6 +277,13 @@ __device__ __forceinline__ Quotient quick_quotient(const AttendRule& rule, int h
   return q;
 }
 
+// group_part() of heads of kDim; parts are counted in 32 bits.
+template <int kDim>
+__device__ __forceinline__ float* quick_part(const Attend& step, const DecodeWork& work, int head, int group) {
+  const int part = (static_cast<int>(work.row.index) * step.n_heads + head) * step.parts.n_parts + group * parts_a_group(step);
+  return pointer<float>(step.parts.parts) + int64_t{part} * (2 + kDim);
+}
+
 // As merge_group(), with a thread for each value: first how much each span weighs, of each head, then the values.
 template <int kDim>
 __device__ __forceinline__ void merge_spans(const DecodeLaunch& launch, const DecodeWork& work, const float* inbox,
@@ -301,28 +314,29 @@ __device__ __forceinline__ void merge_spans(const DecodeLaunch& launch, const De
       const Quotient q = quick_quotient(launch.step.rule, index, kept.largest[0][head], sum);
       __stcg(pointer<float>(launch.out.base, work.row.index * launch.out.stride) + index * kDim + element, value * q.factor / q.divisor);
     } else {
-      float* part = group_part(launch.step, work, index, work.group());
+      float* part = quick_part<kDim>(launch.step, work, index, work.group());
       __stcg(part + 2 + element, value);
       if (element == 0) __stcg(reinterpret_cast<float2*>(part), make_float2(kept.largest[0][head], sum));
     }
   }
 }
 
-// As merge_groups(), with a warp for each head.
+// As merge_groups(), with a warp for each head. `memory` is shared: 512 bytes for each warp.
 template <int kDim>
-__device__ __forceinline__ void merge_all(const DecodeLaunch& launch, const DecodeWork& work, const DecodeShared& kept) {
+__device__ __forceinline__ void merge_all(const DecodeLaunch& launch, const DecodeWork& work, unsigned char* memory,
+                                          const DecodeShared& kept) {
   constexpr int kAtOnce = 8, kPairs = kDim / 64;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp >= work.n_heads) return;
+  auto* const weighed = reinterpret_cast<float4*>(memory) + warp * 32;  // of 32 parts: what was before weighs, it weighs, its sum
   const Attend& step = launch.step;
-  const int first = work.first_span / kSpansAGroup, n = work.n_groups(), head = kept.head[warp];
-  const float *parts = group_part(step, work, head, first), *from = parts + 2 + 2 * lane;
+  const int first = work.group_of(work.first_span), n = work.n_groups(), head = kept.head[warp];
+  const float *parts = quick_part<kDim>(step, work, head, first), *from = parts + 2 + 2 * lane;
   const int64_t stride = parts_a_group(step) * (2 + kDim);
   // -0 and -infinity before the first part: adding it with its weight, 1, leaves it as it is, even -0
   float most = -infinity(), sum = -0.0f, value[2 * kPairs];
 #pragma unroll
   for (float& x : value) x = -0.0f;
-  float stats_sum = 0.0f, before = 0.0f, weight = 0.0f;  // of part `lane` of 32
 #pragma unroll 1
   for (int at = 0; at < n; at += kAtOnce) {
     float2 part[kAtOnce][kPairs];
@@ -343,20 +357,23 @@ __device__ __forceinline__ void merge_all(const DecodeLaunch& launch, const Deco
       }
       up_to = fmaxf(up_to, most);
       const float earlier = __shfl_up_sync(~0u, up_to, 1);
-      stats_sum = stats.y;
+      float before = 0.0f, weight = 0.0f;
 #pragma unroll 1
       for (int i = 0; i < 2; ++i) before = weight, weight = weight_of_part(i != 0 ? stats.x : lane == 0 ? most : earlier, up_to);
       most = __shfl_sync(~0u, up_to, 31);
+      __syncwarp();
+      weighed[lane] = make_float4(before, weight, stats.y, 0.0f);
+      __syncwarp();
     }
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) {
       if (at + j >= n) break;
-      const float before_it = __shfl_sync(~0u, before, at + j), its = __shfl_sync(~0u, weight, at + j);  // of lane (at + j) % 32
-      sum = fused(__shfl_sync(~0u, stats_sum, at + j), its, sum * before_it);
+      const float4 weights = weighed[at % 32 + j];
+      sum = fused(weights.z, weights.y, sum * weights.x);
 #pragma unroll
       for (int c = 0; c < kPairs; ++c) {
-        value[2 * c] = fused(part[j][c].x, its, value[2 * c] * before_it);
-        value[2 * c + 1] = fused(part[j][c].y, its, value[2 * c + 1] * before_it);
+        value[2 * c] = fused(part[j][c].x, weights.y, value[2 * c] * weights.x);
+        value[2 * c + 1] = fused(part[j][c].y, weights.y, value[2 * c + 1] * weights.x);
       }
     }
   }

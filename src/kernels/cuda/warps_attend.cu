@@ -21,10 +21,10 @@ __device__ __forceinline__ void attend_warps(const DecodeLaunch& launch) {
   const int first = work.first_of_group(), n = work.end_of_group() - first;
   if (!there || n <= 0) return wait_for_previous();
   const bool takes = work.span >= first && work.span < first + n;
-  const Ring ring(launch, work, shared_address(shared) + warp * Ring::kBytes);
+  Ring ring(launch, work, shared_address(shared) + warp * Ring::kBytes);
   if (takes) {
-#pragma unroll
-    for (int tile = 0; tile < Ring::kSlots; ++tile) ring.fetch(tile);
+#pragma unroll 1
+    for (int tile = 0; tile < Ring::kSlots; ++tile) ring.fetch();
   }
   const PageTable& table = launch.step.pages;
   const uint64_t own_page =
@@ -36,9 +36,9 @@ __device__ __forceinline__ void attend_warps(const DecodeLaunch& launch) {
   if (work.owns && now.n_branches > 0 && work.tile == 0) append_to_branches<kDim>(launch, work.kv_head, own_key, kDim);
   if (takes) {
     float scores[kSpanChunks][4] = {};
-    uint32_t weights[kSpanChunks][2];
-    score_span(ring, shared_address(shared + launch.queries_at), own_key, scores);
-    const float2 largest = weigh_span(work, launch.step.rule.scale, kept, scores, weights);
+    uint32_t weights[kSpanChunks][2] = {};
+    const float2 largest = score_span(ring, shared_address(shared + launch.queries_at), own_key, work, kept, scores);
+    weigh_span(largest, scores, weights);
     const float2 sums = add_values(ring, own_key + kDim, weights);
     if (threadIdx.x % 32 < 4) kept.stats[work.span - first][threadIdx.x % 32] = make_float4(largest.x, largest.y, sums.x, sums.y);
   }
@@ -46,7 +46,7 @@ __device__ __forceinline__ void attend_warps(const DecodeLaunch& launch) {
   weigh_spans(n, weights_of_spans, kept);
   __syncthreads();
   const unsigned char* values = shared + (first - group * kSpansAGroup) * Ring::kBytes;
-  finish_group<kDim>(launch, work, merge_warps<kDim, Ring::kBytes>(values, n, weights_of_spans, kept), kept);
+  finish_group<kDim>(launch, work, merge_warps<kDim, Ring::kBytes>(values, n, weights_of_spans, kept), shared, kept);
 }
 
 }  // namespace
