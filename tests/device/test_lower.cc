@@ -137,7 +137,7 @@ class LayerSteps {
   }
   View norm(const View& x, int64_t n) {
     const View out = view(n * 4);
-    steps.push_back(Norm{.rows = rows_, .x = x, .weight = {Address{1 << 20}}, .out = out, .n = n});
+    steps.push_back(Norm{.rows = rows_, .x = x, .weight = {Address{1 << 20}}, .out = out, .n = n, .epsilon = 1e-6f});
     return out;
   }
   View product(const View& x, int32_t k, int32_t n) {

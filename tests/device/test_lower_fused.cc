@@ -102,7 +102,7 @@ TEST(LowerFused, WarpsTakeSpansIfBlocksOfOneEachAreTooMany) {
   EXPECT_EQ(attention().kernel, "warps_attend_64");
   EXPECT_EQ(attention().shared_bytes, 8 * (12 << 10) + kRowBytes);
   target.span_warps = SpanWarps::kNever;
-  EXPECT_EQ(attention().kernel, "quick_attend_64");
+  EXPECT_EQ(attention().kernel, "quick_attend_64_far");
   target.span_warps = SpanWarps::kAuto;
   target.n_units = 132;
   layer.attend.parts.n_parts = 8;  // 256 spans

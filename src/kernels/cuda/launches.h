@@ -192,7 +192,7 @@ struct QuickLaunch {
   int32_t ring_slots, rows_at, gains_at, sums_at;  // bytes, in shared memory
   int32_t row_stride;                              // elements
   int32_t most, row_shift, n_largest;
-  float epsilon;
+  float epsilon, inverse_k;
   StreamView x;
   device::Address n_rows, gain, largest_in;
   device::Address weight_scales, bias;  // of columns, or none
@@ -203,6 +203,7 @@ struct QuickLaunch {
   device::Address parts, tickets;       // kSplit: f32 [groups][n_tiles][1 << row_shift][16]; uint32 [n_tiles]
 };
 inline constexpr int kQuickWarps = 8, kQuickThreads = kQuickWarps * 32, kMostQuickSlots = 4, kMostQuickBlocks = 160;
+inline constexpr float kLeastEpsilon = 1e-12f;  // of a norm in a quick kernel
 // What a row may have: elements for each thread of one row, in kernels for short rows and for long ones; quads for each lane of several
 // rows. Kernels for short rows are shorter: the launches of a layer should stay in the cache of instructions.
 inline constexpr int kQuickColumnsOfShort = 6, kQuickColumnsOfLong = 18, kQuickQuads = 12;

@@ -212,7 +212,8 @@ size_t lower_decode(std::span<const Step> steps, size_t at, LaunchList& list) {
   std::string kernel = layout.planes == 2 ? "decode_attend_2" : "decode_attend_1";
   if (layout.planes == 1 && layout.key_dim == layout.value_dim && (layout.key_dim == 64 || layout.key_dim == 128))
     kernel += fmt::format("_{}", layout.key_dim);
-  if (is_quick) kernel = fmt::format("quick_attend_{}", layout.key_dim);
+  const bool is_far = n_groups > 1 || launch.step.rule.sinks != Address::kNone;
+  if (is_quick) kernel = fmt::format("quick_attend_{}{}", layout.key_dim, is_far ? "_far" : "");
   list.add(kernel, {ceil_div(n_spans, cluster) * cluster, places, attend.rows.most}, kDecodeThreads, shared_bytes, launch).cluster =
       static_cast<unsigned>(cluster);
   return found.n_steps();

@@ -34,7 +34,9 @@ bool is_common(const StreamPattern& pattern) {
   if (format != WeightFormat::kF16 && format != WeightFormat::kQ8 && format != WeightFormat::kQ4) return false;
   if (pattern.half == nullptr || matrix.parts != 1 || matrix.rows.most > kStreamRows || matrix.selection.base != Address::kNone)
     return false;
-  if (pattern.norm != nullptr && (pattern.norm->centered || pattern.norm->bias.base != Address::kNone)) return false;
+  if (pattern.norm != nullptr &&
+      (pattern.norm->centered || pattern.norm->bias.base != Address::kNone || pattern.norm->epsilon < kLeastEpsilon))
+    return false;
   if (pattern.after == nullptr) return true;
   return pattern.norm != nullptr && is_gated(pattern) ? true : is_added(pattern);
 }
@@ -85,6 +87,7 @@ class QuickLowering {
       launch_.x = stream_view(norm->x), launch_.normed = stream_view(norm->out);
       launch_.gain = norm->weight.base;
       launch_.epsilon = norm->epsilon;
+      launch_.inverse_k = 1.0f / static_cast<float>(weights.k);
     }
     if (const Elementwise* after = pattern_.after) {
       launch_.sum_out = stream_view(after->out);

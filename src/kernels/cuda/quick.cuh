@@ -165,10 +165,10 @@ __device__ __forceinline__ void multiply_groups(const QuickLaunch& launch, const
     for (int first = 0; first < n_groups; first += kBatch) {
       float group[kBatch];
 #pragma unroll
-      for (int j = 0; j < kBatch; ++j) group[j] = __ldcg(part_at(min(first + j, n_groups - 1), tile) + (i & (floats - 1)));
-#pragma unroll
       for (int j = 0; j < kBatch; ++j)
-        if (first + j < n_groups) total += group[j];
+        group[j] = first + j < n_groups ? __ldcg(part_at(first + j, tile) + (i & (floats - 1))) : 0.0f;  // a zero changes no sum
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) total += group[j];
     }
     put_results<kKind>(launch, row, column, total, 0.0f, added, kept);
   }

@@ -4,7 +4,8 @@ namespace kvik::cuda {
 namespace {
 
 // As decode() of decode.cu, which says what blocks do; every row appends, and tables and rows were there before the launch before this one.
-template <int kDim>
+// kFar: rows may see several groups of spans, or sinks. The kernel without them is shorter (docs/cuda.md says why that matters).
+template <int kDim, bool kFar>
 __device__ __forceinline__ void attend(const DecodeLaunch& launch) {
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ DecodeShared kept;
@@ -44,8 +45,8 @@ __device__ __forceinline__ void attend(const DecodeLaunch& launch) {
   __syncthreads();
   weigh(shape, work, keys + launch.values_at, shared_address(weights), keys, largest, kept);
   kept.inbox.wait();
-  merge_spans<kDim>(launch, work, reinterpret_cast<const float*>(shared), weights_of_spans, kept);
-  if (work.is_whole()) return;
+  merge_spans<kDim, kFar>(launch, work, reinterpret_cast<const float*>(shared), weights_of_spans, kept);
+  if (!kFar || work.is_whole()) return;
   __syncthreads();
   if (threadIdx.x == 0) {
     const auto last = static_cast<uint32_t>(work.end_span - work.first_span - 1);
@@ -58,11 +59,12 @@ __device__ __forceinline__ void attend(const DecodeLaunch& launch) {
 }  // namespace
 }  // namespace kvik::cuda
 
-extern "C" __global__ void __launch_bounds__(kvik::cuda::kDecodeThreads, 3)
-    quick_attend_64(const __grid_constant__ kvik::cuda::DecodeLaunch launch) {
-  kvik::cuda::attend<64>(launch);
-}
-extern "C" __global__ void __launch_bounds__(kvik::cuda::kDecodeThreads, 3)
-    quick_attend_128(const __grid_constant__ kvik::cuda::DecodeLaunch launch) {
-  kvik::cuda::attend<128>(launch);
-}
+#define KVIK_QUICK_ATTEND(name, dim, is_far)                                  \
+  extern "C" __global__ void __launch_bounds__(kvik::cuda::kDecodeThreads, 3) \
+      name(const __grid_constant__ kvik::cuda::DecodeLaunch launch) {         \
+    kvik::cuda::attend<dim, is_far>(launch);                                  \
+  }
+KVIK_QUICK_ATTEND(quick_attend_64, 64, false)
+KVIK_QUICK_ATTEND(quick_attend_64_far, 64, true)
+KVIK_QUICK_ATTEND(quick_attend_128, 128, false)
+KVIK_QUICK_ATTEND(quick_attend_128_far, 128, true)

@@ -267,9 +267,10 @@ __device__ __noinline__ float2 sink_quotient(float sink, float largest, float su
   for (int i = 0; i < 2; ++i) weights[0] = weights[1], weights[1] = weight_of_part(i == 0 ? largest : sink, most);
   return make_float2(weights[0], fused(sum, weights[0], kWeightScale * weights[1]));
 }
+template <bool kSinks>
 __device__ __forceinline__ Quotient quick_quotient(const AttendRule& rule, int head, float largest, float sum) {
   Quotient q{1.0f, sum};
-  if (rule.sinks != Address::kNone) {
+  if (kSinks && rule.sinks != Address::kNone) {
     const float2 with_sink = sink_quotient(pointer<float>(rule.sinks)[head], largest, sum);
     q = {with_sink.x, with_sink.y};
   }
@@ -284,8 +285,9 @@ __device__ __forceinline__ float* quick_part(const Attend& step, const DecodeWor
   return pointer<float>(step.parts.parts) + int64_t{part} * (2 + kDim);
 }
 
-// As merge_group(), with a thread for each value: first how much each span weighs, of each head, then the values.
-template <int kDim>
+// As merge_group(), with a thread for each value: first how much each span weighs, of each head, then the values. kFar: there may be sinks,
+// and several groups.
+template <int kDim, bool kFar>
 __device__ __forceinline__ void merge_spans(const DecodeLaunch& launch, const DecodeWork& work, const float* inbox,
                                             float2 (*weights)[kDecodeHeads], DecodeShared& kept) {
   constexpr int kTiles = kDim / 16;
@@ -310,8 +312,8 @@ __device__ __forceinline__ void merge_spans(const DecodeLaunch& launch, const De
       sum = fused(sums[i * 16], weight.y, sum * weight.x);
     }
     const int index = kept.head[head], element = (slot * n + own) * 16 + dim;
-    if (work.is_whole()) {
-      const Quotient q = quick_quotient(launch.step.rule, index, kept.largest[0][head], sum);
+    if (!kFar || work.is_whole()) {
+      const Quotient q = quick_quotient<kFar>(launch.step.rule, index, kept.largest[0][head], sum);
       __stcg(pointer<float>(launch.out.base, work.row.index * launch.out.stride) + index * kDim + element, value * q.factor / q.divisor);
     } else {
       float* part = quick_part<kDim>(launch.step, work, index, work.group());
@@ -377,7 +379,7 @@ __device__ __forceinline__ void merge_all(const DecodeLaunch& launch, const Deco
       }
     }
   }
-  const Quotient q = quick_quotient(step.rule, head, most, sum);
+  const Quotient q = quick_quotient<true>(step.rule, head, most, sum);
   float* out = pointer<float>(launch.out.base, work.row.index * launch.out.stride) + head * kDim + 2 * lane;
 #pragma unroll 1
   for (int c = 0; c < 2 * kPairs; ++c) {

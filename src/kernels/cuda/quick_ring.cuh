@@ -80,9 +80,8 @@ class QuickRing {
     const int warp = threadIdx.x / 32;
     memory_ = memory + warp * launch.ring_slots * kSlotBytes;
     barriers_ = shared_address(barriers + warp * kMostQuickSlots);
-    if (threadIdx.x % 32 == 0) {
-#pragma unroll
-      for (int i = 0; i < kMostQuickSlots; ++i) start_barrier(barriers_ + i * 8);
+    if (const int lane = threadIdx.x % 32; lane < kMostQuickSlots) {
+      start_barrier(barriers_ + lane * 8);
       barriers_started();
     }
     __syncwarp();

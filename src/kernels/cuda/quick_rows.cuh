@@ -12,9 +12,20 @@ struct QuickShared {
   uint32_t warp_largest[kQuickWarps], block_largest[kStreamRows];
 };
 
-// 1 / the root of the mean of squares.
+// 1.0f / root_of(squares / k + epsilon), rounded as the operators round, without their code for numbers that cannot occur here: epsilon is
+// at least kLeastEpsilon. Each approximation is corrected by what it is off.
 __device__ __forceinline__ float inverse_root(const QuickLaunch& launch, float squares) {
-  return 1.0f / root_of(squares / static_cast<float>(launch.k) + launch.epsilon);
+  const float k = static_cast<float>(launch.k);
+  float mean = squares * launch.inverse_k;
+  mean = fused(fused(-mean, k, squares), launch.inverse_k, mean);
+  const float x = mean + launch.epsilon;
+  float near;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(x));
+  float root = x * near;
+  root = fused(fused(-root, root, x), 0.5f * near, root);
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(root));
+  const float inverse = fused(near, fused(-root, near, 1.0f), near);
+  return squares == infinity() ? 0.0f : inverse;
 }
 
 // 256 strands (order.h), one for each thread, and their tree. All threads get the sum.

@@ -169,7 +169,7 @@ __device__ __forceinline__ void write_merged(const DecodeLaunch& launch, const D
   for (int h = 2 * t; h < min(2 * t + 2, work.n_heads); ++h) {
     const int head = kept.head[h];
     if (whole) {
-      const Quotient q = quick_quotient(launch.step.rule, head, part.largest.x, part.sums.x);
+      const Quotient q = quick_quotient<true>(launch.step.rule, head, part.largest.x, part.sums.x);
       float* out = pointer<float>(launch.out.base, work.row.index * launch.out.stride) + head * kDim + dim;
       __stcg(out, part.values.x * q.factor / q.divisor);
       __stcg(out + 8, part.values.z * q.factor / q.divisor);
