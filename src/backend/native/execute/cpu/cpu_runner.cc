@@ -46,6 +46,13 @@ void CpuRunner::clear_positions(std::byte* page, int first) const {
   }
 }
 
+void CpuRunner::copy_positions(kv::PageAddress from, kv::PageAddress to, int n) const {
+  for (size_t i = 0; i < plan().attends.size(); ++i) {
+    const cpu::Attention& attention = cpu_plan_.layouts.of_attend[i];
+    if (!plan().attends[i].from_source) cpu::copy_positions(attention.layout, from + attention.page_offset, to + attention.page_offset, n);
+  }
+}
+
 void CpuRunner::prepare(std::span<const RunRow> rows) {
   tables_.extend(Op::Section::kBody, rows);
   tables_.extend(Op::Section::kTail, rows);
