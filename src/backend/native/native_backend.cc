@@ -64,8 +64,6 @@ class NativeBackend final : public Backend {
   bool shares_prefixes() const { return traits_.can_rewind && !traits_.needs_source; }
   void drop_unseen(NativeCache& cache, int64_t n_certain) const;
   void prepare(std::span<Cache* const> caches);
-  void prepare_pages(std::span<Cache* const> caches);
-  void copy_pages();
   int64_t prepare_next(NativeCache& cache, int64_t end);
   bool is_beyond(int64_t length) const { return traits_.switch_after > 0 && length > traits_.switch_after; }
 
@@ -89,7 +87,6 @@ class NativeBackend final : public Backend {
   std::vector<int64_t> ends_;     // length of each sequence after the call
   std::vector<int64_t> certain_;  // of these, positions before the first that is only proposed
   std::vector<int32_t> branches_;
-  std::vector<kv::PageCopy> copies_;
   std::vector<std::pair<int32_t, int32_t>> row_branches_;  // a row, and a sequence that branches off behind it
 
   native::CompiledKey key_;  // empty: the compile cache is off
@@ -298,36 +295,8 @@ int64_t NativeBackend::prepare_next(NativeCache& cache, int64_t end) {
   } catch (const Error&) { return end; }
 }
 
-// Beams share pages and continue differently, so that many pages are copied in one call: on all threads, and only as far as they are used.
-void NativeBackend::prepare_pages(std::span<Cache* const> caches) {
-  const bool on_host = decoder_->memory()->is_host();
-  copies_.clear();
-  try {
-    for (size_t s = 0; s < caches.size(); ++s) {
-      kv::PageTable& pages = static_cast<NativeCache&>(*caches[s]).pages;
-      on_host ? pages.prepare(ends_[s], copies_) : pages.prepare(ends_[s]);
-    }
-  } catch (...) {
-    copy_pages();
-    throw;
-  }
-  copy_pages();
-}
-
-void NativeBackend::copy_pages() {
-  const kv::PageShape& shape = pages_.store()->shape();
-  pool_.for_each(static_cast<int64_t>(copies_.size()), [&](int64_t i) {
-    const kv::PageCopy& copy = copies_[static_cast<size_t>(i)];
-    for (int first = 0, panel = 0; first < copy.n_positions; first += shape.panel_positions, ++panel) {
-      const size_t offset = static_cast<size_t>(panel) * shape.panel_bytes;
-      decoder_->copy_positions(copy.from->data + offset, copy.to->data + offset, std::min(copy.n_positions - first, shape.panel_positions));
-    }
-  });
-  for (const kv::PageCopy& copy : copies_) kv::PageTable::finish(*pages_.store(), copy);
-}
-
 void NativeBackend::prepare(std::span<Cache* const> caches) {
-  prepare_pages(caches);
+  pages_.prepare(caches, ends_, *decoder_, pool_);
   sequences_.clear();
   for (size_t s = 0; s < caches.size(); ++s) {
     auto& cache = static_cast<NativeCache&>(*caches[s]);

@@ -26,7 +26,7 @@ class ApproximateHead {
   static constexpr int64_t kPanel = 32;                     // logits that are computed together
   int64_t padded_n() const { return n_panels() * kPanel; }  // of rows of logits
   int64_t unread_bytes() const { return exact_.packed.layout.size_bytes - approximate_.view.layout.size_bytes; }  // of the matrix, mostly
-  size_t quantized_bytes(int64_t n_rows) const;             // enough for rows together, and for each by itself
+  size_t quantized_bytes(int64_t n_rows) const;  // enough for rows together, and for each by itself
 
   // Of approximations of all logits of some rows, the largest of each panel. `quantized`: quantized_bytes(n_rows) of memory. errors[row]:
   // how much an approximation differs from its logit at most; not finite if that is unknown.
