@@ -27,8 +27,8 @@ class CachePages {
   bool make_room(std::span<backend::Cache* const> caches, std::span<const int64_t> ends);
   bool make_room(int64_t n_positions) { return tree_->make_room(store_->shape().n_pages(n_positions)); }
 
-  // Makes the positions of sequences below these ends writable. Pages of the host's memory are copied on all threads of the pool. One call at
-  // a time.
+  // Makes the positions of sequences below these ends writable. Pages of the host's memory are copied on all threads of the pool. One call
+  // at a time.
   void prepare(std::span<backend::Cache* const> caches, std::span<const int64_t> ends, const Runner& runner, ThreadPool& pool);
 
   void find(const TokenView& tokens, backend::NativeCache& cache);
