@@ -165,10 +165,13 @@ void Translator::add(std::vector<TokenId> ids) {
 
 std::vector<Translation> Translator::run() {
   const engine::CompleteOptions how{static_cast<size_t>(options_.batch), state_->options.reuse_prefixes, options_.cancelled};
-  return result(!engine::complete(work(), state_->decoder, how));
+  engine::Work& all = work();
+  most_begun_ *= 2;  // as many are encoded while others run
+  return result(!engine::complete(all, state_->decoder, how));
 }
 
 engine::Work& Translator::work() {
+  most_begun_ = static_cast<size_t>(options_.batch);
   results_.assign(sources_.size(), {});
   done_.assign(sources_.size(), false);
   for (size_t i = 0; i < sources_.size(); ++i) {
@@ -188,7 +191,7 @@ engine::Work& Translator::work() {
 
 engine::NextPart Translator::next() const {
   if (n_begun_ == order_.size()) return engine::NextPart::kNone;
-  return n_running_ < static_cast<size_t>(options_.batch) ? engine::NextPart::kReady : engine::NextPart::kLater;
+  return n_running_ < most_begun_ ? engine::NextPart::kReady : engine::NextPart::kLater;
 }
 
 size_t Translator::next_rows() const {

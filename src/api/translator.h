@@ -58,6 +58,7 @@ class Translator final : public Call<std::vector<Translation>>, private engine::
   std::vector<Source> sources_;
   std::vector<size_t> order_;  // of sources that are not blank: those that run together have similar lengths
   size_t n_begun_ = 0, n_running_ = 0, n_done_ = 0;
+  size_t most_begun_ = 0;  // and not finished
   std::vector<Translation> results_;
   std::vector<bool> done_;
   size_t n_reported_ = 0;

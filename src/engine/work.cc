@@ -1,6 +1,8 @@
 #include "engine/work.h"
 
 #include <algorithm>
+#include <deque>
+#include <iterator>
 
 #include "engine/sources.h"
 #include "kvik/error.h"
@@ -30,8 +32,7 @@ std::vector<Tensor> embed_parts(std::span<const Part* const> parts, backend::Emb
 
 namespace {
 
-std::vector<Part> begin_parts(Work& work, size_t n_parts) {
-  const size_t most_rows = work.embedder() != nullptr ? kMostSideRows : SIZE_MAX;  // an encoder divides its inputs itself
+std::vector<Part> begin_parts(Work& work, size_t n_parts, size_t most_rows) {
   std::vector<Part> parts;
   size_t n_rows = 0;
   while (parts.size() < n_parts && work.next() == NextPart::kReady) {
@@ -43,18 +44,22 @@ std::vector<Part> begin_parts(Work& work, size_t n_parts) {
   return parts;
 }
 
-// The streams of a work. Others take the places of those that have ended: several at a time, so that their sources are encoded together.
+// The streams of a work. Others take the places of those that have ended. Sources are encoded together, because an encoder of few rows
+// spends its time reading weights: those of the parts that will run next too, or, where memory is limited, once several places are free.
 class StreamRun {
  public:
   StreamRun(Work& work, Decoder& decoder, const CompleteOptions& options)
       : work_(work), decoder_(decoder), options_(options), n_join_(std::max<size_t>(1, options.n_parts / kJoinShare)) {
+    const backend::Traits& traits = decoder.backend().traits();
+    encodes_ahead_ = traits.exact_sources && traits.exact && decoder.backend().cache_memory().limit_bytes == 0;
+    if (encodes_ahead_) n_join_ = 1;
     // Other backends run sequences of one length together, so those that begin later would run alone.
-    if (!decoder.backend().traits().exact) n_join_ = options.n_parts;
+    if (!traits.exact) n_join_ = options.n_parts;
   }
 
   // False if it was cancelled.
   bool run() {
-    while (!parts_.empty() || work_.next() == NextPart::kReady) {
+    while (!parts_.empty() || !waiting_.empty() || work_.next() == NextPart::kReady) {
       if (options_.cancelled && options_.cancelled()) return false;
       if (options_.n_parts - parts_.size() >= n_join_) join();
       if (decoder_.step(streams_) == StepStatus::kNoMemory) throw decoder_.no_memory();
@@ -67,15 +72,25 @@ class StreamRun {
   static constexpr size_t kJoinShare = 8;
 
   void join() {
-    std::vector<Part> joining = begin_parts(work_, options_.n_parts - parts_.size());
-    std::vector<Part*> pointers;
-    for (Part& part : joining) pointers.push_back(&part);
-    encode_parts(pointers, decoder_, options_.reuse_sources ? &decoder_.source_cache() : nullptr);
-    for (Part& part : joining) {
-      if (part.stream == nullptr) part.stream = std::make_shared<Stream>(work_.stream_of(part));
-      streams_.push_back(part.stream.get());
-      parts_.push_back(std::move(part));
+    while (parts_.size() < options_.n_parts) {
+      if (waiting_.empty()) encode();
+      if (waiting_.empty()) return;
+      for (; !waiting_.empty() && parts_.size() < options_.n_parts; waiting_.pop_front()) {
+        Part& part = waiting_.front();
+        if (part.stream == nullptr) part.stream = std::make_shared<Stream>(work_.stream_of(part));
+        streams_.push_back(part.stream.get());
+        parts_.push_back(std::move(part));
+      }
     }
+  }
+
+  void encode() {
+    const size_t n_free = options_.n_parts - parts_.size();
+    std::vector<Part> begun = encodes_ahead_ ? begin_parts(work_, options_.n_parts, kMostSideRows) : begin_parts(work_, n_free, SIZE_MAX);
+    std::vector<Part*> pointers;
+    for (Part& part : begun) pointers.push_back(&part);
+    encode_parts(pointers, decoder_, options_.reuse_sources ? &decoder_.source_cache() : nullptr);
+    std::ranges::move(begun, std::back_inserter(waiting_));
   }
 
   void leave() {
@@ -90,7 +105,9 @@ class StreamRun {
   Work& work_;
   Decoder& decoder_;
   const CompleteOptions& options_;
-  size_t n_join_;
+  size_t n_join_;  // places that are free before others join
+  bool encodes_ahead_;
+  std::deque<Part> waiting_;  // encoded
   std::vector<Part> parts_;
   std::vector<Stream*> streams_;  // of the parts
 };
@@ -99,7 +116,7 @@ class StreamRun {
 bool embed_texts(Work& work, const CompleteOptions& options) {
   while (work.next() == NextPart::kReady) {
     if (options.cancelled && options.cancelled()) return false;
-    const std::vector<Part> parts = begin_parts(work, options.n_parts);
+    const std::vector<Part> parts = begin_parts(work, options.n_parts, kMostSideRows);
     std::vector<const Part*> texts;
     for (const Part& part : parts) texts.push_back(&part);
     std::vector<Tensor> hidden = embed_parts(texts, *work.embedder());

@@ -7,7 +7,8 @@ namespace {
 
 constexpr size_t kFirstPages = 64;  // of a page table
 
-bool is_shared(const Page& page) { return page.n_references.load(std::memory_order_acquire) != 1; }
+// One of those that share a page keeps it: the others leave it.
+bool is_shared(const Page& page) { return page.n_references.load(std::memory_order_acquire) - page.n_leaving != 1; }
 
 }  // namespace
 
@@ -22,17 +23,39 @@ size_t PageTable::n_needed(int64_t end) const {
   return n_needed;
 }
 
-void PageTable::prepare(int64_t end) {
+// replace(i) for each shared page i that will be written.
+template <class Replace>
+void PageTable::make_writable(int64_t end, Replace replace) {
   if (end <= length_) return;
   const size_t n_pages = store_->shape().n_pages(end);
   reserve(n_pages);
-  for (auto i = static_cast<size_t>(length_ / store_->shape().positions()); i < std::min(n_pages, pages_.size()); ++i) {
-    if (!is_shared(*pages_[i])) continue;
+  for (auto i = static_cast<size_t>(length_ / store_->shape().positions()); i < std::min(n_pages, pages_.size()); ++i)
+    if (is_shared(*pages_[i])) replace(i);
+  while (pages_.size() < n_pages) add_page(store_->take());
+}
+
+void PageTable::prepare(int64_t end) {
+  make_writable(end, [&](size_t i) {
     Page* own = take_copy(*pages_[i]);
     store_->release(pages_[i]);
     set_page(i, own);
-  }
-  while (pages_.size() < n_pages) add_page(store_->take());
+  });
+}
+
+void PageTable::prepare(int64_t end, std::vector<PageCopy>& copies) {
+  const int64_t positions = store_->shape().positions();
+  make_writable(end, [&](size_t i) {
+    if (copies.size() == copies.capacity()) copies.reserve(2 * copies.size() + 16);  // before a page is taken
+    const int64_t n_positions = std::clamp<int64_t>(length_ - static_cast<int64_t>(i) * positions, 0, positions);
+    copies.push_back({store_->take(), pages_[i], static_cast<int>(n_positions)});
+    ++pages_[i]->n_leaving;
+    set_page(i, copies.back().to);
+  });
+}
+
+void PageTable::finish(PageStore& store, const PageCopy& copy) {
+  --copy.from->n_leaving;
+  store.release(copy.from);
 }
 
 Page* PageTable::take_copy(const Page& page) {

@@ -7,6 +7,13 @@
 
 namespace kvik::kv {
 
+// A page that a sequence gets instead of one that it shares: its first positions are still to be copied.
+struct PageCopy {
+  Page* to;
+  Page* from;
+  int n_positions;
+};
+
 // The pages of one sequence. One thread at a time; the store must outlive it.
 class PageTable {
  public:
@@ -24,6 +31,10 @@ class PageTable {
   // Makes the pages of positions [length, end) writable: allocates missing ones and copies those shared with another sequence. Length and
   // contents do not change. Throws as PageStore::take() does.
   void prepare(int64_t end);
+  // The same, but adds to `copies` what the caller must copy and then pass to finish() before anything is written, also if this throws. One
+  // thread at a time for all tables of a store.
+  void prepare(int64_t end, std::vector<PageCopy>& copies);
+  static void finish(PageStore& store, const PageCopy& copy);
   // Sets the length; positions below `end` must have been prepared.
   void commit(int64_t end) { length_ = end; }
   void rewind(int64_t length);
@@ -42,6 +53,8 @@ class PageTable {
   void add_shared(Page* page, int64_t length);      // at the end of a table that has no page beyond its length
 
  private:
+  template <class Replace>
+  void make_writable(int64_t end, Replace replace);
   Page* take_copy(const Page& page);
   void drop_pages(size_t keep);
   void add_page(Page* page);

@@ -22,6 +22,7 @@ struct Page {
   std::atomic<int32_t> n_references{0};
   PageBlock* block = nullptr;
   Page* next_free = nullptr;
+  int32_t n_leaving = 0;  // references that end once they have their copies (PageCopy)
 
   TokenId* tokens = nullptr;  // room for a page of them
   int32_t n_tokens = 0;       // 0: not in the tree

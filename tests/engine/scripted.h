@@ -62,6 +62,7 @@ class ScriptedBackend final : public backend::Backend {
     return std::make_unique<Length>(n_positions);
   }
   bool can_continue(const backend::Cache&, int) const override { return true; }
+  backend::CacheMemory cache_memory() const override { return {.limit_bytes = limit_bytes}; }
   std::unique_ptr<backend::Cache> fork(const backend::Cache& cache) override {
     auto copy = std::make_unique<Length>(n_positions);
     copy->grow(cache.length());
@@ -99,6 +100,7 @@ class ScriptedBackend final : public backend::Backend {
   std::atomic<int> n_sources = 0, n_positions = 0;  // alive
   std::atomic<int> most_sources_alive = 0;
   std::atomic<size_t> n_prompt_runs = 0;  // with more rows than streams
+  size_t limit_bytes = 0;
 
  private:
   Log& log_;

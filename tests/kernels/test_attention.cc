@@ -273,6 +273,27 @@ TEST(Attention, WhatARowDoesNotSeeMayBeAnything) {
   }
 }
 
+TEST(Attention, CopiedPositionsGiveTheSameResult) {
+  Numbers numbers;
+  const Dims d{6, 3, 22, 40};
+  const std::vector<float> q = numbers.normals(d.n_heads * d.key_dim);
+  for (const KvFormat format : {KvFormat::kF32, KvFormat::kF16, KvFormat::kQ8}) {
+    for (const int n : {1, 2, 15, 16, 17, 31, 32}) {
+      const Sequence s(fastest(), format, d, n);
+      const Attention a = attention_of(s, d, {.scale = 0.2f});
+      std::vector<AttendRow> rows = causal_rows(q, d, n, 1);
+      rows[0].pages = s.pages();
+      const std::vector<float> expected = run(fastest(), 1, a, rows);
+      AlignedBuffer copy(s.memory().size_bytes());
+      std::ranges::fill(copy.bytes(), std::byte{0xff});
+      copy_positions(s.layout(), s.pages()[0] + Sequence::kOffset, copy.data() + Sequence::kOffset, n);
+      const std::byte* const pages[] = {copy.data()};
+      rows[0].pages = pages;
+      EXPECT_TRUE(same_bits(run(fastest(), 1, a, rows), expected)) << n;
+    }
+  }
+}
+
 TEST(Attention, ARowThatSeesNothingGivesZeros) {
   const Dims d{2, 2, 8, 8};
   const std::vector<float> q(16, 1.0f), hidden(2 * 5, -kInf);

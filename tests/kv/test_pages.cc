@@ -213,6 +213,74 @@ TEST(Pages, PrepareTakesAsManyPagesAsItSays) {
   }
 }
 
+void make(PageStore& store, const std::vector<PageCopy>& copies) {
+  for (const PageCopy& copy : copies) {
+    std::memcpy(copy.to->data, copy.from->data, static_cast<size_t>(copy.n_positions));
+    PageTable::finish(store, copy);
+  }
+}
+
+// Behind what has been prepared.
+void write_prepared(PageTable& sequence, char letter) {
+  sequence.panels()[sequence.length() / kPositions][sequence.length() % kPositions] = static_cast<std::byte>(letter);
+  sequence.commit(sequence.length() + 1);
+}
+
+TEST(Pages, CopiesMayBeLeftToTheCaller) {
+  Forked pages("abcdef");
+  PageTable third(pages.store), idle(pages.store);
+  third.fork_from(pages.origin);
+  for (const bool is_kept : {false, true}) {  // by a sequence that does not continue
+    if (is_kept) idle.fork_from(pages.origin);
+    PageTable one(pages.store), two(pages.store);
+    one.fork_from(pages.origin), two.fork_from(pages.origin);
+    std::vector<PageCopy> copies;
+    for (PageTable* sequence : {&one, &two}) sequence->prepare(7, copies);
+    pages.fork.prepare(6, copies);  // writes nothing
+    ASSERT_EQ(copies.size(), 2u);
+    for (const PageCopy& copy : copies) EXPECT_EQ(copy.n_positions, 2);
+    make(pages.store, copies);
+    write_prepared(one, 'x'), write_prepared(two, 'y');
+    EXPECT_EQ(read(one), "abcdefx");
+    EXPECT_EQ(read(two), "abcdefy");
+    EXPECT_EQ(read(pages.origin), "abcdef");
+  }
+}
+
+TEST(Pages, TheLastSequenceThatSharesAPageKeepsIt) {
+  Forked pages("abcdef");
+  PageTable third(pages.store);
+  third.fork_from(pages.origin);
+  const PageAddress shared = pages.origin.panels()[1];
+  std::vector<PageCopy> copies;
+  for (PageTable* sequence : {&pages.fork, &pages.origin, &third}) sequence->prepare(7, copies);
+  EXPECT_EQ(copies.size(), 2u);
+  EXPECT_EQ(third.panels()[1], shared);
+  make(pages.store, copies);
+  EXPECT_EQ(pages.store.used_bytes(), 4 * kPageBytes);
+  write_prepared(pages.fork, 'x'), write_prepared(pages.origin, 'y'), write_prepared(third, 'z');
+  EXPECT_EQ(read(pages.fork), "abcdefx");
+  EXPECT_EQ(read(pages.origin), "abcdefy");
+  EXPECT_EQ(read(third), "abcdefz");
+  for (PageTable* sequence : {&pages.fork, &pages.origin, &third}) sequence->clear();
+  EXPECT_EQ(pages.store.used_bytes(), 0u);
+}
+
+TEST(Pages, CopiesBeforeAFailureAreStillToBeMade) {
+  const auto budget = std::make_shared<Budget>(3 * kPageBytes);
+  PageStore store({kPageBytes, kPositions}, budget);
+  PageTable origin(store), one(store), two(store);
+  write(origin, "abcdef");
+  one.fork_from(origin), two.fork_from(origin);
+  std::vector<PageCopy> copies;
+  one.prepare(7, copies);
+  EXPECT_THROW(two.prepare(7, copies), Error);
+  ASSERT_EQ(copies.size(), 1u);
+  make(store, copies);
+  EXPECT_EQ(read(one), "abcdef");
+  EXPECT_EQ(read(two), "abcdef");
+}
+
 TEST(Pages, ABudgetIsNeverExceeded) {
   const auto budget = std::make_shared<Budget>(10 * kPageBytes + 5);
   PageStore store({kPageBytes, kPositions}, budget);

@@ -1,5 +1,7 @@
 #include "backend/native/cache_pages.h"
 
+#include <algorithm>
+
 namespace kvik::native {
 
 using backend::NativeCache;
@@ -22,6 +24,34 @@ bool CachePages::make_room(std::span<backend::Cache* const> caches, std::span<co
   // A last page that only the tree shares would be copied; without the tree it can be continued where it is.
   for (backend::Cache* cache : caches) tree_->forget_last(static_cast<NativeCache&>(*cache).pages);
   return tree_->make_room(n_needed());
+}
+
+// Beams share pages and continue differently, so that many pages are copied in one call, each as far as it is used.
+void CachePages::prepare(std::span<backend::Cache* const> caches, std::span<const int64_t> ends, const Runner& runner, ThreadPool& pool) {
+  const bool on_host = store_->memory().is_host();
+  copies_.clear();
+  try {
+    for (size_t s = 0; s < caches.size(); ++s) {
+      kv::PageTable& pages = static_cast<NativeCache&>(*caches[s]).pages;
+      on_host ? pages.prepare(ends[s], copies_) : pages.prepare(ends[s]);
+    }
+  } catch (...) {
+    copy_pages(runner, pool);
+    throw;
+  }
+  copy_pages(runner, pool);
+}
+
+void CachePages::copy_pages(const Runner& runner, ThreadPool& pool) {
+  const kv::PageShape& shape = store_->shape();
+  pool.for_each(static_cast<int64_t>(copies_.size()), [&](int64_t i) {
+    const kv::PageCopy& copy = copies_[static_cast<size_t>(i)];
+    for (int first = 0, panel = 0; first < copy.n_positions; first += shape.panel_positions, ++panel) {
+      const size_t offset = static_cast<size_t>(panel) * shape.panel_bytes;
+      runner.copy_positions(copy.from->data + offset, copy.to->data + offset, std::min(copy.n_positions - first, shape.panel_positions));
+    }
+  });
+  for (const kv::PageCopy& copy : copies_) kv::PageTable::finish(*store_, copy);
 }
 
 void CachePages::find(const TokenView& tokens, NativeCache& cache) {

@@ -5,7 +5,9 @@
 #include <span>
 
 #include "backend/backend.h"
+#include "backend/native/execute/execute.h"
 #include "backend/native/native_cache.h"
+#include "base/thread_pool.h"
 #include "kv/prefix_tree.h"
 
 namespace kvik::native {
@@ -25,6 +27,10 @@ class CachePages {
   bool make_room(std::span<backend::Cache* const> caches, std::span<const int64_t> ends);
   bool make_room(int64_t n_positions) { return tree_->make_room(store_->shape().n_pages(n_positions)); }
 
+  // Makes the positions of sequences below these ends writable. Pages of the host's memory are copied on all threads of the pool. One call
+  // at a time.
+  void prepare(std::span<backend::Cache* const> caches, std::span<const int64_t> ends, const Runner& runner, ThreadPool& pool);
+
   void find(const TokenView& tokens, backend::NativeCache& cache);
   void share(backend::NativeCache& cache, const TokenView& tokens, bool whole);
   int pin(std::span<const TokenId> tokens) { return static_cast<int>(tree_->pin(tokens)); }
@@ -32,10 +38,13 @@ class CachePages {
   backend::CacheMemory memory() const;
 
  private:
+  void copy_pages(const Runner& runner, ThreadPool& pool);
+
   std::shared_ptr<kv::Budget> budget_;
   std::shared_ptr<kv::PageStore> store_;
   std::unique_ptr<kv::PrefixTree> tree_;
   std::unique_ptr<std::atomic<int64_t>> n_reused_;
+  std::vector<kv::PageCopy> copies_;  // of the current call
 };
 
 }  // namespace kvik::native

@@ -296,10 +296,10 @@ int64_t NativeBackend::prepare_next(NativeCache& cache, int64_t end) {
 }
 
 void NativeBackend::prepare(std::span<Cache* const> caches) {
+  pages_.prepare(caches, ends_, *decoder_, pool_);
   sequences_.clear();
   for (size_t s = 0; s < caches.size(); ++s) {
     auto& cache = static_cast<NativeCache&>(*caches[s]);
-    cache.pages.prepare(ends_[s]);
     cache.pending.copy_from(cache.registers);
     native::RunSequence sequence;
     sequence.n_keys = ends_[s];

@@ -31,6 +31,8 @@ struct KvLayout {
 KvLayout kv_layout(KvFormat format, int64_t n_kv_heads, int64_t key_dim, int64_t value_dim);
 // Zeros for what one layer keeps of the positions of a page from `first` on; `page` is where the layer begins.
 void clear_positions(const KvLayout& layout, std::byte* page, int first);
+// Copies what one layer keeps of the first n positions of a page, and perhaps some of the others.
+void copy_positions(const KvLayout& layout, const std::byte* from, std::byte* to, int n);
 
 // What all rows of one attention share. A score is q.k * scale, rounded, then cap * tanh(score / cap), then plus the biases.
 struct AttendRule {

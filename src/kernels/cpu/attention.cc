@@ -249,6 +249,28 @@ void clear_positions(const KvLayout& l, std::byte* page, int first) {
   }
 }
 
+void copy_positions(const KvLayout& l, const std::byte* from, std::byte* to, int n) {
+  constexpr size_t kLine = 64;
+  const auto n_positions = static_cast<size_t>(n);
+  const size_t size = l.format == KvFormat::kF32 ? 4 : l.format == KvFormat::kF16 ? 2 : 1;
+  const bool quantized = l.format == KvFormat::kQ8;
+  const size_t together = quantized ? 4 : size, step = kPagePositions * together;  // see clear_positions()
+  const auto n_panels = static_cast<size_t>(quantized ? (l.key_dim + 3) / 4 : l.key_dim);
+  const size_t n_lines = (n_positions * together + kLine - 1) / kLine;  // of each dimension of the keys
+  for (int32_t head = 0; head < l.n_heads; ++head, from += l.head_bytes, to += l.head_bytes) {
+    if (n_lines * kLine == step) {
+      std::memcpy(to, from, n_panels * step);
+    } else {
+      for (size_t at = 0; at < n_panels * step; at += step)
+        for (size_t line = 0; line < n_lines; ++line) std::memcpy(to + at + line * kLine, from + at + line * kLine, kLine);
+    }
+    std::memcpy(to + l.values_offset, from + l.values_offset, n_positions * static_cast<size_t>(l.value_stride) * size);
+    if (!quantized) continue;
+    std::memcpy(to + l.key_scales_offset, from + l.key_scales_offset, n_positions * sizeof(float));
+    std::memcpy(to + l.value_scales_offset, from + l.value_scales_offset, n_positions * sizeof(float));
+  }
+}
+
 int64_t attend_scratch_floats(const Attention& attention, int64_t n_rows, int64_t n_keys) {
   const int64_t n_spans = (n_keys + kSpanPositions - 1) / kSpanPositions + 1;  // a window may begin inside a span
   return n_rows * attention.n_heads * part_floats(attention) * (n_rows <= kMostSplitRows ? std::max<int64_t>(2, n_spans) : 2);

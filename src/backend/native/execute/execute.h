@@ -39,6 +39,8 @@ class Runner {
   virtual const CacheBytes& cache_bytes() const = 0;
   // Zeroes the positions of a page from `first` on, in a host copy.
   virtual void clear_positions(std::byte* page, int first) const = 0;
+  // Copies at least the first n positions of a page. From any thread if the memory is the host's.
+  virtual void copy_positions(kv::PageAddress from, kv::PageAddress to, int n) const = 0;
 
   // Extends the position tables as far as these rows need, which may take long or run out of memory. Call it before run() and run_source().
   // Throws Error(kTooLarge) for positions that the model does not have.

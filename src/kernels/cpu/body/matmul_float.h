@@ -40,7 +40,7 @@ KVIK_INLINE void float_tile(const PackedWeights& m, const FloatRows& x, const Ma
 template <class T, int kRows>
 KVIK_INLINE void float_panels(const PackedWeights& m, const FloatRows& x, const MatmulOut& out, PanelRange range) {
   for (int64_t p = range.begin; p < range.end; ++p) {
-    row_tiles_of_all_sizes<kRows>(x.n_rows, [&](auto rows, int64_t row) {
+    even_row_tiles<kRows>(x.n_rows, [&](auto rows, int64_t row) {
       if (kPrefetchBytes > 0 && row == 0)
         float_tile<T, rows.value, 2, kPrefetchBytes != 0>(m, x, out, row, 2 * p);
       else

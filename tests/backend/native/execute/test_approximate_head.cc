@@ -131,6 +131,26 @@ TEST(ApproximateHead, FindsTheLargestLogitsOfTheWholeProduct) {
   }
 }
 
+TEST(ApproximateHead, FindsALargestLogitAnywhereForEveryRow) {
+  constexpr int kRows = 37;
+  const std::vector<float> weights = testing_support::noise(kK * kN, 3), x = testing_support::noise(kRows * kK, 9);
+  std::vector<int32_t> wanted(kRows);
+  std::iota(wanted.begin(), wanted.end(), 0);
+  for (const TokenId largest : {0, 31, 32, 127, 128, 6001, 11904, 12003, 12004}) {
+    std::vector<float> bias(kN, 0.0f);
+    bias[static_cast<size_t>(largest)] = 1000.0f;
+    for (const int n_threads : {1, 3}) {
+      Runs runs(head_plan(weights, bias), cpu::fastest(), n_threads);
+      const std::shared_ptr<OutputRows> output = runs.largest(x, wanted);
+      ASSERT_NE(output, nullptr);
+      for (int row = 0; row < kRows; ++row) {
+        ASSERT_EQ(output->candidates(row).size(), 1u) << largest << ", row " << row;
+        EXPECT_EQ(output->candidates(row).front().id, largest) << "row " << row;
+      }
+    }
+  }
+}
+
 // Numbers for which no bound of the error holds, or nothing is the largest.
 TEST(ApproximateHead, ReadsTheWholeRowIfItsNumbersAreUnusual) {
   const std::shared_ptr<const Plan> plan = head_plan(weights_with_twins(), std::vector<float>(kN, 0.0f));

@@ -16,6 +16,10 @@ constexpr float kLargestWeight = 1e6f;   // whose scale still fits into 16 bits
 constexpr double kLeastSquares = 1e-20;  // of a row: below, squares of its elements may become zero
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
+// Approximations that are computed together stay in the first-level cache until the largest have been found.
+constexpr int64_t kChunkPanels = 4, kChunkRows = 32;
+constexpr int64_t kItemsPerThread = 8;
+
 // The last op of the plan, if its rows need nothing else.
 OpIndex head_of(const CpuPlan& cpu_plan) {
   const Plan& plan = *cpu_plan.plan;
@@ -164,21 +168,39 @@ float ApproximateHead::error_of(const float* x, const cpu::QuantizedRows& rows, 
 }
 
 void ApproximateHead::approximate(ThreadPool& pool, const cpu::FloatRows& x, const Approximations& to) const {
-  const cpu::WeightLayout& layout = approximate_.view.layout;
-  const cpu::QuantizedRows rows = cpu::quantized_rows(to.quantized, x.n_rows, k(), cpu::row_part(layout));
+  const cpu::QuantizedRows rows = cpu::quantized_rows(to.quantized, x.n_rows, k(), cpu::row_part(approximate_.view.layout));
   pool.for_ranges(x.n_rows, std::max<int64_t>(1, (16 << 10) / k()), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       kernels_.quantize_row(x.data + row * x.stride, rows, row);
       to.errors[static_cast<size_t>(row)] = error_of(x.data + row * x.stride, rows, row);
-      std::fill(to.values + row * padded_n() + layout.n, to.values + (row + 1) * padded_n(), kMinusInfinity);
     }
   });
-  cpu::matmul(pool, kernels_, approximate_.view, rows, {to.values, padded_n(), bias_});
+  const int64_t n_chunks = (n_panels() + kChunkPanels - 1) / kChunkPanels;
+  pool.for_ranges(n_chunks, n_chunks / (kItemsPerThread * pool.n_threads()), [&](int64_t begin, int64_t end) {
+    for (int64_t chunk = begin; chunk < end; ++chunk) find_chunk_maxima(rows, chunk, to.maxima);
+  });
+}
+
+void ApproximateHead::find_chunk_maxima(const cpu::QuantizedRows& rows, int64_t chunk, float* maxima) const {
+  constexpr int64_t kColumns = kChunkPanels * kPanel;
+  const int64_t first_panel = chunk * kChunkPanels, first = first_panel * kPanel;
+  cpu::PackedWeights weights = approximate_.view;
+  weights.data += first / weights.layout.panel_columns * weights.layout.panel_bytes;
+  weights.layout.n = std::min(kColumns, weights.layout.n - first);
+  weights.layout.n_panels = (weights.layout.n + weights.layout.panel_columns - 1) / weights.layout.panel_columns;
+  alignas(64) float values[kChunkRows * kColumns];
+  if (weights.layout.n < kColumns) std::ranges::fill(values, kMinusInfinity);
+  for (int64_t row = 0; row < rows.n_rows; row += kChunkRows) {
+    const int64_t n_rows = std::min(kChunkRows, rows.n_rows - row);
+    const cpu::MatmulOut out{values, kColumns, bias_ == nullptr ? nullptr : bias_ + first};
+    kernels_.matmul_quantized(weights, cpu::rows_from(rows, row, n_rows), out, {0, weights.layout.n_panels});
+    for (int64_t i = 0; i < n_rows; ++i)
+      find_maxima(values + i * kColumns, std::min(kChunkPanels, n_panels() - first_panel), maxima + (row + i) * n_panels() + first_panel);
+  }
 }
 
 void ApproximateHead::find_largest(const Row& row, std::vector<TokenLogit>& found) const {
   found.clear();
-  find_maxima(row.approximations, n_panels(), row.maxima.data());
   const float most = *std::ranges::max_element(row.maxima);
   // The logit behind this one is at least most - error, so that the largest has an approximation of at least:
   const float bound = most - 2.001f * row.error;

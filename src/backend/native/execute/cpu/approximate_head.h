@@ -24,13 +24,14 @@ class ApproximateHead {
   int64_t n() const { return exact_.packed.layout.n; }
   int64_t n_panels() const { return exact_.packed.layout.n_panels; }
   static constexpr int64_t kPanel = 32;                     // logits that are computed together
-  int64_t padded_n() const { return n_panels() * kPanel; }  // of rows of approximations
-  size_t quantized_bytes(int64_t n_rows) const;             // enough for rows together, and for each by itself
+  int64_t padded_n() const { return n_panels() * kPanel; }  // of rows of logits
+  int64_t unread_bytes() const { return exact_.packed.layout.size_bytes - approximate_.view.layout.size_bytes; }  // of the matrix, mostly
+  size_t quantized_bytes(int64_t n_rows) const;  // enough for rows together, and for each by itself
 
-  // Approximations of all logits of some rows, padded with -inf. `quantized`: quantized_bytes(n_rows) of memory. errors[row]: how much an
-  // approximation differs from its logit at most; not finite if that is unknown.
+  // Of approximations of all logits of some rows, the largest of each panel. `quantized`: quantized_bytes(n_rows) of memory. errors[row]:
+  // how much an approximation differs from its logit at most; not finite if that is unknown.
   struct Approximations {
-    float* values;  // [n_rows][padded_n()]
+    float* maxima;  // [n_rows][n_panels()]
     std::byte* quantized;
     std::span<float> errors;  // [n_rows]
   };
@@ -40,9 +41,8 @@ class ApproximateHead {
   // largest that the whole product takes no longer.
   struct Row {
     const float* x;
-    const float* approximations;
+    std::span<const float> maxima;  // [n_panels()], of its approximations
     float error;
-    std::span<float> maxima;  // scratch: [n_panels()]
   };
   void find_largest(const Row& row, std::vector<TokenLogit>& found) const;
 
@@ -52,6 +52,7 @@ class ApproximateHead {
   ApproximateHead(const CpuPlan& plan, OpIndex op, ThreadPool& pool);
   void measure(ThreadPool& pool);
   float error_of(const float* x, const cpu::QuantizedRows& rows, int64_t row) const;
+  void find_chunk_maxima(const cpu::QuantizedRows& rows, int64_t chunk, float* maxima) const;
   bool find_in_panel(int64_t panel, const float* x, std::vector<TokenLogit>& found) const;
 
   std::shared_ptr<const Plan> plan_;  // owns the bias

@@ -23,15 +23,15 @@ void CpuOutput::reserve(int64_t n_rows) {
 }
 
 void CpuOutput::take(ThreadPool& pool, const cpu::FloatRows& x, int64_t first) {
-  const auto k = static_cast<size_t>(head_->k()), n_panels = static_cast<size_t>(head_->n_panels());
+  const auto k = static_cast<size_t>(head_->k());
   for (int64_t i = 0; i < x.n_rows; ++i) std::memcpy(x_of(first + i), x.data + i * x.stride, k * sizeof(float));
   const auto from = static_cast<size_t>(first), n_rows = static_cast<size_t>(x.n_rows);
-  head_->approximate(pool, x,
-                     {values_of(first), quantized_.data() + head_->quantized_bytes(first), std::span(errors_).subspan(from, n_rows)});
+  float* const maxima = maxima_.as<float>() + first * head_->n_panels();
+  head_->approximate(pool, x, {maxima, quantized_.data() + head_->quantized_bytes(first), std::span(errors_).subspan(from, n_rows)});
   pool.for_each(x.n_rows, [&](int64_t i) {
     const size_t row = from + static_cast<size_t>(i);
-    const std::span<float> maxima(maxima_.as<float>() + row * n_panels, n_panels);
-    head_->find_largest({x_of(first + i), values_of(first + i), errors_[row], maxima}, found_[row]);
+    const std::span<const float> own(maxima + i * head_->n_panels(), static_cast<size_t>(head_->n_panels()));
+    head_->find_largest({x_of(first + i), own, errors_[row]}, found_[row]);
   });
 }
 

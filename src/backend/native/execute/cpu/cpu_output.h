@@ -30,7 +30,7 @@ class CpuOutput final : public OutputRows {
 
   const std::shared_ptr<const ApproximateHead> head_;
   AlignedBuffer x_;                             // [rows][k]
-  AlignedBuffer values_;                        // [rows][padded n]: approximations, or logits where is_computed_ says so
+  AlignedBuffer values_;                        // [rows][padded n]: logits where is_computed_ says so; otherwise unused
   AlignedBuffer quantized_, maxima_;            // of all rows
   std::vector<float> errors_;                   // [row]
   std::vector<std::vector<TokenLogit>> found_;  // [row]; more rows than of this call

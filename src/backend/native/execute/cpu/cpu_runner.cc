@@ -12,7 +12,8 @@ namespace {
 constexpr int64_t kValueBytes = int64_t{32} << 20;  // of the values of one call, at most
 constexpr int64_t kFewRows = 128;                   // of a call that reads its weights often enough
 
-constexpr int64_t kGoodPartRows = 16;  // fewer would read the weights too often, more would leave a slow thread with too much
+// Of a part: fewer rows would read the weights too often, more would leave a slow thread with too much.
+constexpr int64_t kLeastGoodRows = 16, kMostGoodRows = 64, kWeightBytesPerRow = 400 << 10;
 constexpr int kMostPartsPerThread = 4;
 constexpr size_t kMostChoiceRows = 4;  // of calls for which the number of threads is chosen
 
@@ -43,6 +44,13 @@ void CpuRunner::clear_positions(std::byte* page, int first) const {
   for (size_t i = 0; i < plan().attends.size(); ++i) {
     const cpu::Attention& attention = cpu_plan_.layouts.of_attend[i];
     if (!plan().attends[i].from_source) cpu::clear_positions(attention.layout, page + attention.page_offset, first);
+  }
+}
+
+void CpuRunner::copy_positions(kv::PageAddress from, kv::PageAddress to, int n) const {
+  for (size_t i = 0; i < plan().attends.size(); ++i) {
+    const cpu::Attention& attention = cpu_plan_.layouts.of_attend[i];
+    if (!plan().attends[i].from_source) cpu::copy_positions(attention.layout, from + attention.page_offset, to + attention.page_offset, n);
   }
 }
 
@@ -99,7 +107,8 @@ void CpuRunner::run_parts(RunPart run_part) {
 }
 
 void CpuRunner::run_rows(const RunCall& call) {
-  const int64_t weight_bytes = cpu_plan_.section(Op::Section::kBody).weight_bytes + cpu_plan_.section(Op::Section::kTail).weight_bytes;
+  int64_t weight_bytes = cpu_plan_.section(Op::Section::kBody).weight_bytes + cpu_plan_.section(Op::Section::kTail).weight_bytes;
+  if (call.kept != nullptr) weight_bytes -= head_->unread_bytes();
   if (!cut(call.rows, weight_bytes)) return whole_.run(call);
   run_parts([&](RowRunner& runner, size_t part) { runner.run(part_of(call, part)); });
 }
@@ -122,7 +131,8 @@ bool CpuRunner::cut(std::span<const RunRow> rows, int64_t weight_bytes) {
   const auto n_rows = static_cast<int64_t>(rows.size());
   const int n_threads = pool_.n_threads();
   if (n_threads == 1 || n_rows < fewest_part_rows(n_threads) * n_threads || weight_bytes > cache_bytes / 2) return false;
-  const auto per_thread = static_cast<int>(std::clamp<int64_t>(n_rows / (kGoodPartRows * n_threads), 1, kMostPartsPerThread));
+  const int64_t good_rows = std::clamp(weight_bytes / kWeightBytesPerRow, kLeastGoodRows, kMostGoodRows);
+  const auto per_thread = static_cast<int>(std::clamp<int64_t>(n_rows / (good_rows * n_threads), 1, kMostPartsPerThread));
   cut_rows(rows, per_thread * n_threads, parts_);
   return parts_.size() > 1;
 }

@@ -79,6 +79,8 @@ void DeviceRunner::clear_positions(std::byte* page, int first) const {
   }
 }
 
+void DeviceRunner::copy_positions(kv::PageAddress from, kv::PageAddress to, int /*n*/) const { memory_->copy(to, from, cache_bytes_.page); }
+
 void DeviceRunner::prepare(std::span<const RunRow> rows) {
   const std::lock_guard lock(shared_->mutex);
   for (const Op::Section section : {Op::Section::kBody, Op::Section::kTail}) {

@@ -42,6 +42,7 @@ class DeviceRunner final : public Runner {
   const std::shared_ptr<kv::PageMemory>& memory() const override { return memory_; }
   const CacheBytes& cache_bytes() const override { return cache_bytes_; }
   void clear_positions(std::byte* page, int first) const override;
+  void copy_positions(kv::PageAddress from, kv::PageAddress to, int n) const override;
   void prepare(std::span<const RunRow> rows) override;
   void prepare_source(std::span<const RunRow> rows) override;
   void run(const RunCall& call) override;
