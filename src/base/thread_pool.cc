@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/helper_core.h"
 #include "base/recorder.h"
 
 namespace kvik {
@@ -38,16 +39,16 @@ constexpr uint32_t unclaimed_of(uint64_t word) { return static_cast<uint32_t>(wo
 // First item of a share; with share = n_threads, the end of the last one.
 constexpr int64_t share_begin(int64_t n_items, int share, int n_threads) { return n_items * share / n_threads; }
 
-// Waits until ready() holds: spins first, then sleeps on `word`, which is notified after every change.
+// Waits until ready() holds: spins first, then sleeps on `word`, which is notified after every change. Whether spinning was not enough.
 template <class Ready>
-void await(const std::atomic<uint32_t>& word, Ready ready) {
+bool await(const std::atomic<uint32_t>& word, Ready ready) {
   for (int i = 0; i < kSpins; ++i) {
-    if (ready()) return;
+    if (ready()) return false;
     relax();
   }
   for (;;) {
     const uint32_t seen = word.load(std::memory_order_acquire);
-    if (ready()) return;
+    if (ready()) return true;
     word.wait(seen, std::memory_order_acquire);
   }
 }
@@ -105,7 +106,7 @@ void ThreadPool::run_alone(int64_t n_items, Work work) {
 
 void ThreadPool::run_some(int64_t n_items, Work work) {
   const uint32_t job = job_.load(std::memory_order_relaxed) + 1;
-  const int n_shares = n_threads();
+  const int n_shares = n_threads(), cpu = current_cpu();
   finished_.store(0, std::memory_order_relaxed);
   for (int s = n_shares; s-- > 0;) {  // the caller's own last
     const int64_t size = share_begin(n_items, s + 1, n_shares) - share_begin(n_items, s, n_shares);
@@ -114,35 +115,41 @@ void ThreadPool::run_some(int64_t n_items, Work work) {
     share.context.store(work.context, std::memory_order_relaxed);
     share.n_items.store(n_items, std::memory_order_relaxed);
     share.n_shares.store(n_shares, std::memory_order_relaxed);
+    share.caller_cpu.store(cpu, std::memory_order_relaxed);
     share.word.store(share_word(job, static_cast<uint32_t>(size)), std::memory_order_release);
   }
   job_.store(job);  // sequentially consistent: notify_all() must not look for sleeping threads before they can see the job
   job_.notify_all();
 
-  work_recorded(0, n_shares);
+  work_recorded(0, n_shares, nullptr);
   const auto all = static_cast<uint32_t>(n_items);
-  await(finished_, [&] { return finished_.load(std::memory_order_acquire) == all; });
+  const bool late = await(finished_, [&] { return finished_.load(std::memory_order_acquire) == all; });
+  if (late) n_late_.fetch_add(1, std::memory_order_relaxed);
   if (!failed_.load(std::memory_order_acquire)) return;
   failed_.store(false, std::memory_order_relaxed);
   std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-void ThreadPool::work_recorded(int thread, int n_shares) {
+ThreadPool::Worked ThreadPool::work_recorded(int thread, int n_shares, HelperCore* core) {
   const int64_t begin_ns = recorder_ != nullptr ? Recorder::now_ns() : 0;
-  if (work_from(thread, n_shares) && recorder_ != nullptr) recorder_->add_worker(thread, begin_ns);
+  const Worked worked = work_from(thread, n_shares, core);
+  if (worked != Worked::kNothing && recorder_ != nullptr) recorder_->add_worker(thread, begin_ns);
+  return worked;
 }
 
-// Finished items are counted once per share: a counter that every thread changes after every item would cost more than small items.
-bool ThreadPool::work_from(int first_share, int n_shares) {
+// Finished items are counted once per share: a counter that every thread changes after every item would cost more than small items. Before
+// a break, all are counted, so that nobody waits for this thread.
+ThreadPool::Worked ThreadPool::work_from(int first_share, int n_shares, HelperCore* core) {
   const InsideItem guard;
-  bool worked = false;
-  for (int i = 0; i < n_shares; ++i) {
+  Worked worked = Worked::kNothing;
+  for (int i = 0; i < n_shares && worked != Worked::kUntilBreak; ++i) {
     const int share = first_share + i < n_shares ? first_share + i : first_share + i - n_shares;
     uint32_t n_run = 0, n_items = 0;
-    while (claim_and_run(share, n_items)) ++n_run;
-    if (n_run == 0) continue;
-    worked = true;
-    if (finished_.fetch_add(n_run, std::memory_order_acq_rel) + n_run == n_items) finished_.notify_all();
+    while (worked != Worked::kUntilBreak && claim_and_run(share, n_items)) {
+      ++n_run;
+      worked = core != nullptr && core->wants_break() ? Worked::kUntilBreak : Worked::kSome;
+    }
+    if (n_run > 0 && finished_.fetch_add(n_run, std::memory_order_acq_rel) + n_run == n_items) finished_.notify_all();
   }
   return worked;
 }
@@ -170,8 +177,16 @@ void ThreadPool::run_item(const Work& work, int64_t item) {
   }
 }
 
+void ThreadPool::help(int thread, HelperCore& core) {
+  const Share& own = shares_[static_cast<size_t>(thread)];
+  const int n_shares = own.n_shares.load(std::memory_order_relaxed);
+  core.begin_job(n_late_.load(std::memory_order_relaxed), own.caller_cpu.load(std::memory_order_relaxed));
+  while (work_recorded(thread, n_shares, &core) == Worked::kUntilBreak) core.take_break(own.caller_cpu.load(std::memory_order_relaxed));
+}
+
 void ThreadPool::worker_loop(int thread) {
   const Share& own = shares_[static_cast<size_t>(thread)];
+  HelperCore core;
   uint32_t seen = 0;
   const auto has_job = [&] { return job_of(own.word.load(std::memory_order_acquire)) != seen; };
   const auto is_used = [&](int used) { return thread < used || stopping_.load(); };
@@ -181,7 +196,7 @@ void ThreadPool::worker_loop(int thread) {
     const uint32_t last = std::exchange(seen, job_of(own.word.load(std::memory_order_acquire)));
     if (stopping_.load()) return;  // set before the word that has ended the wait, and looked at after it
     if (seen == last) continue;    // unused from now on
-    work_recorded(thread, own.n_shares.load(std::memory_order_relaxed));
+    help(thread, core);
   }
 }
 

@@ -11,11 +11,13 @@
 
 namespace kvik {
 
+class HelperCore;
 class Recorder;
 
 // A work-stealing thread pool. A job is n items; every thread owns a share of them and steals from the others once its own are done.
 // A job ends when its items are finished, not when all threads have arrived: a preempted thread delays at most the one item it has
-// begun, and a sleeping thread delays nothing. Which thread computes an item is unspecified.
+// begun, and a sleeping thread delays nothing. Which thread computes an item is unspecified. While another program wants the core of a
+// thread, the thread takes breaks between two items, so that it is rarely preempted inside one (base/helper_core.h).
 //
 // for_each() may be called from any thread; jobs of several callers run one after another. A nested call, from inside an item, runs on
 // the calling thread. Nothing is allocated per job. Idle threads spin for some microseconds, then sleep.
@@ -69,13 +71,16 @@ class ThreadPool {
     std::atomic<void*> context{nullptr};
     std::atomic<int64_t> n_items{0};  // of the whole job
     std::atomic<int> n_shares{0};
+    std::atomic<int> caller_cpu{-1};
   };
 
   void run(int64_t n_items, Work work);
   void run_alone(int64_t n_items, Work work);
   void run_some(int64_t n_items, Work work);
-  bool work_from(int first_share, int n_shares);  // whether there was any work
-  void work_recorded(int thread, int n_shares);
+  enum class Worked { kNothing, kSome, kUntilBreak };
+  Worked work_from(int first_share, int n_shares, HelperCore* core);
+  Worked work_recorded(int thread, int n_shares, HelperCore* core);
+  void help(int thread, HelperCore& core);
   bool claim_and_run(int index, uint32_t& job_items);
   void run_item(const Work& work, int64_t item);
   void worker_loop(int thread);
@@ -88,6 +93,7 @@ class ThreadPool {
 
   alignas(64) std::atomic<int> used_;              // threads that are not used wait for it to change
   alignas(64) std::atomic<uint32_t> job_{0};       // sleeping threads wait for it to change
+  alignas(64) std::atomic<uint32_t> n_late_{0};    // jobs that waited long for their last items
   alignas(64) std::atomic<uint32_t> finished_{0};  // items of the current job
   std::atomic<bool> stopping_{false};
   std::atomic<bool> failed_{false};

@@ -124,6 +124,41 @@ TEST(ThreadPool, SleepingThreadsWakeForTheNextJob) {
   }
 }
 
+// Threads of other programs that want every core until this is destroyed.
+class BusyMachine {
+ public:
+  BusyMachine() {
+    for (int t = 0; t < usable_cores(); ++t)
+      threads_.emplace_back([this] {
+        while (!stops_.load(std::memory_order_relaxed)) {}
+      });
+  }
+  ~BusyMachine() {
+    stops_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::atomic<bool> stops_{false};
+  std::vector<std::thread> threads_;
+};
+
+// Waiting for the last item starts a trial in the other threads, which then take breaks.
+TEST(ThreadPool, BreaksOfHelpersLoseNoItem) {
+  const BusyMachine busy;
+  ThreadPool pool(3);
+  for (int job = 0; job < 15; ++job) {
+    const int64_t n = 2 + job % 7;
+    std::vector<std::atomic<int>> runs(static_cast<size_t>(n));
+    pool.for_each(n, [&](int64_t i) {
+      std::atomic<int> work{0};
+      while (i > 0 && work < 300'000) ++work;
+      runs[static_cast<size_t>(i)]++;
+    });
+    for (const auto& r : runs) ASSERT_EQ(r, 1) << "job " << job;
+  }
+}
+
 TEST(ThreadPool, EndsRightAfterAJobThatSomeThreadsHaveNotSeen) {
   std::atomic<int> n_run = 0;
   for (int i = 0; i < 3000; ++i) {
