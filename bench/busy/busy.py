@@ -91,7 +91,7 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--work", choices=["decode", "prefill"], default="decode")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=1, help="of each measurement")
     parser.add_argument("--second", action="store_true", help="also beside a second Kvik")
     parser.add_argument("--programs", nargs="+", default=["build/bench-peers"])
     return parser.parse_args()
