@@ -10,12 +10,22 @@ namespace kvik::cpu::KVIK_ISA {
 template <class T>
 struct ValueSource {
   const KvPages& kv;
-  int64_t offset;      // of the values in a page, with the layer's and head's own
-  int64_t first_page;  // of the span
-  int stride;          // values from position to position
+  int64_t offset;        // of the values in a page, with the layer's and head's own
+  int64_t first_page;    // of the span
+  int stride;            // values from position to position
+  int n_next_pages = 0;  // of the next span, whose keys are fetched into the cache meanwhile
 
   int64_t head_step() const { return kv.head_step / static_cast<int64_t>(sizeof(T)); }
   ValueSource of_query(int h) const { return {kv, offset + h * kv.head_step, first_page, stride}; }
+  const T* row(int i) const {
+    return reinterpret_cast<const T*>(kv.pages[first_page + i / kPagePositions] + offset) + (i % kPagePositions) * stride;
+  }
+  // What is fetched with the value of position i: keys of the next span, or the value itself.
+  const T* fetched(int i) const {
+    if (i / kPagePositions >= n_next_pages) return row(i);
+    const std::byte* page = kv.pages[first_page + kSpanPositions / kPagePositions + i / kPagePositions];
+    return reinterpret_cast<const T*>(page + kv.offset) + (i % kPagePositions) * stride;
+  }
 };
 
 // out[h] += p[h][i] * V[i] for positions [begin, end) of the span and C vectors of dimensions from d on.
@@ -28,9 +38,11 @@ KVIK_INLINE void value_vectors(const ValueSource<T>& v, SpanRange range, const f
     for (int c = 0; c < C; ++c) sum[h][c] = load(out[h] + d + c * kLanes);
   for (int i = range.begin; i < range.end;) {
     const int page = i / kPagePositions, page_end = (page + 1) * kPagePositions, end = page_end < range.end ? page_end : range.end;
-    const T* row = reinterpret_cast<const T*>(v.kv.pages[v.first_page + page] + v.offset) + (i % kPagePositions) * v.stride + d;
+    const T *row = v.row(i) + d, *fetched = v.fetched(i) + d;
+    constexpr int kLine = 64 / sizeof(T);
     KVIK_UNROLL4
-    for (; i < end; ++i, row += v.stride) {
+    for (; i < end; ++i, row += v.stride, fetched += v.stride) {
+      for (int c = 0; c < C * kLanes; c += kLine) prefetch(reinterpret_cast<const char*>(fetched + c));
       F x[K][C];
       for (int h = 0; h < K; ++h)
         for (int c = 0; c < C; ++c) x[h][c] = load(row + h * head_step + c * kLanes);
@@ -106,6 +118,7 @@ struct SpanTask {
   const AttendRule& rule;
   const KvPages& kv;
   int64_t span;  // index; it begins at position span * kSpanPositions
+  bool leads;    // the first tile of its span
 };
 
 KVIK_INLINE SpanRange range_in_span(const AttendQuery& query, int64_t span) {
@@ -142,6 +155,15 @@ KVIK_INLINE void scale_weights(const SpanTask& task, int64_t head_offset, float*
   }
 }
 
+// Pages of the next span that the query sees, whose keys have about as many bytes as values. Their keys are fetched while this span's
+// values are added up: scores alone, which fetch the values, take less time than memory needs for both.
+template <bool kOwnHeads>
+KVIK_INLINE int next_pages(const SpanTask& task, const AttendQuery& query) {
+  if (kOwnHeads || !task.leads) return 0;
+  const int64_t left = query.n_keys - (task.span + 1) * kSpanPositions, n = (left + kPagePositions - 1) / kPagePositions;
+  return static_cast<int>(n < 0 ? 0 : n < kSpanPositions / kPagePositions ? n : kSpanPositions / kPagePositions);
+}
+
 template <class T, int H, bool kOwnHeads>
 KVIK_INLINE void finish_span(const SpanTask& task, Tile<H>& tile, const AttendQuery* queries, float* const* parts, bool scaled_values) {
   const int64_t first_page = task.span * (kSpanPositions / kPagePositions);
@@ -157,8 +179,9 @@ KVIK_INLINE void finish_span(const SpanTask& task, Tile<H>& tile, const AttendQu
   if (scaled_values) {
     for (int h = 0; h < H; ++h) scale_weights(task, h * task.kv.head_step, tile.scores[h], tile.ranges[h]);
   }
-  all_values<T, H, kOwnHeads>({task.kv, task.kv.offset + task.layout.values_offset, first_page, task.layout.value_stride}, tile.ranges, p,
-                              out);
+  all_values<T, H, kOwnHeads>(
+      {task.kv, task.kv.offset + task.layout.values_offset, first_page, task.layout.value_stride, next_pages<kOwnHeads>(task, queries[0])},
+      tile.ranges, p, out);
 }
 
 template <class T, int H, bool kOwnHeads>
@@ -224,7 +247,7 @@ void attend_tiles(const SpanTask& task, const AttendQuery* queries, int64_t n, f
   for (int64_t i = 0; i < n;) {
     const int64_t left = n - i;
     const KvPages kv{task.kv.pages, task.kv.offset + i * task.kv.head_step, task.kv.head_step};
-    const SpanTask rest{task.layout, task.rule, kv, task.span};
+    const SpanTask rest{task.layout, task.rule, kv, task.span, task.leads && i == 0};
     if constexpr (kScoreSums >= 16 && !kOwnHeads) {
       if (left >= 8) {
         attend_some<8, false>(rest, queries + i, parts + i);
@@ -248,11 +271,13 @@ void attend_tiles(const SpanTask& task, const AttendQuery* queries, int64_t n, f
 // parts[i] for query i; a query that sees nothing of the span has a part that changes nothing.
 void attend(const KvLayout& layout, const AttendRule& rule, const KvPages& kv, int64_t span, const AttendQuery* queries, int64_t n,
             float* const* parts) {
-  const SpanTask task{layout, rule, kv, span};
+  SpanTask task{layout, rule, kv, span, true};
   if (kv.head_step != 0) return attend_tiles<true>(task, queries, n, parts);
   if constexpr (kScoreHeads == 7) {
-    for (; n >= kScoreHeads && n % 4 != 0; n -= kScoreHeads, queries += kScoreHeads, parts += kScoreHeads)
+    for (; n >= kScoreHeads && n % 4 != 0; n -= kScoreHeads, queries += kScoreHeads, parts += kScoreHeads) {
       attend_some<kScoreHeads, false>(task, queries, parts);
+      task.leads = false;
+    }
   }
   attend_tiles<false>(task, queries, n, parts);
 }
