@@ -40,7 +40,8 @@ TEST(Recorder, AnOperationThatThreadsShareCountsAsItsShareOfTheTime) {
   EXPECT_EQ(ops[0].bytes, 200);
   EXPECT_GE(ops[0].seconds, 4000);
   EXPECT_LT(ops[0].seconds, 7000);
-  for (const auto& event : Json::parse(profile.trace())["traceEvents"]) EXPECT_NE(event["ph"], "X") << "it is not a step";
+  const Json trace = Json::parse(profile.trace());
+  for (const auto& event : trace["traceEvents"]) EXPECT_NE(event["ph"], "X") << "it is not a step";
 }
 
 TEST(Recorder, KindsThatNeverRanAreNotListed) {
