@@ -205,7 +205,7 @@ struct QuickLaunch {
 inline constexpr int kQuickWarps = 8, kQuickThreads = kQuickWarps * 32, kMostQuickSlots = 4, kMostQuickBlocks = 160;
 inline constexpr float kLeastEpsilon = 1e-12f;  // of a norm in a quick kernel
 // What a row may have: elements for each thread of one row, in kernels for short rows and for long ones; quads for each lane of several
-// rows. Kernels for short rows are shorter: the launches of a layer should stay in the cache of instructions.
+// rows. Kernels for short rows are shorter: what a kernel does not execute costs time, too (docs/cuda.md).
 inline constexpr int kQuickColumnsOfShort = 6, kQuickColumnsOfLong = 18, kQuickQuads = 12;
 
 // A block takes a group of rows, a KV head, and every n_splits-th part of the positions.

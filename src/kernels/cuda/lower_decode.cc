@@ -138,8 +138,8 @@ bool is_common(const DecodeLaunch& launch) {
          int64_t{launch.step.rows.most} * launch.step.n_heads * launch.step.parts.n_parts <= INT32_MAX;
 }
 
-// Whether warps take spans, and with which rings. Blocks of one span each are faster if there are no more than two for a multiprocessor;
-// deep rings are for launches that have no more than one block for it.
+// Whether each span is computed by a warp, and which rings the warps have. Blocks of one span each are faster with at most two of them per
+// multiprocessor; deep rings are for launches with at most one block per multiprocessor.
 SpanWarps span_warps(const Target& target, int64_t n_blocks, int n_warps) {
   if (target.span_warps != SpanWarps::kAuto) return target.span_warps;
   constexpr int kMostBlocks = 2;

@@ -27,7 +27,7 @@ __device__ __forceinline__ void multiply_slice(const unsigned char* units, int n
     take_unit(unit, units + i * U::kBytes, lane);
     add_unit<U, 1>(unit, x_at + i * U::kColumns * 2, 0, sums);
   };
-  constexpr int kAtOnce = U::kColumns == 64 ? 2 : 4;  // long enough to overlap, short enough for the cache of instructions
+  constexpr int kAtOnce = U::kColumns == 64 ? 2 : 4;  // enough to overlap loads, in few instructions
   int first = 0;
 #pragma unroll 1
   for (; first + kAtOnce <= n_units; first += kAtOnce) {

@@ -4,8 +4,8 @@
 
 // Decode attention of the common kind (decode.cu has all others): f16, heads of 64 or 128, scores that are only scaled, rotary of whole
 // heads by halves. What a row waits for is a chain of instructions, so there are few of them behind the wait: addresses are found before
-// it. Every layer runs each kernel once, and all of them have to fit in the instruction cache: code that could be written once with other
-// operands is not written twice, and what few models need is called.
+// it. A kernel's length costs time, too (docs/cuda.md): code that could be written once with other operands is not written twice, and what
+// few models need is called.
 namespace kvik::cuda {
 
 // Of the row, what DecodeWork does not have.

@@ -52,19 +52,12 @@ __device__ __forceinline__ void attend_warps(const DecodeLaunch& launch) {
 }  // namespace
 }  // namespace kvik::cuda
 
-extern "C" __global__ void __launch_bounds__(kvik::cuda::kDecodeThreads, 2)
-    warps_attend_64(const __grid_constant__ kvik::cuda::DecodeLaunch launch) {
-  kvik::cuda::attend_warps<64, kvik::cuda::span_ring(64, false)>(launch);
-}
-extern "C" __global__ void __launch_bounds__(kvik::cuda::kDecodeThreads, 1)
-    warps_attend_64_deep(const __grid_constant__ kvik::cuda::DecodeLaunch launch) {
-  kvik::cuda::attend_warps<64, kvik::cuda::span_ring(64, true)>(launch);
-}
-extern "C" __global__ void __launch_bounds__(kvik::cuda::kDecodeThreads, 2)
-    warps_attend_128(const __grid_constant__ kvik::cuda::DecodeLaunch launch) {
-  kvik::cuda::attend_warps<128, kvik::cuda::span_ring(128, false)>(launch);
-}
-extern "C" __global__ void __launch_bounds__(kvik::cuda::kDecodeThreads, 1)
-    warps_attend_128_deep(const __grid_constant__ kvik::cuda::DecodeLaunch launch) {
-  kvik::cuda::attend_warps<128, kvik::cuda::span_ring(128, true)>(launch);
-}
+#define KVIK_WARPS_ATTEND(name, dim, is_deep, blocks_per_unit)                              \
+  extern "C" __global__ void __launch_bounds__(kvik::cuda::kDecodeThreads, blocks_per_unit) \
+      name(const __grid_constant__ kvik::cuda::DecodeLaunch launch) {                       \
+    kvik::cuda::attend_warps<dim, kvik::cuda::span_ring(dim, is_deep)>(launch);             \
+  }
+KVIK_WARPS_ATTEND(warps_attend_64, 64, false, 2)
+KVIK_WARPS_ATTEND(warps_attend_64_deep, 64, true, 1)
+KVIK_WARPS_ATTEND(warps_attend_128, 128, false, 2)
+KVIK_WARPS_ATTEND(warps_attend_128_deep, 128, true, 1)
