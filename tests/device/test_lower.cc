@@ -191,6 +191,11 @@ TEST(Lower, AProductTakesNormConversionAndWhatFollows) {
   layer.add(layer.product(gated, 8960, 1536), sum, 1536);
   EXPECT_THAT(kernels_of(lower(layer.steps, target())),
               testing::ElementsAre("quick_f16_normed_1", "quick_f16_converted_1", "quick_f16_gated_1", "quick_f16_split_1"));
+  LayerSteps tiny_epsilon(1);
+  const View row = tiny_epsilon.norm(tiny_epsilon.view(1536 * 4), 1536);
+  std::get<Norm>(tiny_epsilon.steps.back()).epsilon = 1e-13f;
+  tiny_epsilon.product(row, 1536, 2048);
+  EXPECT_THAT(kernels_of(lower(tiny_epsilon.steps, target())), testing::ElementsAre("stream_f16")) << "its root has no slow path";
   Target general = target();
   general.quick_kernels = false;
   const std::vector<Action> actions = lower(layer.steps, general);
